@@ -1,4 +1,4 @@
-//! Compiles the program that the kernel runs, if the feature `bpf` asks for it.
+//! Compiles the BPF program, if the feature `bpf` is on.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Who is there and what is counted, for whoever looks at the daemon from another thread.
+//! Clients and counters of the daemon, shared with other threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,22 +27,22 @@ impl Board {
         Self { began, congestion, clients, violations, store, log }
     }
 
-    /// A client is there.
+    /// Adds a client.
     pub(crate) fn add(&self, client: Client) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(client.id, client);
     }
 
-    /// The client of this number is gone.
+    /// Removes a client.
     pub(crate) fn remove(&self, client: u64) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&client);
     }
 
-    /// A client broke the rules.
+    /// Counts a protocol violation by a client.
     pub(crate) fn violated(&self) {
         self.violations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All that there is to see now.
+    /// Returns the current view of the daemon.
     pub(crate) fn view(&self) -> View {
         let snapshot = self.congestion.lock().snapshot();
         let mut view = View::of(&snapshot, clock::now(), self.began);

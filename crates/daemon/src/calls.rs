@@ -1,4 +1,4 @@
-//! What clients ask for rarely, and the answers.
+//! Calls of clients, the infrequent requests, and their answers.
 
 use std::os::fd::OwnedFd;
 
@@ -16,10 +16,10 @@ use crate::sight::Sight;
 use crate::streams::{Owner, Streams};
 use crate::wire;
 
-/// All that clients share.
+/// State shared by all clients.
 #[derive(Debug)]
 pub(crate) struct House {
-    /// Before the engine, so that streams end before what runs them.
+    /// Dropped before the engine, so that streams end before the engine does.
     pub(crate) streams: Streams,
     pub(crate) congestion: Congestion,
     pub(crate) users: Users,
@@ -31,7 +31,7 @@ pub(crate) struct House {
 type Answered = Result<(Answer, Vec<OwnedFd>), Failure>;
 
 impl House {
-    /// Does what a client asks for.
+    /// Executes a call.
     pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> Answered {
         let owner = client.owner;
         match call {
@@ -63,7 +63,7 @@ impl House {
         }
     }
 
-    /// A client is gone, with all that it had.
+    /// Removes everything that a departed client had.
     pub(crate) fn forget(&mut self, now: Instant, client: &Client) {
         let owner = client.owner;
         let House { streams, users, poller, .. } = self;
@@ -71,7 +71,7 @@ impl House {
         poller.forget(&client.wire);
         let mut usage = Usage { clients: 1, ..Usage::default() };
         if let Some(exchange) = &client.exchange {
-            // The client, or who got it from the client, may have the bell still.
+            // The client may have passed on its copy of the bell's descriptor.
             poller.forget(exchange.channel().bell());
             usage.flows = exchange.flows.len() as u32;
         }
@@ -125,7 +125,7 @@ impl House {
     }
 }
 
-/// Calls that are for the manager alone.
+/// Executes a call that concerns only the Congestion Manager.
 fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call) -> Answered {
     let about = |handle: Handle| named(exchange, handle);
     let (handle, done) = match call {
@@ -174,7 +174,7 @@ fn plain(answer: Answer) -> Answered {
     Ok((answer, Vec::new()))
 }
 
-/// A call before a hello is a violation, which is found before.
+/// Unreachable in practice: a call before the hello is detected earlier, as a violation.
 fn unannounced() -> Failure {
     Failure::Invalid("say hello first".to_owned())
 }

@@ -11,29 +11,29 @@ use crate::poller::Interest;
 use crate::streams::Owner;
 use crate::wire::Wire;
 
-/// How long a client may take to say hello.
+/// Timeout for a client's hello.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long a client may leave its socket full: a call's answer waits there.
+/// Maximum time for which a client may leave its socket full: answers wait there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) owner: Owner,
     pub(crate) pid: i32,
-    /// What it calls itself.
+    /// Name, as the client gave it.
     pub(crate) name: String,
-    /// As the manager knows it.
+    /// Identifier in the Congestion Manager.
     pub(crate) cm: ClientId,
     pub(crate) wire: Wire,
-    /// Once it has said hello.
+    /// Queues, after the hello.
     pub(crate) exchange: Option<Exchange>,
-    /// When it came in.
+    /// Connection time.
     since: Instant,
-    /// Since when its socket has no room.
+    /// Since when its socket has been full.
     blocked: Option<Instant>,
-    /// What the poller watches its socket for.
+    /// Readiness for which its socket is polled.
     pub(crate) interest: Interest,
-    /// Whether it is among those that have more to do.
+    /// Whether it is queued for another turn.
     pub(crate) active: bool,
 }
 
@@ -53,7 +53,7 @@ impl Client {
         }
     }
 
-    /// The answer to a call.
+    /// Sends the answer to a call.
     pub(crate) fn answer(&mut self, id: u32, result: Result<(Answer, Vec<OwnedFd>), Failure>) {
         let (result, descriptors) = match result {
             Ok((answer, descriptors)) => (Ok(answer), descriptors),
@@ -62,7 +62,7 @@ impl Client {
         self.wire.say(&FromDaemon::Answer { id, result }, descriptors);
     }
 
-    /// What its socket is to be watched for.
+    /// Returns the readiness for which its socket has to be polled.
     pub(crate) fn wants(&self) -> Interest {
         match (self.wire.is_full(), self.wire.is_blocked()) {
             (true, _) => Interest::Writable,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Whether it has been silent or deaf for too long. To be asked now and then.
+    /// Returns whether it has exceeded a timeout. Called periodically.
     pub(crate) fn lapse(&mut self, now: Instant) -> Option<Lapse> {
         self.blocked = self.wire.is_blocked().then(|| self.blocked.unwrap_or(now));
         if self.exchange.is_none() && now >= self.since + GREETING {
@@ -81,7 +81,7 @@ impl Client {
     }
 }
 
-/// What a client does not do.
+/// Timeout that a client has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Lapse {
     #[error("it does not say hello")]

@@ -1,4 +1,4 @@
-//! What a daemon is told when it starts.
+//! Settings of a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,27 +9,27 @@ use crate::metrics::Reach;
 /// The settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its socket.
+    /// Path of its socket.
     pub path: PathBuf,
-    /// Who may use it: the permissions of the socket's file.
+    /// Permissions of the socket's file, which decide on the users that may connect.
     pub mode: u32,
-    /// What users may have.
+    /// Limits per user.
     pub limits: Limits,
-    /// The file in which paths are remembered; `None`: they are not.
+    /// File of the path memory; `None`: paths are not remembered.
     pub store: Option<PathBuf>,
-    /// Where metrics are served; `None`: they are not.
+    /// Address of the metrics server; `None`: no metrics.
     pub metrics: Option<SocketAddr>,
-    /// How far they may be seen.
+    /// Whether metrics may be read from other hosts.
     pub metrics_reach: Reach,
-    /// The file or directory in which events are written down; `None`: they are not.
+    /// File or directory of the qlog; `None`: no events are logged.
     pub qlog: Option<PathBuf>,
-    /// Where the macroflows of the kernel's TCP are pinned, if it is a client of a Congestion Manager: windows are shared
-    /// with it then. `None`: it is left alone.
+    /// Directory where the kernel TCP's macroflows are pinned, if the kernel's TCP is a client of a Congestion Manager:
+    /// windows are then shared with it. `None`: the kernel's TCP is not used.
     pub kernel_tcp: Option<PathBuf>,
 }
 
 impl Config {
-    /// A daemon at `path`, for all users if root runs it and for its own user if not.
+    /// Returns the settings of a daemon at `path`, for all users if root runs it and for its own user if not.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let mode = if rustix::process::geteuid().is_root() { 0o666 } else { 0o600 };

@@ -1,4 +1,4 @@
-//! The daemon: one thread that lets clients in, hears them, tells them, and shows them out.
+//! The daemon: one thread that accepts clients, serves them, and disconnects them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -27,13 +27,13 @@ use crate::streams::{Owner, Streams};
 use crate::view;
 use crate::wire::{Heard, Wire};
 
-/// Clients that are let in, and messages of a client that are heard, before others have their turn.
+/// Maximum number of clients accepted, and of a client's messages read, per turn.
 const AT_ONCE: usize = 16;
-/// How often paths are published, and events taken down, while there is something new.
+/// Interval at which path states are published and events logged, while there are changes.
 const OFTEN: Duration = Duration::from_millis(100);
-/// How often clients are looked over, and what was learnt is taken down.
+/// Interval of client timeouts and of saving learned path states.
 const SELDOM: Duration = Duration::from_secs(1);
-/// How long the door stays shut when the system has no descriptors left.
+/// Pause of accepting when the system has no descriptors left.
 const SHUT: Duration = Duration::from_millis(200);
 
 /// One Congestion Manager and one engine for all processes of a host.
@@ -52,26 +52,26 @@ pub struct Daemon {
     door: Door,
     clients: BTreeMap<u64, Client>,
     by_cm: BTreeMap<ClientId, u64>,
-    /// Those that have more to do, in turn.
+    /// Clients with more work, in turn.
     active: VecDeque<u64>,
     house: House,
     ready: Arc<Ready>,
     waker: Waker,
     stopping: Arc<AtomicBool>,
     next_client: u64,
-    /// When the door is opened again, if it is shut.
+    /// Time at which accepting resumes, if it is paused.
     shut_until: Option<Instant>,
-    /// Whether something may have changed since paths were published.
+    /// Whether path states may have changed since they were published.
     stirred: bool,
     next_often: Instant,
     next_seldom: Instant,
-    /// Clients of whom feedback came too soon, and when the first of it is to be looked at again.
+    /// Clients with premature feedback, and when the first of it has to be retried.
     early: BTreeSet<u64>,
     next_early: Option<Instant>,
     kernel_tcp: Option<PathBuf>,
 }
 
-/// Ends a [`Daemon`], from any thread.
+/// Stops a [`Daemon`], from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stopping: Arc<AtomicBool>,
@@ -79,7 +79,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// The daemon says goodbye to its clients and ends.
+    /// Stops the daemon, which says goodbye to its clients.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.waker.wake();
@@ -87,7 +87,7 @@ impl Stopper {
 }
 
 impl Daemon {
-    /// Opens the socket, and starts the engine. From now on clients may come, and wait for [`run`](Self::run).
+    /// Opens the socket, and starts the engine. Clients may connect from now on, and wait for [`run`](Self::run).
     ///
     /// # Errors
     /// See [`DaemonError`].
@@ -123,25 +123,25 @@ impl Daemon {
         })
     }
 
-    /// Its socket.
+    /// Returns the path of its socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.door.path()
     }
 
-    /// Where metrics are served, if they are.
+    /// Returns the address of the metrics server, if there is one.
     #[must_use]
     pub fn metrics(&self) -> Option<std::net::SocketAddr> {
         self.house.sight.metrics()
     }
 
-    /// Its Congestion Manager: what others in this process want to share with the daemon's clients.
+    /// Returns its Congestion Manager, for others in this process that share it with the daemon's clients.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
         &self.house.congestion
     }
 
-    /// What ends it.
+    /// Returns a handle that stops the daemon.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper { stopping: self.stopping.clone(), waker: self.waker.clone() }
@@ -150,7 +150,7 @@ impl Daemon {
     /// Serves clients until it is [stopped](Stopper::stop).
     ///
     /// # Errors
-    /// The system's: it does not let us wait any more.
+    /// The system's: polling fails.
     pub fn run(mut self) -> Result<(), DaemonError> {
         let mut kernel = Kernel::new(clock::now(), self.kernel_tcp.take());
         while !self.stopping.load(Ordering::SeqCst) {
@@ -172,7 +172,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// For how long; `None` is for ever.
+    /// Returns the maximum sleep; `None`: unlimited.
     fn may_sleep(&self, now: Instant, kernel: Option<Instant>) -> Option<Duration> {
         if !self.ready.rest() || !self.active.is_empty() {
             return Some(Duration::ZERO);
@@ -237,11 +237,11 @@ impl Daemon {
         tracing::debug!(client = id, pid, uid, "came in");
     }
 
-    /// Hears what a client says on its socket.
+    /// Reads and executes a client's messages.
     fn hear(&mut self, id: u64) {
         for _ in 0..AT_ONCE {
             let Some(client) = self.clients.get_mut(&id) else { return };
-            // What cannot be said any more tells that nobody is there.
+            // A failed write shows that the client is gone.
             client.wire.flush();
             if client.wire.is_full() {
                 break;
@@ -284,7 +284,7 @@ impl Daemon {
         }
     }
 
-    /// Each that has something to do has a turn.
+    /// Gives each client with work one turn.
     fn take_turns(&mut self) {
         for _ in 0..self.active.len() {
             let Some(id) = self.active.pop_front() else { return };
@@ -296,7 +296,7 @@ impl Daemon {
             match turn {
                 Ok(turn) => {
                     if turn.wake {
-                        // If there is no room it has much to read already.
+                        // If the socket is full, the client has much to read already.
                         client.wire.mention(&FromDaemon::Wake, &[]);
                     }
                     if let Some(due) = exchange.due() {
@@ -335,16 +335,16 @@ impl Daemon {
             let Some((owner, ends)) = streams.caller((users, poller), listener) else { return };
             let Some(client) = self.clients.get_mut(&owner.client) else { return };
             let descriptors = ends.descriptors();
-            // If there is no room the stream ends with its socket here: its caller may try again.
+            // If the socket is full, the stream ends: its caller may try again.
             if !client.wire.mention(&FromDaemon::Incoming { listener }, &descriptors) {
                 tracing::warn!(client = owner.client, "a caller is refused: the client does not read");
             }
         }
-        // More may be waiting: the bell is rung for all of them.
+        // More may be waiting: the bell is signalled once for all of them.
         self.house.streams.ring(listener);
     }
 
-    /// A client goes, or has to.
+    /// Disconnects a client.
     fn dismiss(&mut self, id: u64, farewell: Farewell) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         let (owner, pid) = (client.owner, client.pid);
@@ -366,7 +366,7 @@ impl Daemon {
         self.by_cm.remove(&client.cm);
     }
 
-    /// What is due by the passing of time.
+    /// Runs periodic work.
     fn look_after(&mut self, now: Instant) -> io::Result<()> {
         if self.shut_until.is_some_and(|at| at <= now) {
             self.shut_until = None;
@@ -391,14 +391,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// What one client does changes the paths of others: all are published, if there was anything at all.
+    /// Publishes all path states if anything has changed: one client's actions change the paths of others.
     fn publish(&mut self) {
         if !std::mem::take(&mut self.stirred) {
             return;
         }
         let exchanges = self.clients.values_mut().filter_map(|client| client.exchange.as_mut());
         for exchange in exchanges {
-            // A lock for each: nobody waits for all of them.
+            // One lock per client, to keep it short.
             exchange.publish_all(&self.house.congestion.lock());
         }
     }
@@ -411,15 +411,15 @@ impl Daemon {
     }
 }
 
-/// What it cost to do what a client said.
+/// Cost of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
     Little,
-    /// So much that others should have their turn.
+    /// Expensive: other clients get their turn.
     Much,
 }
 
-/// Does what a client says.
+/// Executes a client's message.
 fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<Cost, Farewell> {
     let now = clock::now();
     match (message, &mut client.exchange) {
@@ -451,7 +451,7 @@ fn welcome(house: &mut House, client: &mut Client) -> Result<(), Farewell> {
     Ok(())
 }
 
-/// Why a client goes.
+/// Reason for a client's disconnection.
 #[derive(Debug, thiserror::Error)]
 enum Farewell {
     #[error("it has left")]
@@ -477,7 +477,7 @@ impl From<io::Error> for Farewell {
 }
 
 impl Farewell {
-    /// What it is told.
+    /// Returns the reason that the client is told.
     fn reason(&self) -> Option<Reason> {
         match self {
             Self::Left => None,

@@ -1,4 +1,4 @@
-//! The socket at which clients come in.
+//! Listening socket for clients.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -13,10 +13,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept
 
 use crate::error::DaemonError;
 
-/// Calls that wait to be taken in.
+/// Backlog of connections to accept.
 const BACKLOG: i32 = 128;
 
-/// The socket, its file, and the lock that says whose it is.
+/// The socket, its file, and the lock that marks its owner.
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: OwnedFd,
@@ -24,7 +24,7 @@ pub(crate) struct Door {
     _lock: File,
 }
 
-/// Who wants to come in, as the kernel says.
+/// A connecting client, with its credentials from the kernel.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) socket: OwnedFd,
@@ -33,7 +33,7 @@ pub(crate) struct Visitor {
 }
 
 impl Door {
-    /// Opens it at `path` for whom `mode` says. A file that a daemon left behind which is gone is replaced.
+    /// Opens the socket at `path` with the permissions `mode`. The file of a daemon that is gone is replaced.
     pub(crate) fn open(path: &Path, mode: u32) -> Result<Self, DaemonError> {
         make_directory(path)?;
         let lock = lock(path)?;
@@ -44,12 +44,12 @@ impl Door {
             Err(_) => {}
         }
         let socket = make_socket(path, mode).map_err(|errno| refused(errno.into()))?;
-        // What the process's umask took away is given back.
+        // Undoes the effect of the process's umask.
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(refused)?;
         Ok(Self { socket, path: path.to_owned(), _lock: lock })
     }
 
-    /// Who comes in, if anybody.
+    /// Returns the next connecting client, if any.
     pub(crate) fn visitor(&self) -> io::Result<Option<Visitor>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => socket,
@@ -78,7 +78,7 @@ impl Drop for Door {
     }
 }
 
-/// The directory of the socket, if only that is missing.
+/// Creates the socket's directory, if only that is missing.
 fn make_directory(path: &Path) -> Result<(), DaemonError> {
     let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) else { return Ok(()) };
     match fs::DirBuilder::new().mode(0o755).create(directory) {
@@ -88,7 +88,7 @@ fn make_directory(path: &Path) -> Result<(), DaemonError> {
     }
 }
 
-/// One daemon at a time has the socket, whatever lies there.
+/// Takes the lock beside the socket: one daemon at a time, whatever file exists.
 fn lock(path: &Path) -> Result<File, DaemonError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -104,7 +104,7 @@ fn lock(path: &Path) -> Result<File, DaemonError> {
 fn make_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    // Before it has a name: there is no moment at which it is more open than it is to be.
+    // Before it has a name: at no moment it is more accessible than `mode` says.
     fchmod(&socket, Mode::from_raw_mode(mode))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;

@@ -1,53 +1,53 @@
-//! Why a daemon does not start, or ends.
+//! Errors of the daemon at its start and while it runs.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The environment's faults and the caller's. What clients do wrong ends their own connection only.
+/// Faults of the environment or the caller. A client's errors end that client's connection only.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Another daemon has the socket.
+    /// Another daemon listens at the socket.
     #[error("a daemon runs already at {0}: stop it first, or choose another socket with --socket")]
     InUse(PathBuf),
-    /// Something that is no socket lies there.
+    /// The socket's path exists and is no socket.
     #[error("{0} is there and is no socket: remove it, or choose another place with --socket")]
     NotASocket(PathBuf),
-    /// The directory cannot be made.
+    /// The socket's directory cannot be created.
     #[error(
         "cannot make {path}: {error}; choose a socket in a directory that you may write to with --socket, or run it as root"
     )]
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error(
         "cannot listen at {path}: {error}; choose a socket in a directory that you may write to with --socket, or run it as root"
     )]
     Bind {
-        /// Where.
+        /// The socket's path.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The limits cannot be.
+    /// Invalid limits.
     #[error("the limits: {0}")]
     Limits(#[from] timeous_ipc::GeometryError),
-    /// Another daemon has the path memory.
+    /// Path memory failed to open, for example because another daemon uses it.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
-    /// Events cannot be written down.
+    /// The event log failed to open.
     #[error(transparent)]
     Qlog(#[from] crate::qlog::QlogError),
-    /// Metrics cannot be served.
+    /// The metrics server failed to start.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::MetricsError),
-    /// The engine did not start.
+    /// The engine failed to start.
     #[error("the engine: {0}")]
     Engine(#[from] timeous_engine::EngineError),
-    /// The system gave no thread, memory or descriptor, or took one away.
+    /// A system call failed: no thread, memory or descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! What goes through a client's queues: what it submits is applied to the manager, what the manager tells it is put in.
+//! Processing of a client's queues: submissions are applied to the manager, and the manager's events are sent.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use timeous_ipc::{Channel, Completion, Handle, Refusal, Submission, Violation};
 
 use crate::handles::Handles;
 
-/// Submissions of a client that are applied before others have their turn.
+/// Maximum number of a client's submissions per turn.
 const BUDGET: usize = 256;
-/// Events that a client is told at a time.
+/// Maximum number of events sent to a client per turn.
 const EVENTS: usize = 512;
-/// After how long feedback that came too soon is looked at again; each time twice as long, and in the end no more.
+/// Retry interval of premature feedback: the first one, doubled up to the last, after which the feedback is refused.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LAST_PAUSE: Duration = Duration::from_millis(512);
-/// How much of it may wait.
+/// Maximum number of waiting premature updates.
 const EARLY: usize = 256;
-/// Refusals that wait for room in a client's queue. A client that reads has never so many.
+/// Maximum number of refusals that wait for room. A client that reads its queue never has that many.
 const STALLED: usize = 1_024;
 
 /// A client's end of the manager, and the daemon's end of its queues.
@@ -25,19 +25,19 @@ const STALLED: usize = 1_024;
 pub(crate) struct Exchange {
     channel: Channel,
     pub(crate) flows: Handles,
-    /// What the client's queue had no room for. Until there is some, nothing more is read from the client, and what the
-    /// manager has for it stays there: grants that wait too long go to others.
+    /// Completions for which the client's queue had no room. Until there is room, nothing more is read from the client,
+    /// and its events stay in the manager: grants that wait too long lapse.
     stalled: VecDeque<Completion>,
-    /// Feedback that came sooner than it can be true.
+    /// Feedback that arrived sooner than possible.
     early: VecDeque<Early>,
-    /// Whether the client was told something that it may sleep over.
+    /// Whether the client was sent something for which it may have to be woken.
     told: bool,
-    /// Flows whose paths look different now.
+    /// Flows whose path state has changed.
     touched: Vec<Handle>,
 }
 
-/// Feedback that waits until it can be true. The daemon may have been held up, and have heard of a packet and of its
-/// acknowledgement at once; who made the latter up has nothing of it that patience would not have brought as well.
+/// Premature feedback, retried until it is plausible. A delayed daemon may learn of a packet and of its acknowledgement
+/// at once; a client gains nothing by forged feedback that waiting would not have given it as well.
 #[derive(Clone, Copy, Debug)]
 struct Early {
     flow: Handle,
@@ -46,12 +46,12 @@ struct Early {
     again: Instant,
 }
 
-/// Where a turn ended.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// There is more to do, with no need to wait for anything.
+    /// There is more to do, without waiting.
     pub(crate) more: bool,
-    /// The client sleeps, and is to be woken.
+    /// The client sleeps, and has to be woken.
     pub(crate) wake: bool,
 }
 
@@ -71,7 +71,7 @@ impl Exchange {
         &self.channel
     }
 
-    /// Applies what the client submitted, up to a bound, and tells it what there is to tell.
+    /// Applies submissions, up to a limit, and sends events.
     pub(crate) fn turn(&mut self, now: Instant, cm: &mut Manager, id: ClientId) -> Result<Turn, Violation> {
         let mut done = false;
         self.look_again(now, cm)?;
@@ -84,7 +84,7 @@ impl Exchange {
         self.end_turn(done)
     }
 
-    /// When feedback that came too soon is to be looked at again, in a turn.
+    /// Returns when premature feedback has to be retried, in a turn.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.early.iter().map(|early| early.again).min()
     }
@@ -104,7 +104,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What a client learnt; if that cannot be true yet, it waits for `pause`.
+    /// Applies a client's feedback; if it is premature, it is retried after `pause`.
     fn update(
         &mut self,
         now: Instant,
@@ -128,10 +128,10 @@ impl Exchange {
         }
     }
 
-    /// Applies everything that the client submitted before it called: a call comes after it.
+    /// Applies all submissions that the client made before a call, which is ordered behind them.
     pub(crate) fn catch_up(&mut self, now: Instant, cm: &mut Manager) -> Result<(), Violation> {
         let all = self.channel.geometry().submissions as usize;
-        // With a full queue, too: a client that waits for an answer may not be reading.
+        // Also with a full completion queue: a client that waits for an answer may not be reading.
         for _ in 0..all {
             let Some(submission) = self.channel.poll_submission()? else { break };
             if let Err(refused) = self.submit(now, cm, submission) {
@@ -142,20 +142,20 @@ impl Exchange {
         Ok(())
     }
 
-    /// A flow is open.
+    /// Adds an opened flow.
     pub(crate) fn opened(&mut self, cm: &Manager, flow: FlowId) -> Handle {
         let handle = self.flows.add(flow);
         self.publish(cm, handle, flow);
         handle
     }
 
-    /// A flow is closed.
+    /// Removes a closed flow.
     pub(crate) fn closed(&mut self, handle: Handle) {
         self.flows.remove(handle);
         self.channel.unpublish(handle);
     }
 
-    /// Publishes what is known of the paths of all flows.
+    /// Publishes the path states of all flows.
     pub(crate) fn publish_all(&mut self, cm: &Manager) {
         for (flow, handle) in self.flows.iter() {
             if let Ok(state) = cm.query(flow) {
@@ -164,7 +164,7 @@ impl Exchange {
         }
     }
 
-    /// Tries again to tell what there was no room for; `false` if there still is none.
+    /// Retries stalled completions; returns `false` if there is still no room.
     fn relieve(&mut self) -> Result<bool, Violation> {
         while let Some(&completion) = self.stalled.front() {
             if self.channel.complete(completion)? {
@@ -177,19 +177,19 @@ impl Exchange {
         Ok(true)
     }
 
-    /// If there is no room it waits.
+    /// Sends a completion, or queues it if there is no room.
     fn tell(&mut self, completion: Completion) -> Result<(), Violation> {
         if self.stalled.is_empty() && self.channel.complete(completion)? {
             self.told = true;
         } else if self.stalled.len() < STALLED {
             self.stalled.push_back(completion);
-            // It may have read meanwhile, and would not ring for that.
+            // The client may have read meanwhile, and would not signal that.
             self.relieve()?;
         }
         Ok(())
     }
 
-    /// `true` if the queue is empty.
+    /// Returns `true` if the queue is empty.
     fn apply(&mut self, now: Instant, cm: &mut Manager, most: usize) -> Result<bool, Violation> {
         for _ in 0..most {
             let Some(submission) = self.channel.poll_submission()? else { return Ok(true) };
@@ -209,7 +209,7 @@ impl Exchange {
             Submission::RequestBy { flow, .. } => (flow, 1),
             Submission::Notify { flow, bytes } | Submission::NotifyUnasked { flow, bytes } => (flow, bytes),
             Submission::Update { flow, update } => return self.update(now, cm, flow, update, FIRST_PAUSE),
-            // That it was read is the answer.
+            // Reading it is the answer.
             Submission::Ping => return Ok(()),
         };
         let refused = |why| Completion::Refused { flow: handle, why, value };
@@ -248,9 +248,9 @@ impl Exchange {
         }
     }
 
-    /// `true` if the manager has nothing more for the client.
+    /// Returns `true` if the manager has no more events for the client.
     fn deliver(&mut self, cm: &mut Manager, id: ClientId) -> Result<bool, Violation> {
-        // Grants of one flow, one after another, are one message.
+        // Consecutive grants of one flow are merged into one message.
         let mut grants: Option<(Handle, u32)> = None;
         let mut all = false;
         for _ in 0..EVENTS {
@@ -292,7 +292,7 @@ impl Exchange {
     fn end_turn(&mut self, done: bool) -> Result<Turn, Violation> {
         let mut wake = std::mem::take(&mut self.told) && self.channel.must_wake();
         if !self.stalled.is_empty() {
-            // The client rings when it has read.
+            // The client signals when it has read.
             return Ok(Turn { more: false, wake });
         }
         if !done {

@@ -1,4 +1,4 @@
-//! A client's names for its flows: it can name nothing but what it was given.
+//! Flow handles of a client: a client can refer only to flows that it opened.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ impl Handles {
         self.by_flow.len()
     }
 
-    /// Names a flow.
+    /// Adds a flow and returns its handle.
     pub(crate) fn add(&mut self, flow: FlowId) -> Handle {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, flow: None });
             self.slots.len() as u32 - 1
         });
         let entry = &mut self.slots[slot as usize];
-        // Zero is no generation, not after four thousand million flows either.
+        // Generation 0 is never used, even after the counter wraps.
         entry.generation = entry.generation.wrapping_add(1).max(1);
         entry.flow = Some(flow);
         let handle = Handle { slot, generation: entry.generation };
@@ -48,7 +48,7 @@ impl Handles {
         self.by_flow.get(&flow).copied()
     }
 
-    /// From now on the handle names nothing.
+    /// Removes a flow: its handle is invalid from now on.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<FlowId> {
         let flow = self.flow(handle)?;
         self.slots[handle.slot as usize].flow = None;
@@ -57,7 +57,7 @@ impl Handles {
         Some(flow)
     }
 
-    /// All that are open.
+    /// Iterates over the open flows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowId, Handle)> {
         self.by_flow.iter().map(|(&flow, &handle)| (flow, handle))
     }

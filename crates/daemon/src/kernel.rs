@@ -1,5 +1,5 @@
-//! The kernel's TCP, where it is a client of the Congestion Manager: windows are shared between its connections and the
-//! host's own flows.
+//! Exchange with the kernel's TCP, where it is a client of the Congestion Manager: its connections share windows with
+//! the host's own flows.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use timeous_core::{Duration, Instant};
 use timeous_engine::Congestion;
 use timeous_kernel::{Companion, KernelError};
 
-/// Between looks whether the kernel's TCP has become a client.
+/// Interval of checks whether the kernel's TCP has become a client.
 const ABSENT: Duration = Duration::from_secs(2);
-/// Between exchanges while the two send to different places.
+/// Interval of exchanges while no path is shared.
 const APART: Duration = Duration::from_millis(200);
-/// Between exchanges while they share a path.
+/// Interval of exchanges while a path is shared.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// What the daemon's thread keeps of the kernel.
+/// State of the exchange.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// Where its macroflows are pinned; `None`: it is left alone.
+    /// Directory where its macroflows are pinned; `None`: not used.
     pinned: Option<PathBuf>,
     companion: Option<Companion>,
     next: Instant,
@@ -28,12 +28,12 @@ impl Kernel {
         Self { pinned, companion: None, next: now }
     }
 
-    /// When [`exchange`](Self::exchange) is due.
+    /// Returns when [`exchange`](Self::exchange) is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.pinned.as_ref().map(|_| self.next)
     }
 
-    /// Tells the kernel of the host's flows and the manager of the kernel's, if that is due.
+    /// Exchanges flow counts and windows between the kernel and the manager, if that is due.
     pub(crate) fn exchange(&mut self, now: Instant, congestion: &Congestion) {
         let Some(pinned) = self.pinned.as_ref().filter(|_| self.next <= now) else { return };
         if self.companion.is_none() {
@@ -42,7 +42,7 @@ impl Kernel {
                     tracing::info!(pinned = %pinned.display(), "the kernel's TCP shares windows");
                     self.companion = Some(companion);
                 }
-                // It will never be there.
+                // It will never be available.
                 Err(error @ KernelError::NotBuilt) => {
                     tracing::debug!(%error, "the kernel's TCP is left alone");
                     self.pinned = None;

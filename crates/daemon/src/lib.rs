@@ -1,8 +1,9 @@
 //! One Congestion Manager and one engine for all processes of a host.
 //!
-//! Processes come in by a Unix socket, and share a manager of flows, and an engine for streams, with all others. None
-//! of them is trusted: who somebody is says the kernel, every shared word is checked, what a user may have is
-//! [bounded](Limits), and who breaks the rules is shown out, with all that it had.
+//! Processes connect by a Unix socket, and share the manager of flows and the engine for streams.
+//!
+//! Clients are not trusted: the kernel reports their identity, every word in shared memory is checked, resources per
+//! user are [bounded](Limits), and a client that breaks the protocol is disconnected and loses its flows and streams.
 
 #![forbid(unsafe_code)]
 

@@ -1,31 +1,31 @@
-//! How much of the daemon a user may have, and how much each has.
+//! Limits per user, and the current usage.
 
 use std::collections::BTreeMap;
 
 use timeous_ipc::Geometry;
 use timeous_ipc::messages::{Failure, Resource};
 
-/// Bounds on what the daemon gives away. Those of a user hold for all clients of that user together.
+/// Limits of a daemon. Those of a user hold for all clients of that user together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Clients of all users together.
+    /// Clients in total.
     pub all_clients: u32,
-    /// Clients of a user.
+    /// Clients per user.
     pub clients: u32,
-    /// Open flows of a user.
+    /// Open flows per user.
     pub flows: u32,
-    /// Streams of a user, and ports on which it waits for more.
+    /// Streams and listening ports per user.
     pub streams: u32,
-    /// Bytes of packet rings of a user, their packet zones included.
+    /// Bytes of packet rings per user, including their packet zones.
     pub ring_bytes: u64,
-    /// Places in a packet ring.
+    /// Slots per packet ring.
     pub slots: u32,
-    /// Measures of a client's queues, and how many flows one client can have open.
+    /// Sizes of a client's queues, and its maximum number of open flows.
     pub geometry: Geometry,
 }
 
 impl Default for Limits {
-    /// 1024 clients, 64 of them a user's; a user's 4096 flows, 64 streams, 256 MiB of rings of 4096 places at most.
+    /// Returns 1024 clients, 64 per user; per user 4096 flows, 64 streams, and 256 MiB of rings of at most 4096 slots.
     fn default() -> Self {
         Self {
             all_clients: 1_024,
@@ -39,7 +39,7 @@ impl Default for Limits {
     }
 }
 
-/// What users have.
+/// Usage of all users.
 #[derive(Debug)]
 pub(crate) struct Users {
     limits: Limits,
@@ -47,7 +47,7 @@ pub(crate) struct Users {
     of: BTreeMap<u32, Usage>,
 }
 
-/// What a user has, or wants.
+/// Usage, or request, of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
     pub(crate) clients: u32,
@@ -65,7 +65,7 @@ impl Users {
         &self.limits
     }
 
-    /// One more client; `false` if there are too many.
+    /// Adds a client; `false` if a limit is reached.
     pub(crate) fn take_client(&mut self, uid: u32) -> bool {
         let usage = self.of.entry(uid).or_default();
         let fits = usage.clients < self.limits.clients && self.clients < self.limits.all_clients;
@@ -78,7 +78,7 @@ impl Users {
         fits
     }
 
-    /// One more flow.
+    /// Adds a flow.
     pub(crate) fn take_flow(&mut self, uid: u32) -> Result<(), Failure> {
         let limit = self.limits.flows;
         let usage = self.of.entry(uid).or_default();
@@ -89,7 +89,7 @@ impl Users {
         Ok(())
     }
 
-    /// One more stream, or a port on which streams are waited for, with so many bytes of packet ring.
+    /// Adds a stream or a listening port, with `bytes` of packet ring.
     pub(crate) fn take_stream(&mut self, uid: u32, bytes: u64) -> Result<(), Failure> {
         let Limits { streams, ring_bytes, .. } = self.limits;
         let usage = self.of.entry(uid).or_default();
@@ -104,7 +104,7 @@ impl Users {
         Ok(())
     }
 
-    /// What a user had and has no more.
+    /// Releases a part of a user's usage.
     pub(crate) fn give_back(&mut self, uid: u32, what: Usage) {
         let Some(usage) = self.of.get_mut(&uid) else { return };
         usage.clients -= what.clients;
@@ -115,7 +115,7 @@ impl Users {
         self.tidy(uid);
     }
 
-    /// A user who has nothing is forgotten.
+    /// Removes a user without usage.
     fn tidy(&mut self, uid: u32) {
         if self.of.get(&uid) == Some(&Usage::default()) {
             self.of.remove(&uid);

@@ -1,6 +1,6 @@
 //! Metrics for Prometheus, over HTTP on loopback.
 //!
-//! A thread of its own answers; the rest of the daemon notices a scrape only as one look at it, and four a second at most.
+//! A thread of its own answers; a scrape costs the rest of the daemon one snapshot, at most four per second.
 
 mod exposition;
 mod http;
@@ -14,25 +14,25 @@ use tokio::sync::oneshot;
 pub use exposition::{CONTENT_TYPE, LISTED, exposition};
 pub use look::{Look, Reach};
 
-/// Why no metrics are served.
+/// Reason why no metrics are served.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// The caller's: others than this host could read whom it talks to.
+    /// The address is not loopback: other hosts could read this host's peers.
     #[error(
         "{0} is not a loopback address, and metrics name the hosts that this one talks to: use 127.0.0.1 or [::1], or say that they may leave this host"
     )]
     NotLoopback(SocketAddr),
-    /// The environment's: the address cannot be used.
+    /// The address cannot be used.
     #[error("metrics on {address}: {error}")]
     Io {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
 
-/// Serves `/metrics` until it is dropped.
+/// Server of `/metrics`, until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -41,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves what `look` sees at `address`; port 0 takes any.
+    /// Serves what `look` returns at `address`; port 0 takes any.
     ///
     /// # Errors
     /// [`MetricsError::NotLoopback`] unless the reach allows it, or [`MetricsError::Io`].
@@ -64,7 +64,7 @@ impl Server {
         Ok(Self { address: bound, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it serves.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -74,7 +74,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic was reported already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What the daemon's thread waits for.
+//! Readiness polling for the daemon's thread (epoll).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,22 +8,22 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use timeous_core::Duration;
 
-/// Whose descriptor it is.
+/// Owner of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// Somebody wants to come in.
+    /// The listening socket.
     Door,
-    /// Another thread has something for this one.
+    /// The waker, signalled by other threads.
     Waker,
     /// A client's socket.
     Client(u64),
     /// A client's bell.
     Bell(u64),
-    /// The socket of a stream.
+    /// A stream's socket.
     Stream(u64),
-    /// The bell of a stream.
+    /// A stream's bell.
     StreamBell(u64),
-    /// A port on which streams are waited for.
+    /// A listening port for streams.
     Callers(u64),
 }
 
@@ -57,16 +57,16 @@ impl Token {
     }
 }
 
-/// When a descriptor is of interest.
+/// Readiness for which a descriptor is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// While it is readable.
+    /// Readable.
     Readable,
-    /// While it is readable or writable.
+    /// Readable or writable.
     Both,
-    /// While it is writable: nothing is read from it for now.
+    /// Writable only: it is not read for now.
     Writable,
-    /// Each time that it is rung, without ever being read.
+    /// Each signal (edge-triggered), without reading it.
     Rung,
 }
 
@@ -81,7 +81,7 @@ impl Interest {
     }
 }
 
-/// So many descriptors are told of at once.
+/// Maximum number of ready descriptors per call.
 const AT_ONCE: usize = 256;
 
 #[derive(Debug)]
@@ -102,14 +102,14 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.word()), interest.flags())?)
     }
 
-    /// To be called before a descriptor is closed of which another process has a copy: it would be watched for ever.
+    /// Stops polling a descriptor. Required before closing one that another process has a copy of: epoll would keep it.
     pub(crate) fn forget(&self, fd: impl AsFd) {
         if let Err(error) = epoll::delete(&self.epoll, fd) {
             tracing::debug!(%error, "a descriptor was not watched");
         }
     }
 
-    /// Whose descriptors are ready. Waits until there is one, but not longer than `limit`.
+    /// Returns the owners of ready descriptors. Waits for one, but not longer than `limit`.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Vec<Token>> {
         const NANOS: u64 = 1_000_000_000;
         let timeout = limit.map(Duration::as_nanos);

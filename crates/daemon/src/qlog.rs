@@ -1,10 +1,10 @@
-//! What the Congestion Manager does, as qlog: a file of events that qvis and others read.
+//! qlog of the Congestion Manager: a file of events that qvis and other tools read.
 //!
-//! The schema is qlog's main schema (draft-ietf-quic-qlog-main-schema-13) as JSON text sequences (RFC 7464). Windows, round
-//! trips and congestion are events of QUIC's recovery (draft-ietf-quic-qlog-quic-events-12), which are not QUIC's alone; what
-//! has no name there is in a namespace of our own, `timeous`. The group of an event is its macroflow.
+//! The schema is qlog's main schema (draft-ietf-quic-qlog-main-schema-13) as JSON text sequences (RFC 7464). Windows, RTTs and congestion
+//! are QUIC recovery events (draft-ietf-quic-qlog-quic-events-12), which suit other transports, too; other events are in our own namespace,
+//! `timeous`. The group of an event is its macroflow.
 //!
-//! A thread of its own writes. Who has an event never waits: what there is no room for is counted, and the file says so.
+//! A thread of its own writes. Logging never blocks: events that do not fit are counted, and the file records the gap.
 
 mod event;
 mod rotation;
@@ -27,42 +27,42 @@ pub use rotation::Bounds;
 use event::{Header, Record};
 use rotation::Rotation;
 
-/// Events that may wait for the disk.
+/// Maximum number of events waiting for the disk.
 const WAITING: usize = 8_192;
 
-/// No qlog can be written: the environment's fault.
+/// The qlog cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("the qlog {path} cannot be written: {error}")]
 pub struct QlogError {
     /// The file.
     pub path: PathBuf,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 
-/// A qlog that is being written. It is complete when this is dropped.
+/// An open qlog. It is complete when this is dropped.
 #[derive(Debug)]
 pub struct Log {
     events: Option<SyncSender<Traced>>,
     lost: Arc<AtomicU64>,
-    /// Of them, those that were lost before they came here.
+    /// Number of these lost before they reached the log.
     missed: AtomicU64,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Log {
-    /// Begins a qlog in `path`. A file that is there makes room as one that is full does, see [`Bounds`].
+    /// Opens a qlog at `path`. An existing file is rotated like a full one, see [`Bounds`].
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn open(path: &Path, now: Instant, wall: WallTime) -> Result<Self, QlogError> {
         Self::bounded(path, Bounds::default(), now, wall)
     }
 
-    /// The same with bounds of one's own.
+    /// As [`open`](Self::open), with other bounds.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn bounded(path: &Path, bounds: Bounds, now: Instant, wall: WallTime) -> Result<Self, QlogError> {
         let failed = |error| QlogError { path: path.to_owned(), error };
         let header = Header::new(now, wall);
@@ -80,7 +80,7 @@ impl Log {
         Ok(Self { events: Some(events), lost, missed: AtomicU64::new(0), thread: Some(thread) })
     }
 
-    /// Takes note of an event. Never blocks: where there is no room, it is counted as lost.
+    /// Logs an event. Never blocks: if there is no room, it is counted as lost.
     pub fn write(&self, event: &Traced) {
         let taken = self.events.as_ref().is_some_and(|events| events.try_send(*event).is_ok());
         if !taken {
@@ -88,13 +88,13 @@ impl Log {
         }
     }
 
-    /// The Congestion Manager itself has lost `total` events since it began, which were not taken down soon enough.
+    /// Updates the number of events that the Congestion Manager itself has lost, because they were not fetched in time.
     pub fn missed(&self, total: u64) {
         let before = self.missed.fetch_max(total, Ordering::Relaxed);
         self.lost.fetch_add(total.saturating_sub(before), Ordering::Relaxed);
     }
 
-    /// How many events were lost.
+    /// Returns the number of lost events.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -104,7 +104,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         drop(self.events.take());
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic was reported already.
             let _ = thread.join();
         }
     }

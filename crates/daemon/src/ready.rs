@@ -1,4 +1,4 @@
-//! Which clients of the manager have something to be told, from whichever thread brought it about.
+//! Clients of the manager with pending events, reported by any thread.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use timeous_engine::{Notify, Waker};
 #[derive(Debug)]
 pub(crate) struct Ready {
     clients: Mutex<Vec<ClientId>>,
-    /// Whether the daemon's thread looks here only if it is woken.
+    /// Whether the daemon's thread sleeps, and has to be woken.
     asleep: AtomicBool,
     waker: Waker,
 }
@@ -20,13 +20,13 @@ impl Ready {
         Self { clients: Mutex::default(), asleep: AtomicBool::new(false), waker }
     }
 
-    /// Those that have something to be told.
+    /// Takes the clients with pending events.
     pub(crate) fn take(&self) -> Vec<ClientId> {
         self.asleep.store(false, Ordering::SeqCst);
         mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The daemon's thread wants to sleep; `false` if it may not.
+    /// Prepares to sleep; returns `false` if there are pending events.
     pub(crate) fn rest(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).is_empty()

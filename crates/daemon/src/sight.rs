@@ -1,4 +1,4 @@
-//! What is seen and remembered of the daemon's work: documents, metrics, path memory, events.
+//! Observability and persistence: JSON documents, metrics, path memory, event log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Opens what `config` names. A path memory that cannot be used is told and done without, unless another daemon
-    /// has it.
+    /// Opens the parts named in `config`. An unusable path memory is reported and left out, unless another daemon has
+    /// it open.
     pub(crate) fn open(config: &Config, congestion: &Congestion, now: Instant) -> Result<Self, DaemonError> {
         let wall = WallTime::now();
         let store = match config.store.as_deref().map(|path| Store::open(path, wall)) {
@@ -56,12 +56,12 @@ impl Sight {
         &self.board
     }
 
-    /// Where metrics are served.
+    /// Returns the address of the metrics server.
     pub(crate) fn metrics(&self) -> Option<std::net::SocketAddr> {
         self.server.as_ref().map(Server::address)
     }
 
-    /// Tells the manager what is remembered of a path that is about to be used.
+    /// Passes the remembered state of a path about to be used to the manager.
     pub(crate) fn recall(&self, congestion: &Congestion, destination: Destination) {
         let Some(store) = &self.board.store else { return };
         if let Some((learnt, age)) = store.recall(&destination, WallTime::now()) {
@@ -69,7 +69,7 @@ impl Sight {
         }
     }
 
-    /// Takes down what the manager has learnt and done since the last time.
+    /// Saves the manager's learned path states and events since the last call.
     pub(crate) fn take_down(&self, congestion: &Congestion) {
         let mut learnt = Vec::new();
         let mut traced = Vec::new();
@@ -90,24 +90,24 @@ impl Sight {
         }
     }
 
-    /// Whether events have to be taken down often, since the manager keeps few of them.
+    /// Returns whether events have to be fetched often, since the manager buffers few of them.
     pub(crate) fn is_logging(&self) -> bool {
         self.board.log.is_some()
     }
 
-    /// Forgets what is remembered of the paths that a user may see; how many.
+    /// Removes the remembered paths that a user may see, and returns their number.
     pub(crate) fn forget(&self, uid: u32, addr: Option<IpAddr>) -> Result<u64, Failure> {
         let its =
             |destination: &Destination| may_see(uid, destination) && addr.is_none_or(|addr| addr == destination.addr);
         Ok(self.store()?.forget(its) as u64)
     }
 
-    /// Macroflows, flows and clients, as far as the user may see them.
+    /// Returns macroflows, flows and clients that the user may see, as JSON.
     pub(crate) fn snapshot(&self, uid: u32) -> Result<Vec<u8>, Failure> {
         json(&self.board.view().for_user(uid))
     }
 
-    /// What is remembered of paths, as far as the user may see it.
+    /// Returns the remembered paths that the user may see, as JSON.
     pub(crate) fn paths(&self, uid: u32) -> Result<Vec<u8>, Failure> {
         let remembered = self.store()?.remembered(WallTime::now());
         let its = remembered.iter().filter(|one| may_see(uid, &one.destination));

@@ -1,12 +1,11 @@
-//! Path memory on disk: what is known of a path outlives flows, and the daemon.
+//! Path memory on disk: path states survive flows and daemon restarts.
 //!
-//! RFC 9040 §6 calls it temporal sharing: what a closing connection knew starts the next one to the same host. It names no
-//! age at which such knowledge is worthless; its §8.1 says that it spoils like that of a connection that has gone idle, and
-//! that what is done about those (RFC 7661) may be done here. So the store keeps the time at which a path was last seen, and
-//! gives the age along: what an old window is still worth is for the Congestion Manager to say. What is older than
-//! [`KEEP`] is forgotten, since by then addresses have changed hands (§8.3).
+//! This is temporal sharing (RFC 9040 §6): the state of a closing connection initialises the next one to the same host.
 //!
-//! All is in memory, within bounds; a thread of its own writes what has changed. No call waits for the disk.
+//! State ages as that of an idle connection does (§8.1; RFC 7661). The store reports when a path was last used, and the Congestion Manager
+//! decides the value of an old window. Paths older than [`KEEP`] are removed, since addresses are reassigned (§8.3).
+//!
+//! All data is in memory, within bounds; a thread of its own writes changes. No call waits for the disk.
 
 mod error;
 mod file;
@@ -27,7 +26,7 @@ use file::File;
 use memory::Memory;
 use writer::Writer;
 
-/// What is remembered of paths, by [`Destination`]: entries of different users are different entries.
+/// Remembered path states, by [`Destination`]: entries of different users are separate.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -65,10 +64,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the path memory in `path`, or begins one. What is damaged is set aside and told, and a new one begun.
+    /// Opens the path memory at `path`, or creates it. A damaged file is moved aside and reported, and a new one created.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] if another process has it, the others if the file cannot be reached or made.
+    /// [`StoreError::InUse`] if another process has it open, others if the file cannot be accessed or created.
     pub fn open(path: &Path, now: WallTime) -> Result<(Self, Option<SetAside>), StoreError> {
         let (file, entries, set_aside) = File::open(path)?;
         let mut memory = Memory::default();
@@ -77,49 +76,49 @@ impl Store {
         Ok((Self { writer: Writer::start(file, memory) }, set_aside))
     }
 
-    /// What was learnt of a path, and how long ago.
+    /// Returns the learned state of a path, and its age.
     pub fn recall(&self, destination: &Destination, now: WallTime) -> Option<(Learnt, Duration)> {
         self.writer.look(|memory| memory.recall(destination, now))
     }
 
-    /// Takes note of what was learnt of a path. It reaches the disk within about a second.
+    /// Remembers the learned state of a path. It is on disk within about a second.
     pub fn learn(&self, destination: Destination, learnt: Learnt, now: WallTime) {
         self.writer.change(|memory| memory.learn(destination, learnt, now));
     }
 
-    /// All that is remembered, in the order of destinations.
+    /// Returns all entries, in order of destinations.
     pub fn remembered(&self, now: WallTime) -> Vec<Remembered> {
         self.writer.look(|memory| memory.remembered(now))
     }
 
-    /// How many paths are remembered.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.writer.look(Memory::len)
     }
 
-    /// Whether nothing is remembered.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets the paths that `which` picks. Gives how many.
+    /// Removes the paths that `which` selects, and returns their number.
     pub fn forget(&self, which: impl Fn(&Destination) -> bool) -> usize {
         self.writer.change(|memory| memory.forget(which))
     }
 
-    /// How often writing has failed. What could not be written is tried again, and is remembered in memory meanwhile.
+    /// Returns the number of failed writes. Failed changes are kept in memory and retried.
     pub fn failures(&self) -> u64 {
         self.writer.failures()
     }
 
-    /// Waits until all that was learnt so far is on the disk, or could not be written.
+    /// Waits until all changes so far are on disk, or could not be written.
     pub fn flush(&self) {
         self.writer.flush();
     }
 }
 
-/// Where the path memory is if nobody says otherwise: `/var/lib/timeous/paths.redb` for root, below the user's state
-/// directory (`$XDG_STATE_HOME`, or `~/.local/state`) for others. `None` if neither is known.
+/// Returns the default path: `/var/lib/timeous/paths.redb` for root, in the user's state directory (`$XDG_STATE_HOME`, or `~/.local/state`)
+/// for others. `None` if neither is known.
 pub fn default_path() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/var/lib/timeous/paths.redb"));

@@ -1,4 +1,4 @@
-//! The streams that the engine runs for clients, and the ports at which more may come in.
+//! Streams that the engine runs for clients, and their listening ports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use crate::limits::{Limits, Usage, Users};
 use crate::poller::{Interest, Poller, Token};
 use crate::treatment::stream_config;
 
-/// Whose it is.
+/// Owner of a stream or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     /// The client.
@@ -25,9 +25,9 @@ struct Streaming {
     served: Served,
     owner: Owner,
     ring_bytes: u64,
-    /// The UDP port of its own, if it has one.
+    /// UDP port of its own, if it has one.
     port: PortLife,
-    /// Whether room in its socket is waited for.
+    /// Whether it waits for room in its socket.
     blocked: bool,
 }
 
@@ -37,7 +37,7 @@ struct Waiting {
     owner: Owner,
 }
 
-/// What goes to the client of a new stream.
+/// Descriptors of a new stream for its client.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) ring: OwnedFd,
@@ -54,17 +54,17 @@ impl Ends {
 pub(crate) struct Streams {
     running: BTreeMap<u64, Streaming>,
     waiting: BTreeMap<u32, Waiting>,
-    /// Ports that are not needed any more, and whose they were: until they are closed they count.
+    /// Ports being closed, with their users: they count until they are closed.
     closing: Vec<(u32, PortLife)>,
     next_stream: u64,
     next_listener: u32,
 }
 
-/// Ports that only root may have.
+/// Ports reserved for root.
 const PRIVILEGED: std::ops::Range<u16> = 1..1024;
 
 impl Streams {
-    /// Calls a host for a client.
+    /// Connects to a host for a client.
     pub(crate) fn connect(
         &mut self,
         (engine, users, poller): (&Engine, &mut Users, &Poller),
@@ -73,7 +73,7 @@ impl Streams {
         spec: &StreamSpec,
     ) -> Result<Ends, Failure> {
         allowed(users.limits(), spec)?;
-        // An early look, so that no memory is taken for nothing. What it costs is known when it is there.
+        // An early check, before memory is allocated. The actual cost is known only afterwards.
         users.take_stream(owner.uid, 0)?;
         users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
         let offer = engine.connect_for(remote, stream_config(spec)).map_err(|e| Failure::Environment(e.to_string()))?;
@@ -102,7 +102,7 @@ impl Streams {
         Ok(Ends { ring, socket })
     }
 
-    /// Waits for callers for a client; which listener, and where it is.
+    /// Listens for a client; returns the listener and its address.
     pub(crate) fn listen(
         &mut self,
         (engine, users, poller): (&Engine, &mut Users, &Poller),
@@ -111,7 +111,7 @@ impl Streams {
         spec: &StreamSpec,
     ) -> Result<(u32, SocketAddr), Failure> {
         allowed(users.limits(), spec)?;
-        // The daemon may have any port; whoever asks may not.
+        // The daemon may use any port, but the requesting user may not.
         let port = if spec.native { spec.dccp_port } else { local.port() };
         if PRIVILEGED.contains(&port) && owner.uid != 0 {
             return Err(Failure::NotPermitted);
@@ -140,7 +140,7 @@ impl Streams {
         }
     }
 
-    /// Waits no more.
+    /// Stops listening.
     pub(crate) fn stop_listening(
         &mut self,
         (users, poller): (&mut Users, &Poller),
@@ -157,12 +157,12 @@ impl Streams {
         Ok(())
     }
 
-    /// A caller at a listener, if any: whose it is, and what goes there. Callers for whom there is no room are refused.
+    /// Returns the next incoming stream of a listener, with its owner. Streams beyond the user's limits are refused.
     pub(crate) fn caller(&mut self, (users, poller): (&mut Users, &Poller), listener: u32) -> Option<(Owner, Ends)> {
         loop {
             let waiting = self.waiting.get_mut(&listener)?;
             let owner = waiting.owner;
-            // Cleared first: who comes in afterwards rings again.
+            // Cleared first: later connections signal again.
             waiting.listener.waker().clear();
             let offer = waiting.listener.poll_accept()?;
             match self.begin((users, poller), owner, offer) {
@@ -172,7 +172,7 @@ impl Streams {
         }
     }
 
-    /// A stream has something to say or to hear. Why it is gone, and whose it was, if it is.
+    /// Serves a stream that is ready. If it has ended, returns its owner and the reason.
     pub(crate) fn pump(&mut self, (users, poller): (&mut Users, &Poller), id: u64) -> Option<(Owner, Gone)> {
         let streaming = self.running.get_mut(&id)?;
         let owner = streaming.owner;
@@ -197,7 +197,7 @@ impl Streams {
         }
     }
 
-    /// A client is gone, and its streams with it.
+    /// Ends the streams and listeners of a departed client.
     pub(crate) fn forget(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner) {
         let streams = self.running.iter().filter(|(_, streaming)| streaming.owner == owner);
         for id in streams.map(|(&id, _)| id).collect::<Vec<_>>() {
@@ -214,7 +214,7 @@ impl Streams {
         }
     }
 
-    /// Lets users have again what they had of ports that are closed now. To be called now and then.
+    /// Releases the usage of ports that are closed by now. Called periodically.
     pub(crate) fn tidy(&mut self, users: &mut Users) {
         self.closing.retain(|(uid, port)| {
             let open = port.is_open();
@@ -227,14 +227,14 @@ impl Streams {
 
     fn release(&mut self, (users, poller): (&mut Users, &Poller), streaming: &Streaming) {
         poller.forget(streaming.served.socket());
-        // The engine has this one too.
+        // The engine has a copy of this descriptor.
         poller.forget(streaming.served.bell());
         let Streaming { owner: Owner { uid, .. }, ring_bytes, ref port, .. } = *streaming;
         users.give_back(uid, Usage { ring_bytes, ..Usage::default() });
         self.let_close(users, uid, port.clone());
     }
 
-    /// A stream or a listener is gone: it is the user's until its port is.
+    /// Releases a stream or listener: it counts for the user until its port is closed.
     fn let_close(&mut self, users: &mut Users, uid: u32, port: PortLife) {
         if port.is_open() {
             self.closing.push((uid, port));
@@ -243,7 +243,7 @@ impl Streams {
         }
     }
 
-    /// More callers may wait at a listener: it is to be looked at again.
+    /// Signals a listener again: more streams may wait.
     pub(crate) fn ring(&self, listener: u32) {
         if let Some(waiting) = self.waiting.get(&listener) {
             waiting.listener.waker().wake();

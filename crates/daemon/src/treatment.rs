@@ -1,4 +1,4 @@
-//! How a stream is treated, from what a client asked for.
+//! Engine settings of a stream, from a client's request.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use timeous_core::{Duration, LateChoice, Priority, SubStream};
 use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
-/// Timers that are shorter keep the engine busy for nothing.
+/// Minimum of timers: shorter ones load the engine without use.
 const LEAST: Duration = Duration::from_millis(100);
-/// Timers that are longer keep what nobody needs.
+/// Maximum of timers: longer ones keep unused resources.
 const MOST: Duration = Duration::from_secs(120);
 
-/// The settings of the engine for `spec`.
+/// Returns the engine settings for `spec`.
 pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
     let within = |time: Nanos, least: Duration, most: Duration| Duration::from(time).clamp(least, most);
     let dccp = DccpConfig {
@@ -20,7 +20,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         connect_timeout: within(spec.connect_timeout, LEAST, MOST),
         keep_alive: spec.keep_alive.map(|time| within(time, LEAST, MOST)),
         silence: within(spec.silence, LEAST, MOST),
-        // The RFC's own is the most.
+        // The RFC's value is the maximum.
         msl: within(spec.msl, Duration::ZERO, DccpConfig::default().msl),
         controller: spec.controller.map(Into::into),
         server_holds_timewait: spec.server_holds_timewait,
@@ -40,13 +40,14 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
     }
 }
 
-/// The late choice of that name: nothing that cannot arrive in time or be decoded leaves, but under [`Policy::Fifo`].
+/// Returns the late choice of that name: datagrams that cannot arrive in time or be decoded are dropped, except under
+/// [`Policy::Fifo`].
 fn choice(policy: Policy) -> Box<dyn LateChoice> {
     let sound = Chain::default().then(Deadlines).then(Dependencies::default());
     match policy {
         Policy::Fifo => Box::new(Chain::default()),
         Policy::Deadline => Box::new(sound),
-        // What ages away in the middle of a frame takes the rest with it.
+        // A datagram that exceeds the age within a frame takes the rest of the frame with it.
         Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
         Policy::Dbat => Box::new(Dbat::for_media()),
         Policy::Plan(weights) => {
@@ -65,7 +66,8 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
 mod tests {
     use super::*;
 
-    /// Found by comparing both ways into an engine: over the daemon what leaves before a changed path is known was late.
+    /// Regression, found by comparing streams with and without a daemon: through the daemon, datagrams sent before a
+    /// path change was known were late.
     #[test]
     fn a_stream_with_deadlines_hears_of_its_path_more_often_than_once_a_round_trip() {
         let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }).dccp.reports;

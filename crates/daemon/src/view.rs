@@ -1,4 +1,4 @@
-//! What there is to see of the daemon at one instant: for `timeous top`, for metrics, and as JSON for scripts.
+//! Snapshot of the daemon: for `timeous top`, for metrics, and as JSON for scripts.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,167 +8,167 @@ use timeous_core::{Duration, Instant};
 
 use crate::store::Remembered;
 
-/// The daemon, its clients, and the macroflows with their flows.
+/// Snapshot of the daemon, its clients, and the macroflows with their flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
     /// The daemon's version.
     pub version: String,
-    /// Its process.
+    /// Process ID of the daemon.
     pub pid: u32,
-    /// When this was seen, in nanoseconds on the host's monotonic clock.
+    /// Time of the snapshot, in nanoseconds on the host's monotonic clock.
     pub at_ns: u64,
-    /// Milliseconds since the daemon began.
+    /// Milliseconds since the daemon started.
     pub uptime_ms: u64,
-    /// Who uses it.
+    /// Connected clients.
     pub clients: Vec<Client>,
-    /// By number.
+    /// Macroflows, by identifier.
     pub macroflows: Vec<Macroflow>,
-    /// What watches over itself.
+    /// Health counters.
     pub health: Health,
 }
 
-/// What became of the daemon's own side work.
+/// Health counters of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// Clients that were disconnected since they broke the rules.
+    /// Clients disconnected for protocol violations.
     pub violations_total: u64,
-    /// How many paths are remembered.
+    /// Entries in the path memory.
     pub paths_remembered: u64,
-    /// How often the path memory could not be written.
+    /// Failed writes of the path memory.
     pub path_write_failures_total: u64,
-    /// Events that the qlog had no room for.
+    /// Events lost by the qlog for want of room.
     pub qlog_lost_total: u64,
 }
 
-/// A process that uses the daemon.
+/// A client process of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Client {
-    /// Its number, as flows name it. 0 is the daemon's own engine.
+    /// Identifier, used by flows. 0 is the daemon's own engine.
     pub id: u64,
-    /// The process.
+    /// Process ID.
     pub pid: u32,
-    /// Its user.
+    /// User ID.
     pub uid: u32,
 }
 
-/// Flows to one destination, which share what is known of the path.
+/// Macroflow: flows to one destination, which share path state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Macroflow {
-    /// Its number.
+    /// Identifier.
     pub id: u64,
-    /// The host that the flows go to.
+    /// Destination host.
     pub address: IpAddr,
-    /// The code point of their packets.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// Whose flows they are; none: the host's own, whose feedback the host itself has seen.
+    /// User of the flows; none: the host's own flows, with feedback seen by the host itself.
     pub user: Option<u32>,
     /// The congestion controller.
     pub controller: String,
-    /// Whose turn it is: `roundRobin`, `weighted` or `deadline`.
+    /// Scheduler: `roundRobin`, `weighted` or `deadline`.
     pub scheduling: String,
-    /// Bytes that may be outstanding.
+    /// Congestion window in bytes.
     pub window_bytes: u64,
-    /// The slow start threshold, once there is one.
+    /// Slow start threshold, once there is one.
     pub threshold_bytes: Option<u64>,
-    /// Bytes that are outstanding.
+    /// Bytes in flight.
     pub outstanding_bytes: u64,
-    /// Bits a second that may be sent.
+    /// Sending rate in bits per second.
     pub rate_bps: u64,
-    /// Smoothed round trip, once there was one.
+    /// Smoothed RTT, once there is a sample.
     pub srtt_us: Option<u64>,
-    /// Its mean deviation.
+    /// Mean deviation of the RTT.
     pub rttvar_us: u64,
-    /// The least round trip.
+    /// Minimum RTT.
     pub min_rtt_us: Option<u64>,
-    /// The share of packets lost of late, in parts per million.
+    /// Recent packet loss, in parts per million.
     pub loss_ppm: u32,
-    /// Grants given and not yet used.
+    /// Unused grants.
     pub grants: u32,
-    /// Requests that wait for a grant.
+    /// Requests waiting for a grant.
     pub waiting: u64,
-    /// Losses that were answered, those of a window as one.
+    /// Loss events, at most one per window.
     pub losses_total: u64,
-    /// Marks that were answered, those of a window as one.
+    /// ECN events, at most one per window.
     pub marks_total: u64,
-    /// Timeouts that were answered.
+    /// Timeouts.
     pub timeouts_total: u64,
-    /// What its flows did, closed ones included.
+    /// Totals of its flows, including closed ones.
     #[serde(flatten)]
     pub totals: Totals,
-    /// The flows that are open.
+    /// Open flows.
     pub flows: Vec<Flow>,
 }
 
-/// What was sent, and what became of it.
+/// Totals of sent data and its fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
     /// Bytes sent.
     pub sent_bytes_total: u64,
-    /// Bytes that arrived.
+    /// Bytes acknowledged.
     pub acked_bytes_total: u64,
-    /// Bytes that were lost.
+    /// Bytes lost.
     pub lost_bytes_total: u64,
-    /// Updates that were refused because they cannot be true.
+    /// Updates refused as implausible.
     pub refused_total: u64,
 }
 
-/// One flow.
+/// A flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Flow {
-    /// Its number.
+    /// Identifier.
     pub id: u64,
-    /// Whose it is.
+    /// Identifier of its client.
     pub client: u64,
-    /// Its share where the scheduler goes by weights.
+    /// Weight, for the weighted scheduler.
     pub weight: u32,
-    /// Its largest packet.
+    /// Maximum packet size.
     pub mtu_bytes: u64,
-    /// Its bytes that are outstanding.
+    /// Bytes in flight.
     pub outstanding_bytes: u64,
-    /// Its requests that wait.
+    /// Requests waiting for a grant.
     pub waiting: u32,
-    /// Its grants not yet used.
+    /// Unused grants.
     pub grants: u32,
-    /// Its own address, if it told.
+    /// Local address, if known.
     pub local: Option<SocketAddr>,
-    /// Its peer's address, if it told.
+    /// Peer's address, if known.
     pub remote: Option<SocketAddr>,
-    /// What it did.
+    /// Totals.
     #[serde(flatten)]
     pub totals: Totals,
 }
 
-/// What is remembered of a path.
+/// Remembered state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Path {
-    /// The host.
+    /// Destination host.
     pub address: IpAddr,
-    /// The code point of the packets.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// Whose flows found it out; none: the host's own.
+    /// User whose flows learned it; none: the host's own.
     pub user: Option<u32>,
-    /// Bytes that could be outstanding.
+    /// Congestion window in bytes.
     pub window_bytes: u64,
-    /// The slow start threshold, if there was one.
+    /// Slow start threshold, if there was one.
     pub threshold_bytes: Option<u64>,
-    /// Smoothed round trip.
+    /// Smoothed RTT.
     pub srtt_us: u64,
-    /// Its mean deviation.
+    /// Mean deviation of the RTT.
     pub rttvar_us: u64,
-    /// The least round trip.
+    /// Minimum RTT.
     pub min_rtt_us: u64,
-    /// Bits a second that could be sent.
+    /// Sending rate in bits per second.
     pub rate_bps: u64,
-    /// The share of packets lost, in parts per million.
+    /// Packet loss, in parts per million.
     pub loss_ppm: u32,
-    /// Seconds since it was last seen.
+    /// Seconds since the path was last used.
     pub age_seconds: u64,
 }
 
@@ -192,7 +192,7 @@ impl From<&Remembered> for Path {
 }
 
 impl View {
-    /// What the Congestion Manager shows. The rest is for the daemon to fill in.
+    /// Converts a snapshot of the Congestion Manager. The daemon fills in the other fields.
     pub fn of(snapshot: &Snapshot, now: Instant, since: Instant) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -204,7 +204,7 @@ impl View {
         }
     }
 
-    /// What a user may see, see [`sees`].
+    /// Returns the part that a user may see, see [`sees`].
     #[must_use]
     pub fn for_user(mut self, uid: u32) -> Self {
         self.clients.retain(|client| sees(uid, Some(client.uid)));
@@ -213,8 +213,8 @@ impl View {
     }
 }
 
-/// Whether a user may see what belongs to `owner`: his own, but root and the daemon's own user see everything. What has no
-/// owner is the daemon's: streams that it runs for others are among it.
+/// Returns whether a user may see data of `owner`: users see their own, root and the daemon's own user see everything. Data without an
+/// owner is the daemon's, including streams that it runs for others.
 pub fn sees(uid: u32, owner: Option<u32>) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == Some(uid)
 }

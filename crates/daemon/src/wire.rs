@@ -1,4 +1,4 @@
-//! A client's socket: whole messages, descriptors with some, and nobody waits.
+//! A client's socket: whole messages, some with descriptors, without blocking.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,9 +10,9 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 use timeous_ipc::Violation;
 use timeous_ipc::messages::{FromDaemon, TO_DAEMON_MAX, ToDaemon, decode, encode};
 
-/// Descriptors that go with one message, at most.
+/// Maximum number of descriptors per message.
 const DESCRIPTORS: usize = 2;
-/// Messages that may wait for room. A client whose calls are answered faster than it reads waits itself.
+/// Maximum number of messages that wait for room. Beyond it, the client's calls wait.
 const WAITING: usize = 8;
 
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub(crate) struct Wire {
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
-/// What came of listening.
+/// Result of a read.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// A message.
     Message(ToDaemon),
-    /// Nothing more for now.
+    /// No further message for now.
     Nothing,
-    /// The client is gone.
+    /// The client has disconnected.
     End,
 }
 
@@ -37,7 +37,7 @@ impl Wire {
         Self { socket, waiting: VecDeque::new() }
     }
 
-    /// The next message. Descriptors that somebody sends along are closed by the kernel.
+    /// Returns the next message. Descriptors sent along are closed by the kernel.
     pub(crate) fn hear(&self) -> Result<Heard, Violation> {
         let mut packet = [0; TO_DAEMON_MAX];
         match recv(&self.socket, &mut packet, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
@@ -51,34 +51,34 @@ impl Wire {
         }
     }
 
-    /// Says something as soon as there is room. That the client is gone is heard.
+    /// Sends a message as soon as there is room. A disconnected client is detected by reading.
     pub(crate) fn say(&mut self, message: &FromDaemon, descriptors: Vec<OwnedFd>) {
         self.waiting.push_back((encode(message), descriptors));
         self.flush();
     }
 
-    /// As [`say`](Self::say), but only if there is room now.
+    /// As [`say`](Self::say), but only if there is room now; returns whether it was sent.
     pub(crate) fn mention(&mut self, message: &FromDaemon, descriptors: &[OwnedFd]) -> bool {
         self.waiting.is_empty() && send(&self.socket, &encode(message), descriptors) == Ok(())
     }
 
-    /// Says what waited for room.
+    /// Sends waiting messages.
     pub(crate) fn flush(&mut self) {
         while let Some((message, descriptors)) = self.waiting.front() {
             match send(&self.socket, message, descriptors) {
                 Err(Errno::AGAIN) => return,
-                // Said, or never to be said: what comes of that is heard.
+                // Sent, or impossible to send: the consequence is detected by reading.
                 Ok(()) | Err(_) => drop(self.waiting.pop_front()),
             }
         }
     }
 
-    /// Whether something waits for room.
+    /// Returns whether messages wait for room.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether so much waits that no more calls should be heard.
+    /// Returns whether too many messages wait, so that no more calls should be read.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= WAITING
     }
@@ -101,7 +101,7 @@ fn send(socket: &OwnedFd, message: &[u8], descriptors: &[OwnedFd]) -> Result<(),
     sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
 }
 
-/// A document too long for a message: a sealed memfd.
+/// Returns a sealed memfd for a document too long for a message.
 pub(crate) fn document(bytes: &[u8]) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let fd = memfd_create("timeous-document", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

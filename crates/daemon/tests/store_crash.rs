@@ -1,4 +1,4 @@
-//! The path memory of a process that is killed while it writes: what was said to be on the disk is there, and nothing is damaged.
+//! Path memory of a process that is killed while it writes: confirmed data is on the disk, and nothing is damaged.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,12 +10,12 @@ use timeous_core::{Duration, Rate, Rng};
 use timeous_daemon::store::Store;
 use timeous_daemon::wall::WallTime;
 
-/// Names the file for a process that is to be killed.
+/// Variable with the file's path, for the process to be killed.
 const VICTIM: &str = "TIMEOUS_TEST_VICTIM";
-/// Paths that are written together: each time all of them, with the same number in them.
+/// Paths written together: each round writes all of them, with the round's number.
 const PATHS: u32 = 40;
 
-/// A wall clock that counts rounds, hours apart so that nothing is merged.
+/// Returns a wall-clock time for a round; rounds are hours apart, so that nothing is merged.
 fn time(round: u64) -> WallTime {
     WallTime::since_epoch(Duration::from_secs(1_700_000_000 + 2 * 3_600 * round))
 }
@@ -36,7 +36,7 @@ fn learnt(round: u64) -> Learnt {
     }
 }
 
-/// What the victim does until it dies: it writes round after round, and tells each that is on the disk.
+/// Writes round after round until the process is killed, and prints each that is on the disk.
 fn write_for_ever(path: &Path) -> ! {
     let first = std::env::var("TIMEOUS_TEST_ROUND").unwrap().parse::<u64>().unwrap();
     let (store, _) = Store::open(path, time(first)).unwrap();
@@ -68,7 +68,7 @@ fn a_killed_process_leaves_a_whole_memory() {
     for life in 0..12 {
         let mut child = victim(&path, next);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // A few writes, and then some way into another.
+        // Some complete writes, and a part of another.
         let lives_for = 1 + rng.below(4);
         let mut told = next - 1;
         for line in lines.by_ref().map(Result::unwrap) {
@@ -84,7 +84,7 @@ fn a_killed_process_leaves_a_whole_memory() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it still said before it died.
+        // Remaining output from before its death.
         for line in lines.map_while(Result::ok) {
             told = line.split_once("written ").map_or(told, |(_, round)| round.parse().unwrap_or(told));
         }
@@ -92,7 +92,7 @@ fn a_killed_process_leaves_a_whole_memory() {
         let (store, set_aside) = Store::open(&path, time(told)).unwrap();
         assert_eq!(set_aside, None, "life {life}: nothing is damaged");
         let rounds: Vec<_> = (0..PATHS).map(|n| store.recall(&host(n), time(told)).unwrap().0.window).collect();
-        // The thread that writes may have come by in the middle of a round: no more than two are in the file, in order.
+        // The writer may have run in the middle of a round: the file holds at most two rounds, in order.
         let (oldest, newest) = (*rounds.iter().min().unwrap(), *rounds.iter().max().unwrap());
         assert!(oldest >= told, "life {life}: {told} was written, {oldest} is there");
         assert!(newest <= oldest + 1 && rounds.is_sorted_by(|a, b| a >= b), "life {life}: {rounds:?}");
@@ -100,10 +100,10 @@ fn a_killed_process_leaves_a_whole_memory() {
     }
 }
 
-/// Names the file for a process whose disk is full for a while.
+/// Variable with the file's path, for the process with a full disk.
 const CROWDED: &str = "TIMEOUS_TEST_CROWDED";
 
-/// Learns more than fits, is refused by the system, and finds room later.
+/// Learns more than fits, gets write errors, and has space later.
 fn live_with_a_full_disk(path: &Path) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let (store, _) = Store::open(path, time(0)).unwrap();
@@ -111,7 +111,7 @@ fn live_with_a_full_disk(path: &Path) {
     store.flush();
     let size = std::fs::metadata(path).unwrap().len();
     let free = getrlimit(Resource::Fsize);
-    // No file of this process may grow beyond what this one has.
+    // Limits files of this process to the present size.
     setrlimit(Resource::Fsize, Rlimit { current: Some(size), ..free }).unwrap();
     (1..4_000).for_each(|n| store.learn(host(n), learnt(7), time(0)));
     store.flush();
@@ -131,7 +131,7 @@ fn a_full_disk_is_got_over() {
     }
     let room = tempfile::tempdir().unwrap();
     let path = room.path().join("paths.redb");
-    // The shell has the signal ignored that would end a process at its limit: the write fails instead.
+    // The shell ignores the signal for exceeded file sizes, so that the write fails instead.
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "a_full_disk_is_got_over", "--nocapture"]).env(CROWDED, &path);

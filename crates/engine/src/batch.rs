@@ -1,4 +1,4 @@
-//! Packets that were pulled at one instant, on their way to the kernel together.
+//! A batch of packets that were pulled at one instant and go to the kernel in one call.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,25 +9,26 @@ use timeous_ring::Payload;
 
 use crate::udp::{Packet, Socket};
 
-/// Where the payloads are that packets left in their zones.
+/// Access to payloads that stay in the ring's memory until they are sent.
 pub(crate) trait Payloads {
-    /// That of a packet that was not `sent` yet; `None` if it is gone, with its connection.
+    /// Payload of a packet that was not yet reported as `sent`; `None` if its connection, and with it the payload, is gone.
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>>;
 
-    /// The packet was given to the device, or will never be.
+    /// Called when the packet was given to the device, or never will be.
     fn sent(&mut self, connection: ConnectionId, token: u64);
 
-    /// Its deadline came before the device: it has never left.
+    /// Called when the packet's deadline passed before the device took it: it was never transmitted.
     fn expired(&mut self, connection: ConnectionId, token: u64);
 }
 
-/// Packets that wait for the kernel: no more than it is thought to take now, since what is pulled is chosen.
+/// Packets pulled and waiting for the kernel. Bounded by the kernel's estimated room, since the choice among datagrams ends when they are
+/// pulled.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Beyond `len` there are spare ones, for their buffers.
+    /// Entries beyond `len` are spare, kept for their buffers.
     entries: Vec<Entry>,
     len: usize,
-    /// As many may wait.
+    /// Maximum number of waiting packets.
     most: usize,
 }
 
@@ -40,17 +41,17 @@ struct Entry {
     connection: Option<ConnectionId>,
     adu: Option<Sending>,
     done: bool,
-    /// It is done without having left.
+    /// The packet is done without having been transmitted.
     expired: bool,
 }
 
-/// What has to be known of an ADU until the kernel has it.
+/// State of an ADU until the kernel has taken it.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
     token: u64,
     deadline: Option<Instant>,
     apart: bool,
-    /// No copy of it has left before.
+    /// First transmission: no copy was transmitted before.
     first: bool,
 }
 
@@ -65,17 +66,17 @@ impl Batch {
         self.len == 0
     }
 
-    /// Whether another packet may be pulled.
+    /// Returns whether another packet may be pulled.
     pub(crate) fn has_room(&self) -> bool {
         self.len < self.most
     }
 
-    /// How many packets may be pulled.
+    /// Returns the number of packets that may be pulled.
     pub(crate) fn room(&self) -> u32 {
         self.most.saturating_sub(self.len) as u32
     }
 
-    /// An empty buffer for the next packet, or for what goes before its payload.
+    /// Returns an empty buffer for the next packet, or for the header that precedes its payload.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.len == self.entries.len() {
             let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
@@ -96,7 +97,7 @@ impl Batch {
         header
     }
 
-    /// The packet in the buffer belongs to the batch.
+    /// Appends the packet in the buffer to the batch.
     pub(crate) fn add(&mut self, outgoing: &Outgoing) {
         let entry = &mut self.entries[self.len];
         entry.to = outgoing.to;
@@ -117,12 +118,12 @@ impl Batch {
         self.len
     }
 
-    /// What the packets began with that have left in the last `send`, before which there were so many.
+    /// Returns the headers of the packets that left in the last `send`; `before` is the batch's length before that call.
     pub(crate) fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
         self.entries[self.len..before].iter_mut().map(|entry| &mut entry.header)
     }
 
-    /// Gives the packets to the kernel. `false`: it has no room for all of them, and the rest waits for the next call.
+    /// Gives the packets to the kernel. Returns `false` if the kernel has no room for all; the rest waits for the next call.
     pub(crate) fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
         if self.is_empty() {
             return true;
@@ -130,7 +131,7 @@ impl Batch {
         let taken = self.offer(now, socket, payloads);
         self.confirm(payloads);
         let left = self.keep_the_rest();
-        // A kernel that ran out of room is offered less, and more again while it takes all.
+        // A kernel that ran out of room is offered fewer packets, and more again while it takes all.
         self.most = if taken { self.most * 2 } else { self.len - left }.clamp(1, Socket::BATCH);
         self.len = left;
         taken
@@ -155,7 +156,7 @@ impl Batch {
         let taken = socket.send(&packets, |at, result| {
             done[places[at]] = true;
             if let Err(error) = result {
-                // For the connection it is as if the packet was lost on the way, which it will learn in time.
+                // The connection sees this as a loss on the path, which it detects by itself.
                 tracing::debug!(%error, to = %packets[at].to, "sending");
             }
         });
@@ -169,7 +170,7 @@ impl Batch {
     fn confirm(&self, payloads: &mut impl Payloads) {
         for entry in self.entries[..self.len].iter().filter(|entry| entry.done) {
             if let (Some(connection), Some(adu)) = (entry.connection, entry.adu) {
-                // What has left before may have arrived: the transport will find out.
+                // A datagram that was transmitted before may have arrived: the transport will find out.
                 match entry.expired && adu.first {
                     true => payloads.expired(connection, adu.token),
                     false => payloads.sent(connection, adu.token),
@@ -178,7 +179,7 @@ impl Batch {
         }
     }
 
-    /// Moves what is not done to the front, in its order; says how many that are.
+    /// Moves unsent packets to the front, in order, and returns their number.
     fn keep_the_rest(&mut self) -> usize {
         let mut left = 0;
         for at in 0..self.len {
@@ -191,16 +192,16 @@ impl Batch {
     }
 }
 
-/// A DCCP header with all of its options.
+/// Capacity for a DCCP header with all of its options.
 const HEADER_ROOM: usize = 1024;
 
 impl Entry {
-    /// Waiting for the kernel does not make a deadline later: for the transport it is as if the packet was lost on the way.
+    /// Returns whether the deadline passed while the packet waited for the kernel: the transport sees it as lost on the path.
     fn is_expired(&self, now: Instant) -> bool {
         self.adu.and_then(|adu| adu.deadline).is_some_and(|deadline| now > deadline)
     }
 
-    /// What the kernel gets; `None` if there is nothing to send any more.
+    /// Returns the packet for the kernel; `None` if there is nothing left to send.
     fn packet<'a>(&'a self, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
         let Self { to, from, ecn, ref header, .. } = *self;
         let payload = match (self.connection, self.adu) {

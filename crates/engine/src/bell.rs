@@ -1,4 +1,5 @@
-//! A client's bell: it rings only if somebody listens, since to ring and to silence it costs two system calls.
+//! Notification descriptor of a client. It is signalled only while somebody listens: signalling and clearing cost two
+//! system calls.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,21 +9,21 @@ use timeous_cm::ClientId;
 use crate::congestion::Notify;
 use crate::waker::Waker;
 
-/// The bell of a client of the manager.
+/// Notification descriptor of a client of the Congestion Manager.
 ///
-/// Those who lie down to sleep and those who find nothing more to poll say so with the manager's lock held, and after a
-/// look at what there is. Whoever rings held that lock after the events were there. So either the look finds them, or
-/// who rings finds that somebody listens: no ring is lost.
+/// Sleeping clients and clients that have polled everything register with the manager's lock held, after checking for
+/// events. Notifiers held that lock after queueing events. So either the check finds the events, or the notifier sees
+/// the listener: no wake-up is lost.
 #[derive(Debug)]
 pub(crate) struct Bell {
     waker: Waker,
-    /// How many sleep.
+    /// Number of threads asleep.
     sleepers: AtomicU32,
-    /// The descriptor was given away: it has to tell by itself.
+    /// The descriptor was handed out: it has to become readable without a sleeper.
     shown: AtomicBool,
-    /// It is shown, and nobody has rung since there was nothing more to poll.
+    /// The descriptor was handed out, and was not signalled since the last poll that found nothing.
     armed: AtomicBool,
-    /// The descriptor is readable, or just was. It is set after that, so that what is set can be silenced.
+    /// The descriptor is readable, or just was. Set after signalling, so that a set flag can always be cleared.
     rung: AtomicBool,
 }
 
@@ -37,17 +38,17 @@ impl Bell {
         })
     }
 
-    /// Somebody lies down to sleep. With the lock held, when there is nothing to poll.
+    /// Registers a sleeper. Called with the lock held, when there is nothing to poll.
     pub(crate) fn doze(&self) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// He is awake.
+    /// Unregisters a sleeper.
     pub(crate) fn rise(&self) {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// There is nothing more to poll. With the lock held.
+    /// Clears the notification: there is nothing more to poll. Called with the lock held.
     pub(crate) fn hush(&self) {
         if self.rung.swap(false, Ordering::SeqCst) {
             self.waker.clear();
@@ -57,8 +58,8 @@ impl Bell {
         }
     }
 
-    /// The descriptor is given away, and tells from now on by itself. `waiting`: something is there already. With the
-    /// lock held.
+    /// Marks the descriptor as handed out: it becomes readable without a sleeper from now on. `waiting`: an event is
+    /// pending already. Called with the lock held.
     pub(crate) fn show(&self, waiting: bool) {
         if !self.shown.swap(true, Ordering::SeqCst) {
             if waiting {

@@ -1,76 +1,75 @@
-//! What carries a stream, and how far the application's last word reaches over it.
+//! Carrier of a stream (DCCP over UDP or IP, or TCP), and the reach of late choice over it.
 
 use timeous_cm::Kind;
 use timeous_core::Duration;
 
-/// What carries a stream: what DCCP packets travel in, or TCP.
+/// Carrier of a stream: the encapsulation of its DCCP packets, or TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Carrier {
-    /// UDP (RFC 6773), which passes NATs and takes no rights.
+    /// UDP encapsulation (RFC 6773), which passes NATs and needs no privilege.
     #[default]
     Udp,
-    /// IP itself, as protocol 33 (RFC 4340): it takes the right to open raw sockets.
+    /// Plain IP, protocol 33 (RFC 4340); needs the privilege to open raw sockets.
     Ip,
     /// The kernel's TCP.
     Tcp,
-    /// DCCP in UDP, or TCP where UDP does not pass: from the beginning, or from the time on at which it passes no more.
+    /// DCCP in UDP, with a fallback to TCP where UDP is blocked, at the beginning or later.
     Auto,
 }
 
-/// How far late choice reaches: up to where a datagram that cannot play in time any more is taken back.
+/// Reach of late choice: the point up to which a datagram that cannot play in time is still withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// To the instant of sending: there is no queue behind the packet ring. So it is over DCCP.
+    /// Until transmission: there is no queue behind the packet ring. DCCP has this reach.
     #[default]
     Sending,
-    /// To the kernel's unsent queue, which is kept at one packet. What is in there, and what was lost and is sent again,
-    /// goes as it is.
+    /// Until the kernel's unsent queue, which is kept at one packet. Data in that queue and retransmissions are not changed.
     Queue,
-    /// Through the kernel's queue to every retransmission: what was sent lies in memory of ours until it arrives.
+    /// Through the kernel's queue to every retransmission: sent data stays in our memory until it is acknowledged.
     Retransmissions,
 }
 
-/// How datagrams lie in the byte stream of a TCP connection.
+/// Framing of datagrams in the byte stream of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TcpFraming {
-    /// uTLTCP's records (`timeous_tcp::record`), sealed: COBS between zeros, with a number and a checksum.
+    /// Sealed uTLTCP records (`timeous_tcp::record`): COBS between zeros, with a number and a checksum.
     #[default]
     Records,
-    /// A length of two bytes before each (RFC 4571), as others read RTP over TCP. Such a stream has no room for padding,
-    /// and no way to tell a mixture of two versions: late choice ends at the kernel's queue.
+    /// A two-byte length before each datagram (RFC 4571), as other RTP-over-TCP implementations use. There is no padding, and a mix of two
+    /// versions cannot be detected: late choice ends at the kernel's queue.
     Rfc4571,
 }
 
-/// Whether datagrams that come over TCP wait for what is missing before them.
+/// Whether datagrams received over TCP wait for missing earlier bytes (head-of-line blocking).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Unordered {
-    /// They do, as with any socket.
+    /// In-order delivery, as with any socket.
     #[default]
     Off,
-    /// They do not where a packet tap may be had (`CAP_NET_RAW`), which shows segments before the kernel has put them in
-    /// order; elsewhere they do.
+    /// Out-of-order delivery where a packet tap is available (`CAP_NET_RAW`), which shows segments before the kernel has put them in order;
+    /// in-order elsewhere.
     Auto,
-    /// As [`Auto`](Self::Auto), and without a tap there is no stream.
+    /// As [`Auto`](Self::Auto), but opening the stream fails without a tap.
     Require,
 }
 
 /// The settings of a stream over the kernel's TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpConfig {
-    /// How datagrams lie in the byte stream.
+    /// Framing of datagrams in the byte stream.
     pub framing: TcpFraming,
-    /// The longest datagram.
+    /// Maximum datagram length, in bytes.
     pub longest: usize,
-    /// How long a server is waited for.
+    /// Timeout for the connection attempt.
     pub connect_timeout: Duration,
-    /// How long a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
+    /// Maximum time for which a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
     pub silence: Duration,
-    /// Whether what is received waits for what is missing before it. Records only.
+    /// Whether received datagrams wait for missing earlier ones. Records only.
     pub unordered: Unordered,
-    /// Whether late choice is to reach retransmissions, where the system has what it takes.
+    /// Whether late choice reaches retransmissions, where the system supports it.
     pub into_retransmissions: bool,
-    /// The controller of the Congestion Manager that holds back what the kernel's own would let go, so that its queue stays
-    /// short; `None`: the kernel decides alone. It is that of all flows to that destination.
+    /// Congestion Manager controller that limits sending below the kernel's own congestion window, to keep the path's queue short; `None`:
+    /// the kernel decides alone. All flows to that destination share it.
     pub controller: Option<Kind>,
 }
 
@@ -88,25 +87,25 @@ impl Default for TcpConfig {
     }
 }
 
-/// What carries a stream at one moment, and what late choice did behind the packet ring.
+/// Current carrier of a stream, with counters of late choice behind the packet ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CarrierView {
-    /// What carries it.
+    /// Current carrier.
     pub carrier: Carrier,
-    /// How far late choice reaches.
+    /// Reach of late choice.
     pub reach: Reach,
-    /// Datagrams that were handed to the kernel and gave their place to a fresh one, as they could not arrive in time: at once, or
-    /// after padding had been there.
+    /// Datagrams handed to the kernel whose place a fresh one took, as they could not arrive in time: directly, or after padding had been
+    /// there.
     pub replaced: u64,
-    /// Datagrams that were handed to the kernel and made way for padding.
+    /// Datagrams handed to the kernel and replaced by padding.
     pub padded: u64,
-    /// Datagrams that were handed to the kernel, could not arrive in time any more and could not be changed: TCP may have sent
-    /// them again after their deadline.
+    /// Datagrams handed to the kernel that could not arrive in time and could not be changed: TCP may have retransmitted them after their
+    /// deadline.
     pub unchanged: u64,
-    /// Whether nothing leaves since the peer's window is closed: it does not read.
+    /// Whether sending is stalled by the peer's closed window: the peer does not read.
     pub stalled: bool,
-    /// Whether datagrams are received as their segments come, by a packet tap.
+    /// Whether datagrams are received out of order, by a packet tap.
     pub tapped: bool,
-    /// Datagrams received before what was missing ahead of them, or before they were read of the stream.
+    /// Datagrams delivered before earlier missing ones, or before they were read from the stream.
     pub early: u64,
 }

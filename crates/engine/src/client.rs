@@ -1,4 +1,4 @@
-//! A client of a shared Congestion Manager within the engine's process: the paper's calls, and one descriptor to wait on.
+//! In-process client of a shared Congestion Manager: the calls of the paper, and one descriptor to wait on.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::clock;
 use crate::congestion::Congestion;
 use crate::waker::Waker;
 
-/// A client of a [`Congestion`]: its flows are its own, and are closed when it is dropped.
+/// A client of a [`Congestion`]. It owns its flows, which are closed when it is dropped.
 ///
-/// What it is told waits for [`poll_event`](Self::poll_event). Who sleeps by [`wait`](Self::wait) is woken for it; and from
-/// the first time on that it is asked for, its descriptor is readable meanwhile, which costs two system calls each time
-/// that something comes. All calls are short, and may be made from any thread. An [`Engine`](crate::Engine) with the same [`Congestion`] lets time pass for it.
+/// Events wait for [`poll_event`](Self::poll_event) and end a [`wait`](Self::wait). Once the descriptor has been requested, it is readable
+/// while an event waits, at two system calls per event. All calls are short, and may be made from any thread. An [`Engine`](crate::Engine)
+/// with the same [`Congestion`] drives its timers.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -39,8 +39,8 @@ pub struct CmClient {
 }
 
 impl Congestion {
-    /// A client within this process. The flows of a `user` share congestion state among themselves only; with none they
-    /// share it with the engine's own, and their feedback is believed.
+    /// Joins as a client within this process. Flows of one `user` share congestion state only among themselves; flows without a user share
+    /// it with the engine's own, and their feedback is trusted.
     ///
     /// # Errors
     /// The system's: no descriptor.
@@ -52,7 +52,7 @@ impl Congestion {
 }
 
 impl CmClient {
-    /// Opens a flow (`cm_open`). Whose it is is the client's to say, not the destination's.
+    /// Opens a flow (`cm_open`). Its user is that of the client, not of the destination.
     ///
     /// # Errors
     /// See [`CmError`].
@@ -85,7 +85,7 @@ impl CmClient {
         self.with(flow, |cm| cm.request(clock::now(), flow))
     }
 
-    /// Asks for the right to send so many packets.
+    /// Asks for the right to send `count` packets.
     ///
     /// # Errors
     /// See [`CmError`].
@@ -101,12 +101,12 @@ impl CmClient {
         self.with(flow, |cm| cm.request_by(clock::now(), flow, deadline))
     }
 
-    /// Asks for many flows at once (`cm_bulk_request`). Each has its own result.
+    /// Requests grants for many flows at once (`cm_bulk_request`). Each has its own result.
     pub fn bulk_request(&self, requests: &[(FlowId, u32)]) -> Vec<Result<(), CmError>> {
         self.bulk(requests, |cm, now, &(flow, count)| cm.request_many(now, flow, count))
     }
 
-    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    /// Reports that a grant was used for `bytes`; 0 gives it back (`cm_notify`).
     ///
     /// # Errors
     /// See [`CmError`].
@@ -114,7 +114,7 @@ impl CmClient {
         self.with(flow, |cm| cm.notify(clock::now(), flow, bytes))
     }
 
-    /// A packet of `bytes` left without a grant: what a sender at a rate of its own tells (Andersen et al. §2.1.2).
+    /// Reports a packet of `bytes` sent without a grant, as a rate-paced sender does (Andersen et al. §2.1.2).
     ///
     /// # Errors
     /// See [`CmError`].
@@ -122,12 +122,12 @@ impl CmClient {
         self.with(flow, |cm| cm.notify_unasked(clock::now(), flow, bytes))
     }
 
-    /// [`notify`](Self::notify) for many flows at once. Each has its own result.
+    /// Calls [`notify`](Self::notify) for many flows at once. Each has its own result.
     pub fn bulk_notify(&self, notices: &[(FlowId, u64)]) -> Vec<Result<(), CmError>> {
         self.bulk(notices, |cm, now, &(flow, bytes)| cm.notify(now, flow, bytes))
     }
 
-    /// Tells what was learnt of packets that were sent (`cm_update`).
+    /// Reports feedback about packets that were sent (`cm_update`).
     ///
     /// # Errors
     /// See [`CmError`].
@@ -135,12 +135,12 @@ impl CmClient {
         self.with(flow, |cm| cm.update(clock::now(), flow, update))
     }
 
-    /// [`update`](Self::update) for many flows at once. Each has its own result.
+    /// Calls [`update`](Self::update) for many flows at once. Each has its own result.
     pub fn bulk_update(&self, updates: &[(FlowId, Update)]) -> Vec<Result<(), CmError>> {
         self.bulk(updates, |cm, now, &(flow, update)| cm.update(now, flow, update))
     }
 
-    /// What is known of a flow's path (`cm_query`).
+    /// Returns the state of a flow's path (`cm_query`).
     ///
     /// # Errors
     /// See [`CmError`].
@@ -148,14 +148,13 @@ impl CmClient {
         self.with(flow, |cm| cm.query(flow))
     }
 
-    /// [`query`](Self::query) for many flows at once. Each has its own result.
+    /// Calls [`query`](Self::query) for many flows at once. Each has its own result.
     pub fn bulk_query(&self, flows: &[FlowId]) -> Vec<Result<PathState, CmError>> {
         let cm = self.congestion.lock();
         flows.iter().map(|&flow| self.owns(&cm, flow).and_then(|()| cm.query(flow))).collect()
     }
 
-    /// Asks to be told when a flow's rate has fallen to the share `down` of what it was last told, or risen to `up` times
-    /// that (`cm_thresh`).
+    /// Requests a callback when a flow's rate has fallen to `down` times the rate last reported, or risen to `up` times it (`cm_thresh`).
     ///
     /// # Errors
     /// See [`CmError`].
@@ -182,7 +181,7 @@ impl CmClient {
         })
     }
 
-    /// How the flows of a flow's macroflow take turns.
+    /// Sets the scheduler among the flows of a flow's macroflow.
     ///
     /// # Errors
     /// See [`CmError`].
@@ -190,7 +189,7 @@ impl CmClient {
         self.with(flow, |cm| cm.set_scheduler(flow, scheduling))
     }
 
-    /// A flow's weight, for [`Scheduling::Weighted`].
+    /// Sets a flow's weight, for [`Scheduling::Weighted`].
     ///
     /// # Errors
     /// See [`CmError`].
@@ -198,7 +197,7 @@ impl CmClient {
         self.with(flow, |cm| cm.set_weight(flow, weight))
     }
 
-    /// The controller of a flow's macroflow.
+    /// Sets the congestion controller of a flow's macroflow.
     ///
     /// # Errors
     /// See [`CmError`].
@@ -206,25 +205,25 @@ impl CmClient {
         self.with(flow, |cm| cm.set_controller(flow, kind))
     }
 
-    /// The next thing to be told, if any. When there is nothing more, the descriptor is silent.
+    /// Returns the next event, if any. When there is none left, the descriptor is cleared.
     pub fn poll_event(&self) -> Option<ClientEvent> {
         let mut cm = self.congestion.lock();
         let event = cm.poll_client(self.id);
         if event.is_none() {
-            // With the lock held: what comes after rings again.
+            // With the lock held: a later event signals again.
             self.bell.hush();
         }
         event
     }
 
-    /// Sleeps until there is something to poll, but not beyond `deadline`; `false` if there is nothing.
+    /// Sleeps until an event can be polled, but not beyond `deadline`; `false` if there is none.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         let left = deadline.map(|at| at.saturating_since(clock::now()));
         self.sleep(|_| self.bell.waker().is_rung(left)).unwrap_or(true)
     }
 
-    /// Sleeps in a way of the caller's, who is woken by the descriptor that `how` is given if there is something to
-    /// poll; `None`, and no sleep, if there is already. It may be readable though there is nothing.
+    /// Sleeps by the caller's own means: `how` gets the descriptor, which wakes it when an event can be polled. Returns `None` without
+    /// sleeping if an event is pending. The descriptor may be readable without an event.
     pub fn sleep<T>(&self, how: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         {
             let mut cm = self.congestion.lock();
@@ -238,13 +237,13 @@ impl CmClient {
         Some(slept)
     }
 
-    /// The descriptor, which rings while somebody [sleeps](Self::sleep), and after [`show`](Self::show).
+    /// Returns the descriptor, which is signalled while a thread [sleeps](Self::sleep), and always after [`show`](Self::show).
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// The descriptor is readable from now on while there may be something to poll.
+    /// Makes the descriptor readable from now on while there may be an event to poll.
     pub fn show(&self) {
         if !self.bell.is_shown() {
             let mut cm = self.congestion.lock();
@@ -252,32 +251,32 @@ impl CmClient {
         }
     }
 
-    /// Whether there is something to poll. If not, the next thing is announced, even if one before it was, which lapsed
-    /// before anybody looked.
+    /// Returns whether an event can be polled. If not, the next one is signalled, even if an earlier one was signalled and lapsed before it
+    /// was polled.
     fn has_event(&self, cm: &mut Manager) -> bool {
         if cm.has_client_event(self.id) {
             return true;
         }
-        // Only who has polled in vain is told anew.
+        // The next event is signalled only after a poll that found none.
         let nothing = cm.poll_client(self.id);
         debug_assert_eq!(nothing, None);
         false
     }
 
-    /// Readable while there may be something to poll: [shows](Self::show) it.
+    /// Returns a waker that is readable while an event may be pending; calls [`show`](Self::show).
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.show();
         self.bell.waker()
     }
 
-    /// Its number in the manager.
+    /// Returns the client's identifier in the manager.
     #[must_use]
     pub fn id(&self) -> ClientId {
         self.id
     }
 
-    /// Whom it shares the manager with.
+    /// Returns the shared Congestion Manager.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
@@ -299,7 +298,7 @@ impl CmClient {
         items.iter().map(|item| self.owns(&cm, item.0).and_then(|()| act(&mut cm, now, item))).collect()
     }
 
-    /// A flow of another client is none of its business.
+    /// Checks that the flow belongs to this client: flows of other clients are treated as unknown.
     fn owns(&self, cm: &Manager, flow: FlowId) -> Result<(), CmError> {
         if cm.client_of(flow)? == self.id { Ok(()) } else { Err(CmError::UnknownFlow(flow)) }
     }

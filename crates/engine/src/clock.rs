@@ -1,14 +1,14 @@
-//! The engine's clock: the one place where time is read.
+//! The engine's clock: the only place that reads the time.
 
 use timeous_core::{Duration, Instant};
 
-/// Now, on the host's monotonic clock: processes of one host agree on it.
+/// Returns the current time of the host's monotonic clock, which all processes of a host share.
 #[must_use]
 pub fn now() -> Instant {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
 }
 
-/// How far the host's wall clock (Unix time) is ahead of [`now`]: for logs that are compared with captures.
+/// Returns the offset of the host's wall clock (Unix time) from [`now`], for logs that are compared with captures.
 #[must_use]
 pub fn unix_offset() -> Duration {
     let wall = from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Realtime));

@@ -1,4 +1,4 @@
-//! What the holder of an engine asks of its thread.
+//! Commands to the engine's thread.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::remote::Served;
 use crate::stream::Stream;
 use crate::waker::Waker;
 
-/// The engine's own name for a listener.
+/// Identifier of a listener within the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListenerId(pub(crate) u64);
 
@@ -31,16 +31,16 @@ pub(crate) enum Command {
         incoming: Arc<Incoming>,
         reply: mpsc::Sender<ListenReply>,
     },
-    /// Nobody waits for callers any more.
+    /// Stops listening: no more callers are accepted.
     StopListening(ListenerId),
-    /// The engine is to end.
+    /// Stops the engine.
     Stop,
 }
 
 pub(crate) type Commands = Line<Command>;
 pub(crate) type ListenReply = Result<(ListenerId, SocketAddr, PortLife), EngineError>;
 
-/// Where the application of a stream is.
+/// Location of a stream's application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     /// In this process.
@@ -49,28 +49,28 @@ pub(crate) enum User {
     Elsewhere,
 }
 
-/// A stream for whom it was asked for.
+/// A new stream, in the form its application needs.
 #[derive(Debug)]
 pub(crate) enum Made {
     Here(Stream),
     Elsewhere(Box<Offer>),
 }
 
-/// A stream for another process: what stays here, and what goes there ([`Stream::remote`]).
+/// A stream for another process: the engine's side, and the parts to hand over ([`Stream::remote`]).
 #[derive(Debug)]
 pub struct Offer {
-    /// The engine's side, to be looked after.
+    /// The engine's side, to be served by the caller.
     pub served: Served,
     /// The packet ring: a sealed memfd.
     pub ring: OwnedFd,
-    /// The application's end of the stream's socket.
+    /// The application's end of the control socket.
     pub socket: OwnedFd,
-    /// The UDP port that was opened for it, if one was.
+    /// Lifetime of the UDP port that was opened for it, if one was.
     pub port: PortLife,
 }
 
-/// Tells whether a UDP port is still open: it outlives its streams for as long as a peer may want to hear that they are
-/// closed, and takes a descriptor meanwhile.
+/// Handle that tells whether a UDP port is still open: a port outlives its streams while a peer may still ask for their
+/// close, and holds a descriptor meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct PortLife(Weak<()>);
 
@@ -79,14 +79,14 @@ impl PortLife {
         Self(Arc::downgrade(life))
     }
 
-    /// Whether it is open.
+    /// Returns whether the port is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.strong_count() > 0
     }
 }
 
-/// Connections that came in and were not accepted yet, and room for more.
+/// Accept queue: incoming connections that were not accepted yet, and the room for more.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     callers: Mutex<Callers>,
@@ -96,11 +96,11 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 struct Callers {
     streams: VecDeque<Made>,
-    /// Callers that may still come in; `None`: any number.
+    /// Callers that may still connect; `None`: any number.
     room: Option<usize>,
 }
 
-/// Connections that wait to be accepted at most, as SOMAXCONN bounds them in TCP; each takes a packet ring already.
+/// Maximum number of connections waiting to be accepted, like TCP's SOMAXCONN; each holds a packet ring already.
 const BACKLOG: usize = 128;
 
 impl Incoming {
@@ -113,13 +113,13 @@ impl Incoming {
         self.callers().room = room;
     }
 
-    /// Number of callers that may come in now.
+    /// Returns the number of callers that may connect now.
     pub(crate) fn room(&self) -> usize {
         let callers = self.callers();
         callers.room.unwrap_or(usize::MAX).min(BACKLOG.saturating_sub(callers.streams.len()))
     }
 
-    /// A caller has come in, and takes a place.
+    /// Queues an incoming connection, which takes one place.
     pub(crate) fn push(&self, stream: Made) {
         let mut callers = self.callers();
         callers.streams.push_back(stream);
@@ -132,7 +132,7 @@ impl Incoming {
         self.callers().streams.pop_front()
     }
 
-    /// Resets those that nobody will accept any more.
+    /// Resets the connections that were not accepted.
     pub(crate) fn refuse_all(&self) {
         let streams = std::mem::take(&mut self.callers().streams);
         for stream in streams {

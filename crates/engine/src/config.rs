@@ -1,4 +1,4 @@
-//! What a stream is told when it is opened.
+//! Settings of a stream, given when it is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use timeous_dccp::ServiceCode;
 
 use crate::carrier::{Carrier, TcpConfig};
 
-/// Makes the late choice of a new connection: a listener makes one for each that comes in.
+/// Factory of late-choice policies: a listener makes one for each incoming connection.
 pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
 
 /// The settings of a stream.
 #[derive(Clone)]
 pub struct StreamConfig {
-    /// What carries it.
+    /// Carrier.
     pub carrier: Carrier,
     /// The settings of DCCP.
     pub dccp: timeous_dccp::Config,
     /// The settings of the kernel's TCP.
     pub tcp: TcpConfig,
-    /// What the server offers, and the client asks for (RFC 4340 §8.1.2).
+    /// DCCP service code that the server offers and the client asks for (RFC 4340 §8.1.2).
     pub service: ServiceCode,
     /// The DCCP port of the server: behind the UDP port, or the only one.
     pub dccp_port: u16,
-    /// Places in the packet ring.
+    /// Slots of the packet ring.
     pub slots: u32,
-    /// What is still worth sending.
+    /// Late-choice policy: decides which datagrams are still worth sending.
     pub choice: NewChoice,
-    /// Lost ADUs of at least this priority leave again if they can still arrive in time; `None`: nothing is repaired.
+    /// Minimum priority for retransmission: lost ADUs of at least this priority are sent again if they can still arrive
+    /// in time; `None`: no retransmission.
     pub repair: Option<Priority>,
 }
 
 impl StreamConfig {
-    /// A stream over `carrier` of which nothing else is said: a service without a name at RTP's port, 256 places, nothing
-    /// leaves after its deadline (what has none leaves always), nothing is repaired.
+    /// Returns the defaults over `carrier`: service code 0 at RTP's port, 256 slots, datagrams expire at their deadline
+    /// (those without one never do), no retransmission.
     ///
     /// ```
     /// use timeous_engine::{Carrier, ServiceCode, StreamConfig};
@@ -55,12 +56,13 @@ impl StreamConfig {
         }
     }
 
-    /// Its packet ring.
+    /// Returns the settings of the packet ring.
     pub(crate) fn ring(&self) -> timeous_ring::Config {
         timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16))
     }
 
-    /// The settings of its DCCP connections: what is repaired has to be told from what is new.
+    /// Returns the settings of the DCCP connections: with repair enabled, retransmissions are marked to tell them from
+    /// new data.
     pub(crate) fn dccp(&self) -> timeous_dccp::Config {
         timeous_dccp::Config { repeats: self.repair.is_some(), ..self.dccp.clone() }
     }

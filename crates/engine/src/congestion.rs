@@ -1,29 +1,28 @@
-//! The Congestion Manager of a process, shared: the engine's thread and its other clients take turns with it.
+//! Shared Congestion Manager of a process: the engine's thread and other clients take turns with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-// Fair now and then, as std's is not: the engine's thread takes it again at once, all the time that it has much to do.
+// A fair mutex, unlike std's: a busy engine thread would otherwise retake the lock at once.
 use parking_lot::{Mutex, MutexGuard};
 use timeous_cm::{ClientId, Manager};
 use timeous_core::Instant;
 
 use crate::waker::Waker;
 
-/// Hears that a client of the manager has an event to poll.
+/// Notification that a client of the manager has an event to poll.
 ///
-/// It is called without the manager's lock, from whichever thread brought the event about, and must not wait.
+/// Called without the manager's lock, from the thread that caused the event; must not block.
 pub trait Notify: Send + Sync {
-    /// [`Manager::poll_client`] has something for `client`. It is said once until that has been polled.
+    /// Called when [`Manager::poll_client`] has an event for `client`; once until that has been polled.
     fn ready(&self, client: ClientId);
 }
 
-/// A Congestion Manager that an [`Engine`](crate::Engine) and other clients share. Clones are the same one.
+/// A Congestion Manager shared by an [`Engine`](crate::Engine) and other clients. Clones refer to the same manager.
 ///
-/// The engine lets time pass for it: without one, what only time brings (grants that the pace held back, grants that
-/// nobody used) does not happen.
+/// The engine drives its timers: without an engine, paced grants are not issued and unused grants do not lapse.
 #[derive(Clone, Default)]
 pub struct Congestion(Arc<Mutex<Shared>>);
 
@@ -34,12 +33,12 @@ struct Shared {
     engine: Option<Sleeper>,
 }
 
-/// What a client needs to know of the engine's thread.
+/// Sleep state of the engine's thread, for clients that may have to wake it.
 struct Sleeper {
     waker: Waker,
-    /// Whether it looks at the manager again before it sleeps.
+    /// Whether the thread will look at the manager again before it sleeps.
     awake: bool,
-    /// If not, when it wakes up by itself.
+    /// If asleep, the time at which it wakes up by itself.
     until: Option<Instant>,
 }
 
@@ -49,14 +48,14 @@ impl Congestion {
         Self(Arc::new(Mutex::new(Shared { manager, ..Shared::default() })))
     }
 
-    /// The manager, for the caller alone while it holds the guard. When the guard is dropped, whoever has an event is
-    /// told. Do not hold it while waiting for anything.
+    /// Locks the manager. When the guard is dropped, clients with pending events are notified. Do not hold the guard
+    /// while waiting for anything.
     pub fn lock(&self) -> CongestionGuard<'_> {
         CongestionGuard { shared: Some(self.0.lock()), of_engine: false }
     }
 
-    /// Makes a client whose events are told to `notify` ([`Manager::join`]). Whoever makes it lets it
-    /// [leave](Self::leave).
+    /// Adds a client whose events are reported to `notify` ([`Manager::join`]). The caller has to
+    /// [`leave`](Self::leave) in the end.
     pub fn join(&self, notify: Arc<dyn Notify>) -> ClientId {
         let mut shared = self.0.lock();
         let client = shared.manager.join();
@@ -64,14 +63,14 @@ impl Congestion {
         client
     }
 
-    /// A client is gone: its flows are closed, and what they held goes to others ([`Manager::leave`]).
+    /// Removes a client: its flows are closed, and their window goes to others ([`Manager::leave`]).
     pub fn leave(&self, now: Instant, client: ClientId) {
         let mut guard = self.lock();
         guard.leave(now, client);
         guard.shared_mut().clients.remove(&client);
     }
 
-    /// The engine's thread is there, and wakes up by `waker`; `false` if there is one already.
+    /// Registers the engine's thread, which `waker` wakes; `false` if one is registered already.
     pub(crate) fn attach(&self, waker: Waker) -> bool {
         let mut shared = self.0.lock();
         let free = shared.engine.is_none();
@@ -81,12 +80,12 @@ impl Congestion {
         free
     }
 
-    /// The engine's thread is gone.
+    /// Unregisters the engine's thread.
     pub(crate) fn detach(&self) {
         self.0.lock().engine = None;
     }
 
-    /// The manager, for one round of the engine's thread.
+    /// Locks the manager for one round of the engine's thread.
     pub(crate) fn round(&self) -> CongestionGuard<'_> {
         let mut guard = self.lock();
         guard.of_engine = true;
@@ -103,20 +102,20 @@ impl fmt::Debug for Congestion {
     }
 }
 
-/// The manager, for whoever holds this. See [`Congestion::lock`].
+/// Guard of the locked manager. See [`Congestion::lock`].
 pub struct CongestionGuard<'a> {
-    /// There until it is dropped.
+    /// `Some` until the guard is dropped.
     shared: Option<MutexGuard<'a, Shared>>,
-    /// Whether the engine's thread holds it, which knows of what it does.
+    /// Whether the engine's thread holds the guard; it needs no wake-up for its own changes.
     of_engine: bool,
 }
 
 impl CongestionGuard<'_> {
-    /// The engine's thread has done all that it can, and wakes up by itself at `due`, or when the manager wants time
-    /// to pass, if that is earlier; when it is to wake up.
+    /// Marks the engine's thread as asleep until `due` or the manager's next timer, whichever is earlier, and returns
+    /// that time.
     pub(crate) fn sleeps(&mut self, now: Instant, due: Option<Instant>) -> Option<Instant> {
         let shared = self.shared_mut();
-        // A flow of the engine's own that was granted something just now has its turn in another round.
+        // A flow of the engine that was granted something just now is served in another round.
         let at_once = shared.manager.has_granted().then_some(now);
         let until = due.into_iter().chain(shared.manager.poll_timeout()).chain(at_once).min();
         if let Some(engine) = &mut shared.engine {
@@ -135,7 +134,7 @@ impl CongestionGuard<'_> {
 }
 
 impl Shared {
-    /// The engine's waker, if it sleeps and there is something for it to do before it wakes up by itself.
+    /// Returns the engine's waker if the thread sleeps and has work before it wakes up by itself.
     fn engine_to_wake(&mut self) -> Option<Waker> {
         let engine = self.engine.as_mut().filter(|engine| !engine.awake)?;
         let due = self.manager.poll_timeout();
@@ -171,7 +170,7 @@ impl Drop for CongestionGuard<'_> {
             }
         }
         let engine = if self.of_engine { None } else { shared.engine_to_wake() };
-        // Whoever wakes up wants the lock at once.
+        // The woken threads need the lock at once.
         drop(shared);
         for (client, notify) in ready {
             notify.ready(client);

@@ -1,4 +1,4 @@
-//! The engine, as an application holds it: a thread that runs transports over real sockets.
+//! The engine as an application uses it: a thread that runs transports over real sockets.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,16 +56,16 @@ impl Engine {
         }
     }
 
-    /// Its Congestion Manager.
+    /// Returns its Congestion Manager.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
     }
 
-    /// Calls a listener. The handshake goes on while the stream can be filled already.
+    /// Connects to a listener. The stream can be filled while the handshake goes on.
     ///
     /// # Errors
-    /// The environment's: no socket. That nobody answers is told by the stream's status.
+    /// The environment's: no socket. A missing answer is reported by the stream's status.
     pub fn connect(&self, remote: SocketAddr, config: StreamConfig) -> Result<Stream, EngineError> {
         match self.call(remote, User::Here, config)? {
             Made::Here(stream) => Ok(stream),
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Calls a listener for another process.
+    /// Connects to a listener for another process.
     ///
     /// # Errors
     /// As [`connect`](Self::connect)'s.
@@ -90,7 +90,7 @@ impl Engine {
         answer.recv().map_err(|_| EngineError::Stopped)?
     }
 
-    /// Listens for callers.
+    /// Listens for connections.
     ///
     /// # Errors
     /// The environment's: the port is taken, or not to be had.
@@ -98,7 +98,7 @@ impl Engine {
         self.listen_with_room(local, config, None)
     }
 
-    /// Listens for as many callers; the others are told that this end is busy. See [`Listener::set_room`].
+    /// Listens for at most `room` connections, if given; others are refused as busy. See [`Listener::set_room`].
     ///
     /// # Errors
     /// As [`listen`](Self::listen)'s.
@@ -111,7 +111,7 @@ impl Engine {
         Ok(Listener(self.wait_for_calls(local, User::Here, config, room)?))
     }
 
-    /// Listens for callers for another process, for `room` of them if it is given.
+    /// Listens on behalf of another process, for `room` connections if it is given.
     ///
     /// # Errors
     /// As [`listen`](Self::listen)'s.
@@ -144,13 +144,13 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed; there is nobody here to tell.
+            // The thread's panic has been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// What a port on which callers are waited for needs, whoever waits.
+/// A listening port, for an application here or in another process.
 #[derive(Debug)]
 struct Waiting {
     id: ListenerId,
@@ -166,25 +166,24 @@ impl Drop for Waiting {
     }
 }
 
-/// A port on which callers are waited for. Dropping it refuses new ones, and those that were not accepted yet are reset;
-/// those that were accepted go on.
+/// A listening port. Dropping it refuses new connections and resets those not accepted yet; accepted ones go on.
 #[derive(Debug)]
 pub struct Listener(Waiting);
 
 impl Listener {
-    /// Where it listens: with the real port, if port 0 was asked for.
+    /// Returns the local address, with the actual port if port 0 was requested.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local
     }
 
-    /// Number of callers that are taken from now on; `None`: any number. The others are told that this end is busy: in DCCP by
-    /// a Reset "Too Busy" (RFC 4340 §5.6), in TCP by a reset. A caller counts when its handshake is complete.
+    /// Sets the number of further connections that are accepted; `None`: any number. Others are refused as busy: in DCCP by a Reset "Too
+    /// Busy" (RFC 4340 §5.6), in TCP by a reset. A connection counts when its handshake is complete.
     pub fn set_room(&self, room: Option<usize>) {
         self.0.incoming.set_room(room);
     }
 
-    /// A connection that has come in, if any.
+    /// Returns the next incoming connection, if any.
     pub fn poll_accept(&mut self) -> Option<Stream> {
         match self.0.incoming.pop()? {
             Made::Here(stream) => Some(stream),
@@ -206,7 +205,7 @@ impl Listener {
         }
     }
 
-    /// Rings when a connection has come in.
+    /// Returns the waker that is signalled by an incoming connection.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.0.incoming.waker
@@ -219,24 +218,24 @@ impl AsFd for Listener {
     }
 }
 
-/// A port on which callers are waited for, for another process. Dropping it refuses new ones.
+/// A listening port on behalf of another process. Dropping it refuses new connections.
 #[derive(Debug)]
 pub struct ListenerFor(Waiting);
 
 impl ListenerFor {
-    /// Where it listens: with the real port, if port 0 was asked for.
+    /// Returns the local address, with the actual port if port 0 was requested.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local
     }
 
-    /// Tells whether the port is open, which it may be when nobody waits there any more.
+    /// Returns a handle that tells whether the port is open, which it may be after the listener was dropped.
     #[must_use]
     pub fn port(&self) -> PortLife {
         self.0.life.clone()
     }
 
-    /// A connection that has come in, if any.
+    /// Returns the next incoming connection, if any.
     pub fn poll_accept(&mut self) -> Option<Offer> {
         match self.0.incoming.pop()? {
             Made::Elsewhere(offer) => Some(*offer),
@@ -244,7 +243,7 @@ impl ListenerFor {
         }
     }
 
-    /// Rings when a connection has come in.
+    /// Returns the waker that is signalled by an incoming connection.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.0.incoming.waker

@@ -1,8 +1,8 @@
-//! What can go wrong in the machine around a stream.
+//! Errors of the environment and the caller around a stream.
 
 use std::net::SocketAddr;
 
-/// The environment's and the caller's faults; what a peer does wrong ends its own connection only.
+/// Errors of the environment and the caller; errors of a peer end only its own connection.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The local port is taken.
@@ -11,36 +11,36 @@ pub enum EngineError {
     /// A socket could not be made.
     #[error("cannot open a socket on {local}: {error}")]
     Socket {
-        /// Where.
+        /// Local address.
         local: SocketAddr,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A raw socket takes a right that this process has not got.
+    /// No permission to open a raw socket.
     #[error(
         "DCCP without UDP needs a raw socket, and this process may not open one: run it as root, give the program the \
          right (setcap cap_net_raw+ep), or let it travel in UDP (encap=udp) on both ends"
     )]
     NoRawSocket,
-    /// A packet tap takes a right that this process has not got.
+    /// No permission to open a packet tap.
     #[error(
         "to receive over TCP without order takes a packet socket, and this process may not open one ({0}): run it as root, \
          give the program the right (setcap cap_net_raw+ep), or say unordered=auto"
     )]
     NoPacketTap(std::io::Error),
-    /// The system gave no thread, memory or descriptor.
+    /// The system refused a thread, memory or a descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
-    /// A ring like that cannot be.
+    /// Invalid ring configuration.
     #[error("the packet ring: {0}")]
     Ring(#[from] timeous_ring::ConfigError),
-    /// A ring between processes could not be made.
+    /// A ring shared between processes could not be created.
     #[error("the packet ring: {0}")]
     SharedRing(#[from] timeous_ring::CreateError),
-    /// No further connection can be begun.
+    /// No further DCCP connection can be opened.
     #[error(transparent)]
     Connect(#[from] timeous_dccp::ConnectError),
-    /// A Congestion Manager has one engine, whose flows it tells of their grants.
+    /// Another engine uses this Congestion Manager, whose grants go to one engine only.
     #[error("another engine runs with this Congestion Manager: use that engine, or give this one a manager of its own")]
     CongestionTaken,
     /// The engine's thread has ended.

@@ -1,8 +1,7 @@
-//! Streams that call by DCCP, and go on over TCP when UDP does not pass: from the beginning, or later.
+//! Fallback of DCCP streams to TCP where UDP is blocked, at the beginning or later.
 //!
-//! Only the caller can make the other connection, so that it is the one who watches. DCCP asks a silent peer whether it
-//! lives (`keep_alive`): hears it nothing for a second all the same, it calls by TCP, and if that is answered while DCCP is
-//! still silent, the stream goes on there. It does not come back: TCP passes wherever it has passed.
+//! Only the caller can open the TCP connection, so it does the watching. DCCP probes a silent peer (`keep_alive`): after one second without
+//! a packet the caller connects by TCP, and if that succeeds while DCCP is still silent, the stream moves there. It does not move back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,30 +15,30 @@ use crate::kernel_tcp::{Call, KernelTcp};
 use crate::order::StreamId;
 use crate::port::Port;
 
-/// So long the listener may take to answer by DCCP before it is called by TCP, too.
+/// Time for the listener to answer by DCCP before a TCP connection is tried as well.
 const HANDSHAKE: Duration = Duration::from_millis(700);
-/// So long it may be silent. It is asked after less than half of that.
+/// Silence after which TCP is tried. DCCP probes the peer after less than half of it.
 const SILENCE: Duration = Duration::from_secs(1);
-/// After so long a call that failed is made again.
+/// Interval between failed connection attempts.
 const CALL_AGAIN: Duration = Duration::from_millis(200);
-/// So often it is looked at a call.
+/// Polling interval of a pending connection attempt.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A stream that is watched.
+/// A watched stream.
 pub(crate) struct Follower {
     pub(crate) id: StreamId,
     pub(crate) remote: SocketAddr,
-    /// The UDP port that it uses.
+    /// UDP port that the stream uses.
     pub(crate) port: u64,
     pub(crate) tcp: TcpConfig,
     heard: Heard,
     call: Option<Call>,
     next_call: Instant,
-    /// Whether nobody listens at the TCP port.
+    /// Whether the TCP port refused the connection.
     tcp_refused: bool,
 }
 
-/// What has come by DCCP.
+/// Progress of the DCCP connection: packets received, and whether it is open.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     last: Instant,
@@ -53,18 +52,18 @@ impl Heard {
     }
 }
 
-/// All of them.
+/// All watched streams.
 #[derive(Default)]
 pub(crate) struct Followers(Vec<Follower>);
 
 impl Followers {
-    /// A stream begins to call at `now`.
+    /// Adds a stream that connects at `now`.
     pub(crate) fn add(&mut self, now: Instant, (id, port): (StreamId, u64), remote: SocketAddr, tcp: TcpConfig) {
         let heard = Heard { last: now, packets: 0, is_open: false };
         self.0.push(Follower { id, remote, port, tcp, heard, call: None, next_call: now, tcp_refused: false });
     }
 
-    /// Calls for those who hear nothing, and lets those go on over TCP who are answered there.
+    /// Connects by TCP for silent streams, and moves those that are answered there.
     pub(crate) fn look(&mut self, now: Instant, ports: &mut BTreeMap<u64, Port>, tcp: &mut KernelTcp) {
         self.0.retain_mut(|follower| {
             let Some(port) = ports.get_mut(&follower.port) else { return false };
@@ -87,14 +86,14 @@ impl Followers {
         });
     }
 
-    /// When it is to be looked again.
+    /// Returns the time of the next check.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         self.0.iter().map(|follower| follower.poll_timeout(now)).min()
     }
 }
 
 impl Follower {
-    /// The call, if the stream is to go on there.
+    /// Returns the TCP connection attempt, if the stream is to move there.
     fn look(&mut self, now: Instant, packets: u64, is_open: bool, is_refused: bool) -> Option<Call> {
         if packets != self.heard.packets || is_open != self.heard.is_open {
             self.heard = Heard { last: now, packets, is_open };

@@ -1,17 +1,18 @@
-//! What only the two ends of a DCCP connection know: by that a stream is found that goes on over TCP.
+//! Identity of a DCCP connection: its initial sequence numbers, known to both ends alone. By it the listener recognises
+//! a stream that moves to TCP.
 
 use timeous_tcp::record;
 
-/// The sub-stream of what the two ends say to each other. No application may have it.
+/// Sub-stream of control messages between the two engines. Not available to applications.
 pub(crate) const CONTROL: u8 = record::MAX_SUBSTREAM;
-/// A first packet may have been lost so often: then the peer saw a later one.
+/// Tolerated loss of first packets: if they were lost, the peer saw a later sequence number.
 const LOST: u64 = 64;
-/// What a caller says first over TCP that may go on with a stream.
+/// Message types of the caller's first record over TCP: an existing stream, or a new one.
 const GOES_ON: u8 = 1;
 const IS_NEW: u8 = 0;
 const LEN: usize = 17;
 
-/// The initial sequence numbers of both ends.
+/// Initial sequence numbers of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) caller: u64,
@@ -19,7 +20,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Whether the caller may mean this connection of the listener's by what it saw.
+    /// Returns whether the identity as seen by the caller may be that of this connection of the listener.
     pub(crate) fn is_seen_as(self, by_caller: Self) -> bool {
         const MASK: u64 = (1 << 48) - 1;
         let later = |late: u64, early: u64| late.wrapping_sub(early) & MASK < LOST;
@@ -27,15 +28,15 @@ impl Identity {
     }
 }
 
-/// What a caller says first: which stream goes on, or that it is a new one.
+/// First record of a caller over TCP: the stream that moves there, or `None` for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello(pub(crate) Option<Identity>);
 
 impl Hello {
-    /// How many bytes it takes in the stream.
+    /// Length of the record in the stream, in bytes.
     pub(crate) const RECORD: usize = record::sealed_len(LEN);
 
-    /// Appends it as a record.
+    /// Appends the message as a record.
     pub(crate) fn write(self, number: u32, out: &mut Vec<u8>) {
         let (kind, Identity { caller, listener }) = match self.0 {
             Some(identity) => (GOES_ON, identity),
@@ -45,7 +46,7 @@ impl Hello {
         record::sealed(CONTROL, number, &body, out);
     }
 
-    /// `None` if it is none.
+    /// Parses the message; `None` if it is malformed.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let (&kind, numbers) = body.split_first()?;
         let (caller, listener) = numbers.split_first_chunk()?;

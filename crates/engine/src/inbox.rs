@@ -1,22 +1,22 @@
-//! What came for an application and waits to be read: bounded. What a transport delivers beyond its room costs the oldest.
+//! Bounded receive queue of an application. A datagram that exceeds the capacity drops the oldest ones.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeous_core::{Instant, SubStream};
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The payload.
     pub bytes: Vec<u8>,
-    /// When it came in.
+    /// Arrival time.
     pub at: Instant,
-    /// Over TCP, the sub-stream on which it came; else zero.
+    /// Sub-stream of a datagram received over TCP; else zero.
     pub substream: SubStream,
 }
 
-/// How many bytes may wait to be read.
+/// Capacity in bytes.
 const CAPACITY: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -38,12 +38,12 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// An inbox in which `capacity` bytes may wait.
+    /// Creates an inbox of `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { waiting: Mutex::default(), capacity }
     }
 
-    /// Adds what came; how many older datagrams had to go for it.
+    /// Adds a datagram and returns the number of older ones dropped for it.
     pub(crate) fn push(&self, received: Received) -> u64 {
         let mut waiting = self.lock();
         waiting.bytes += received.bytes.len();
@@ -57,7 +57,7 @@ impl Inbox {
         gone
     }
 
-    /// How many bytes fit in, and whether it is more than half full: then the peer had better not send more than now.
+    /// Returns the free capacity in bytes, and whether more than half is used: then the peer should not increase its rate.
     pub(crate) fn room(&self) -> (usize, bool) {
         let bytes = self.lock().bytes;
         (self.capacity.saturating_sub(bytes), bytes > self.capacity / 2)
@@ -70,7 +70,7 @@ impl Inbox {
         Some(received)
     }
 
-    /// A reader that panicked leaves the queue whole: every change of it is complete before anything can panic.
+    /// Locks the queue; a lock poisoned by a reader is usable, since every change is complete before anything can panic.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

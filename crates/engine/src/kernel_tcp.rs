@@ -1,4 +1,4 @@
-//! Streams over the kernel's TCP: the packet ring behind a plain socket, and late choice through its send queue.
+//! Streams over the kernel's TCP: a packet ring in front of a plain socket, and late choice in the socket's send queue.
 
 mod bearing;
 mod call;

@@ -1,4 +1,4 @@
-//! Transports over real sockets: one thread in the application's process, many connections.
+//! Transports over real sockets: one thread in the application's process runs all connections.
 
 #![deny(unsafe_code)]
 

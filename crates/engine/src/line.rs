@@ -1,11 +1,11 @@
-//! The way to the engine's thread: a queue, and a waker for who reads it.
+//! Queue to the engine's thread, with a waker for its reader.
 
 use std::fmt;
 use std::sync::mpsc;
 
 use crate::waker::Waker;
 
-/// One end of the way. Clones lead to the same place.
+/// The sending end. Clones share the queue.
 pub(crate) struct Line<T> {
     queue: mpsc::Sender<T>,
     waker: Waker,
@@ -17,7 +17,7 @@ impl<T> Line<T> {
         (Self { queue, waker }, end)
     }
 
-    /// `false` if the engine has ended.
+    /// Returns `false` if the engine has ended.
     pub(crate) fn send(&self, what: T) -> bool {
         let sent = self.queue.send(what).is_ok();
         self.waker.wake();

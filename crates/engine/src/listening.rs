@@ -1,17 +1,17 @@
-//! Who is waited for on a port, and what they get.
+//! Settings of a listening port: its streams' configuration and where incoming ones go.
 
 use std::sync::Arc;
 
 use crate::command::{Incoming, ListenerId, User};
 use crate::config::StreamConfig;
 
-/// What the port of a listener knows of it.
+/// Listener data that its port keeps.
 #[derive(Clone)]
 pub(crate) struct Listening {
     pub(crate) id: ListenerId,
     pub(crate) user: User,
     pub(crate) config: StreamConfig,
     pub(crate) incoming: Arc<Incoming>,
-    /// Tells whether it is there.
+    /// Held while the port exists, so that others can tell.
     pub(crate) life: Arc<()>,
 }

@@ -1,31 +1,31 @@
-//! What a stream asks of the engine's thread.
+//! Requests of a stream to the engine's thread.
 
 use timeous_core::Rate;
 
 use crate::line::Line;
 
-/// The engine's own name for a stream.
+/// Identifier of a stream within the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId(pub(crate) u64);
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// A ring that was empty has something in it.
+    /// The ring was empty, and a packet was queued.
     Notify,
-    /// To be closed when all has been sent.
+    /// Close the connection when everything has been sent.
     Finish,
-    /// Nobody reads any more what comes.
+    /// The application dropped the receiving half.
     Ignore,
-    /// Nobody holds it any more.
+    /// The application dropped the stream.
     Abandon,
-    /// It came in and is not wanted: the caller is told that this end is busy.
+    /// Refuse an incoming stream as busy.
     Refuse,
-    /// Somebody wants to know how it stands.
+    /// Make a snapshot.
     Tell,
-    /// The source has this rate.
+    /// The source's rate has changed.
     Rate(Rate),
 }
 
-/// With the stream that it is about.
+/// Queue of requests, each with its stream.
 pub(crate) type Orders = Line<(StreamId, Order)>;

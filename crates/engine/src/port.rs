@@ -1,4 +1,4 @@
-//! A UDP port, or an address of DCCP without UDP: its socket, the endpoint behind it, and the streams that use it.
+//! A UDP port, or an address of DCCP without UDP: its socket, its DCCP endpoint, and its streams.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,37 +24,37 @@ use crate::udp::{Reservation, Socket, Way};
 
 pub(crate) struct Port {
     life: Arc<()>,
-    /// Of a raw socket, which outlives its streams: tells of each connection whether it is there.
+    /// Per-connection life handles, for a raw socket, which outlives its streams.
     lives: BTreeMap<ConnectionId, Arc<()>>,
     socket: Socket,
     endpoint: Endpoint,
     sessions: Sessions,
-    /// By DCCP port, which is reserved where no UDP port stands for it. A UDP port has one at most.
+    /// Listeners by DCCP port, which is reserved where there is no UDP port. A UDP port has one at most.
     listening: BTreeMap<u16, (Listening, Option<Reservation>)>,
-    /// Packets on their way to the kernel; between calls those that it had no room for.
+    /// Packets being sent; between calls, those that the kernel had no room for.
     batch: Batch,
-    /// Whether some session has data that may not leave yet.
+    /// Whether some session has queued data that may not be sent yet.
     waits: bool,
-    /// Of a call that was not answered yet, whether ICMP says that nobody listens.
+    /// Treatment of ICMP "port unreachable" before a connection attempt is answered.
     refusals: Refusals,
 }
 
-/// What becomes of ICMP messages "port unreachable".
+/// Treatment of ICMP messages "port unreachable".
 enum Refusals {
-    /// A connection that is open, or that came in, ignores them (RFC 5927).
+    /// Ignored: the connection is open, or came in (RFC 5927).
     Ignored,
-    /// The call ends.
+    /// Ends the connection attempt.
     End,
-    /// The call may go on over TCP: where it went, and what the last one quoted.
+    /// Kept, as the stream may go on over TCP: destination and quoted packet of the last message.
     Kept(Option<(SocketAddr, Vec<u8>)>),
 }
 
 #[derive(Default)]
 struct Sessions {
     by_connection: BTreeMap<ConnectionId, Session>,
-    /// For a connection that the application has let go of.
+    /// Empty source, for a connection without a stream.
     nothing: NoAdus,
-    /// How many packets the batch has room for.
+    /// Number of packets for which the batch has room.
     room: u32,
 }
 
@@ -89,7 +89,7 @@ impl Payloads for Sessions {
 }
 
 impl Port {
-    /// A port without streams.
+    /// Creates a port without streams.
     pub(crate) fn new(socket: Socket, rng: &mut Rng) -> Self {
         let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
@@ -97,7 +97,7 @@ impl Port {
         Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false, refusals: Refusals::Ignored }
     }
 
-    /// Tells whether it is there.
+    /// Returns a handle that tells whether the port exists.
     pub(crate) fn life(&self) -> PortLife {
         PortLife::of(&self.life)
     }
@@ -110,19 +110,19 @@ impl Port {
         &self.socket
     }
 
-    /// Whether the kernel had no room for the last packets.
+    /// Returns whether the kernel had no room for the last packets.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.batch.is_empty()
     }
 
-    /// Whether nobody needs it any more.
+    /// Returns whether the port is unused.
     pub(crate) fn is_idle(&self) -> bool {
         self.listening.is_empty()
             && self.sessions.by_connection.is_empty()
             && self.endpoint.connections().next().is_none()
     }
 
-    /// The streams that it carries.
+    /// Returns its streams.
     pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
         self.sessions.by_connection.values().map(|session| session.id)
     }
@@ -146,7 +146,7 @@ impl Port {
             Some(local) => Route::native(local, remote),
             None => remote.into(),
         };
-        // A raw socket is there for others, too.
+        // A raw socket is shared with other streams.
         let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
         let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
         session.set_peer(remote);
@@ -161,7 +161,7 @@ impl Port {
         Ok(stream)
     }
 
-    /// The address, if this is one without UDP.
+    /// Returns the address of a port without UDP.
     pub(crate) fn native(&self) -> Option<IpAddr> {
         if self.socket.is_raw() { self.socket.local_addr().ok().map(|local| local.ip()) } else { None }
     }
@@ -198,20 +198,20 @@ impl Port {
         }
     }
 
-    /// How many packets have come for a stream, and whether it is open; `None`: it is not here.
+    /// Returns the number of packets received for a stream, and whether it is open; `None`: unknown stream.
     pub(crate) fn heard(&self, id: StreamId) -> Option<(u64, bool)> {
         let connection = self.endpoint.connection(self.connection(id)?)?;
         Some((connection.statistics().packets_received, connection.flow().is_some()))
     }
 
-    /// What only the two ends of a stream's connection know of it.
+    /// Returns the identity of a stream's connection, which only its two ends know.
     pub(crate) fn identity(&self, id: StreamId) -> Option<Identity> {
         let connection = self.endpoint.connection(self.connection(id)?)?;
         let (sent, received) = connection.initial_sequence_numbers();
         Some(Identity { caller: sent.value(), listener: received?.value() })
     }
 
-    /// The stream that came in over a connection with this identity.
+    /// Returns the incoming stream whose connection has this identity.
     pub(crate) fn identified(&self, identity: Identity) -> Option<StreamId> {
         let among = |(&id, session): (&ConnectionId, &Session)| {
             let (sent, received) = self.endpoint.connection(id)?.initial_sequence_numbers();
@@ -221,7 +221,7 @@ impl Port {
         self.sessions.by_connection.iter().find_map(among)
     }
 
-    /// A stream goes on elsewhere: its connection ends, and what was under way is lost with it.
+    /// Removes a stream that moves to another transport: its connection ends, and data in flight is lost.
     pub(crate) fn take(&mut self, now: Instant, id: StreamId) -> Option<Session> {
         let connection = self.connection(id)?;
         let mut session = self.sessions.by_connection.remove(&connection)?;
@@ -230,7 +230,7 @@ impl Port {
         Some(session)
     }
 
-    /// The application does not read any more what comes on a stream.
+    /// Stops receiving: the application dropped the receiving half.
     pub(crate) fn ignore(&mut self, id: StreamId) {
         if let Some(connection) = self.connection(id) {
             self.endpoint.stop_receiving(connection);
@@ -243,7 +243,7 @@ impl Port {
         }
     }
 
-    /// The application has let go of a stream: what it queued is of no use to anybody.
+    /// Removes a stream that the application dropped, with its queued data.
     pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) {
         if let Some(connection) = self.connection(id)
             && let Some(mut session) = self.sessions.by_connection.remove(&connection)
@@ -253,7 +253,7 @@ impl Port {
         }
     }
 
-    /// The application does not want a stream that came in: its caller hears that this end is busy.
+    /// Refuses an incoming stream as busy.
     pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) {
         if let Some(connection) = self.connection(id)
             && let Some(mut session) = self.sessions.by_connection.remove(&connection)
@@ -269,7 +269,7 @@ impl Port {
         }
     }
 
-    /// A connection that is gone is closed.
+    /// Closes a connection that has no stream any more.
     fn close(&mut self, now: Instant, connection: ConnectionId) {
         if let Err(error) = self.endpoint.close(now, connection) {
             tracing::debug!(%error, "closing");
@@ -286,12 +286,12 @@ impl Port {
         }
     }
 
-    /// Whether the host that a call went to has no such UDP port.
+    /// Returns whether the host of a connection attempt has no such UDP port.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.refusals, Refusals::Kept(Some(_)))
     }
 
-    /// There is no other way for a call: that it was refused is the end of it.
+    /// Ends a refused connection attempt: TCP is no alternative.
     pub(crate) fn give_in(&mut self, now: Instant) {
         if let Refusals::Kept(Some((remote, quoted))) = std::mem::replace(&mut self.refusals, Refusals::End) {
             kept(self.endpoint.port_unreachable(now, remote, &quoted));
@@ -333,14 +333,14 @@ impl Port {
             match more {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What ICMP said of an earlier packet. Its connection's own timers decide what to make of it.
+                // An ICMP error of an earlier packet. The connection's own timers handle it.
                 Err(error) => tracing::debug!(%error, "receiving"),
             }
         }
     }
 
-    /// Tells the transports of applications that are slow to read, and that were. What comes in within one round finds the
-    /// room that there was at its beginning, or makes some at the expense of older data.
+    /// Reports the free receive buffer to the transports of slow readers, and of those that were slow. Data received within one round uses
+    /// the room at its beginning, or drops older data.
     fn tell_rooms(&mut self) {
         for (&connection, session) in &mut self.sessions.by_connection {
             if let Some((room, is_slow)) = session.new_room() {
@@ -357,7 +357,7 @@ impl Port {
         self.endpoint.granted(flow);
     }
 
-    /// Sends and hears until nothing more comes of it; whether anything came.
+    /// Sends and processes events until there is no more progress; returns whether there was any.
     pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
         let mut progress = self.transmit(now, cm);
         while let Some((connection, event)) = self.endpoint.poll_event() {
@@ -369,7 +369,7 @@ impl Port {
         progress | self.look_after_sources(now)
     }
 
-    /// Closes what has nothing left to send, and asks the rest to say when there is something again.
+    /// Closes streams with nothing left to send, and requests a notification from empty rings.
     fn look_after_sources(&mut self, now: Instant) -> bool {
         let mut drained = Vec::new();
         let mut progress = false;
@@ -388,11 +388,11 @@ impl Port {
         progress || !drained.is_empty()
     }
 
-    /// Pulls and sends as much as may leave now. What the kernel has no room for waits, and nothing is pulled then.
+    /// Pulls and sends as many packets as allowed now. While packets wait for the kernel, none are pulled.
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
         let mut progress = false;
         loop {
-            // The round may have begun long ago, on a busy machine: deadlines are held to the instant at which packets leave.
+            // On a busy machine the round may have begun long ago: deadlines apply to the instant of sending.
             if !self.batch.send(clock::now().max(now), &mut self.socket, &mut self.sessions) {
                 return progress;
             }
@@ -427,11 +427,11 @@ impl Port {
             Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
             Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
             Event::Connected => self.ignore_refusals(),
-            // Before the application hears of the end.
+            // The final report, before the application learns of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}
         }
-        // What was lost may leave again.
+        // Lost data may be retransmitted.
         if let Event::Lost { .. } | Event::Overdue { .. } = event {
             self.endpoint.wake(connection);
         }
@@ -440,9 +440,9 @@ impl Port {
         }
     }
 
-    /// Makes a stream of a connection that has come in. Whoever gets none is told so.
+    /// Creates a stream for an incoming connection, or refuses it as busy.
     fn take_in(&mut self, now: Instant, connection: ConnectionId, port: u16, streams: &mut Streams) {
-        // A caller by TCP may have had the last place.
+        // An incoming TCP connection may have taken the last place.
         let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
         let Some((listening, _)) = listening else { return self.turn_away(now, connection) };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
@@ -460,7 +460,7 @@ impl Port {
         }
     }
 
-    /// Wakes the applications for all that has happened, once.
+    /// Wakes the applications once for all that has happened.
     pub(crate) fn wake_applications(&mut self, now: Instant, cm: &Manager) {
         self.waits = false;
         for session in self.sessions.by_connection.values_mut() {
@@ -484,7 +484,7 @@ impl Port {
         }
     }
 
-    /// When time has to pass. While the kernel has no room, room is waited for and not time.
+    /// Returns the time of the next timer. While the kernel has no room, the socket is polled instead.
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let expiry = self.waits.then_some(now + PASS_INTERVAL);
         let timeout = if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) };
@@ -493,7 +493,7 @@ impl Port {
     }
 }
 
-/// The engine's own promise to its transports.
+/// Unwraps the result of a transport call: the engine keeps the driving order.
 fn kept<T>(result: Result<T, Misuse>) -> T {
     result.expect("the engine keeps the driving order, and its clock does not go back")
 }

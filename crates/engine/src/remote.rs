@@ -1,10 +1,11 @@
-//! Streams whose application is another process: the packet ring lies in shared memory, all else goes over a socket.
+//! Streams whose application is another process: the packet ring lies in shared memory, everything else goes over a
+//! socket.
 //!
-//! Each has a socket pair of its own (`SOCK_SEQPACKET`). Over it come what was received, as one message each, where the
-//! connection stands, and that there is news in the ring; back go that the ring is no longer empty, and the end. The
-//! kernel bounds what lies in between, hands over whole messages, and tells each side when the other is gone; neither
-//! can tamper with the other's end. A second ring for what is received would save a copy, and would make the engine
-//! believe the words of one more memory that somebody else writes.
+//! Each stream has a socket pair (`SOCK_SEQPACKET`). The engine sends received data (one datagram per message),
+//! connection state and ring notices; the application sends ring notices and the close.
+//!
+//! A second shared ring would save a copy of received data, but the engine would have to trust one more memory that
+//! another process writes.
 
 mod message;
 mod reader;
@@ -16,13 +17,13 @@ pub(crate) use reader::Reader;
 pub use served::{Gone, Served};
 pub(crate) use socket::{hang_up, pair, wish};
 
-/// What is wrong with a stream that another process offers.
+/// Errors of a stream offered by another process.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The ring is none.
+    /// Invalid packet ring.
     #[error("the packet ring from the daemon cannot be used: {0}")]
     Ring(#[from] timeous_ring::OpenError),
-    /// The system gave no thread, memory or descriptor.
+    /// The system refused a thread, memory or a descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
 }

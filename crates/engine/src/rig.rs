@@ -1,8 +1,8 @@
-//! A DCCP sender at the speed of the machine: the engine's sending path with nothing that holds it back.
+//! Benchmark rig: a DCCP sender at the speed of the machine, with the engine's sending path and no congestion limit.
 //!
-//! For measurements. Ring, late choice, transport, Congestion Manager, batch and socket are the engine's own; its thread
-//! is not there, and the controller's window is without end. Packets go to an address at which nobody has to be. The
-//! peer, which a transport needs, is a second endpoint in this process that hears headers in memory.
+//! Ring, late choice, transport, Congestion Manager, batch and socket are the engine's own; its thread is missing, and
+//! the window is unlimited. Packets go to an address that need not exist. The transport's peer is a second endpoint in
+//! this process that gets the headers in memory.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ use crate::udp::Socket;
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"rigg");
 const PORT: u16 = 5_004;
 
-/// A window without end, and no pace.
+/// Controller with an unlimited window and no pacing.
 #[derive(Debug)]
 struct Open;
 
@@ -43,7 +43,7 @@ impl Controller for Open {
     }
 }
 
-/// The ring of the rig's one connection.
+/// Packet ring of the rig's connection.
 #[derive(Debug)]
 struct Ring(RingSource);
 
@@ -67,7 +67,7 @@ impl Payloads for Ring {
     }
 }
 
-/// The peer sends no data.
+/// Empty source: the peer sends no data.
 #[derive(Debug, Default)]
 struct Nothing(NoAdus);
 
@@ -108,21 +108,21 @@ impl End {
     }
 }
 
-/// Packets in memory, on their way from one end to the other.
+/// In-memory packets from one end to the other.
 #[derive(Debug, Default)]
 struct Line {
     packets: Vec<Vec<u8>>,
-    /// Buffers to be used again.
+    /// Spare buffers.
     spare: Vec<Vec<u8>>,
 }
 
 impl Line {
-    /// Takes what is in `packet`, and leaves another buffer there.
+    /// Queues `packet` and leaves an empty buffer in its place.
     fn put(&mut self, packet: &mut Vec<u8>) {
         self.packets.push(std::mem::replace(packet, self.spare.pop().unwrap_or_default()));
     }
 
-    /// Gives each packet to `take`, and is empty then.
+    /// Removes all packets and gives each to `take`.
     fn empty(&mut self, mut take: impl FnMut(&[u8])) {
         for packet in self.packets.drain(..) {
             take(&packet);
@@ -139,7 +139,7 @@ pub struct Rig {
     ring: Ring,
     batch: Batch,
     socket: Socket,
-    /// Where packets go to.
+    /// Destination of the packets.
     remote: SocketAddr,
     id: ConnectionId,
     to_peer: Line,
@@ -148,8 +148,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A connection that is open at `now`, on a socket at `local`; its packets go to `remote`. `choice` runs at each
-    /// pull.
+    /// Opens a connection at `now`, on a socket at `local`; its packets go to `remote`. `choice` runs at each pull.
     ///
     /// # Errors
     /// The ring's configuration, or the system's.
@@ -179,7 +178,7 @@ impl Rig {
             to_sender: Line::default(),
             packet: Vec::new(),
         };
-        // Request, Response and Ack; what is negotiated beside takes no longer.
+        // Request, Response, Ack; feature negotiation takes no longer.
         for _ in 0..4 {
             rig.send(now);
             rig.answer(now);
@@ -188,13 +187,13 @@ impl Rig {
         Ok((rig, producer))
     }
 
-    /// Sends what is queued in the ring: pulls, chooses, writes headers and gives packets to the kernel. Says how many
-    /// packets that were. To be measured.
+    /// Sends the packets queued in the ring: pulls, chooses, writes headers and gives packets to the kernel; returns
+    /// their number. Part of the measured path.
     pub fn send(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        // What the application's notification comes to.
+        // Stands for the application's notification.
         self.sender.endpoint.wake(self.id);
-        // The engine's driving order is `Port::transmit`'s.
+        // Same driving order as `Port::transmit`.
         loop {
             let before = self.batch.len();
             let taken = self.batch.send(now, &mut self.socket, &mut self.ring);
@@ -216,17 +215,17 @@ impl Rig {
         count
     }
 
-    /// Whether the kernel had no room for all of it: wait until the socket is writable, and send again.
+    /// Returns whether the kernel had no room for all packets: wait until the socket is writable, and send again.
     pub fn is_blocked(&self) -> bool {
         !self.batch.is_empty()
     }
 
-    /// How many packets wait for that room.
+    /// Returns the number of packets that wait for room in the kernel.
     pub fn waiting(&self) -> usize {
         self.batch.len()
     }
 
-    /// Lets the peer hear of what was sent, and write its acknowledgements. What that costs is another machine's affair.
+    /// Lets the peer process packets and write acknowledgements. Not part of the measured path.
     pub fn answer(&mut self, now: Instant) {
         let Self { peer, to_peer, to_sender, packet, remote, .. } = self;
         peer.pass_time(now);
@@ -241,7 +240,8 @@ impl Rig {
         while peer.endpoint.poll_event().is_some() {}
     }
 
-    /// Takes in the peer's acknowledgements; says how many packets had one. To be measured.
+    /// Processes the peer's acknowledgements, and returns the number of acknowledged packets. Part of the measured
+    /// path.
     pub fn hear(&mut self, now: Instant) -> usize {
         let Self { sender, to_sender, remote, ring, .. } = self;
         sender.pass_time(now);
@@ -261,19 +261,19 @@ impl Rig {
         acked
     }
 
-    /// Asks to be told when something is enqueued, as the engine does before it sleeps. `true`: something came in
-    /// meanwhile, and there is a reason to go on. To be measured.
+    /// Requests a notification of the next enqueue, as the engine does before it sleeps. Returns `true` if a packet was
+    /// queued meanwhile. Part of the measured path.
     pub fn stop_polling(&mut self) -> bool {
         self.ring.0.stop_polling()
     }
 
-    /// The socket that packets leave by.
+    /// Returns the sending socket.
     pub fn socket(&mut self) -> &mut Socket {
         &mut self.socket
     }
 }
 
-/// The rig's own promise to its transports.
+/// Unwraps the result of a transport call: the rig keeps the driving order.
 fn kept<T>(result: Result<T, Misuse>) -> T {
     result.expect("the rig keeps the driving order; its user's time must not go back")
 }

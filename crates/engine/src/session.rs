@@ -1,4 +1,4 @@
-//! The engine's side of a stream: the source its transport pulls from, and what the application is told.
+//! Engine side of a stream: the transport's source of packets, and the state reported to the application.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,28 +20,28 @@ pub(crate) struct Session {
     pub(crate) id: StreamId,
     pub(crate) source: Repair<RingSource>,
     shared: Arc<Shared>,
-    /// To be closed when everything has its fate.
+    /// Close when the fate of every datagram is known.
     pub(crate) finishing: bool,
     pub(crate) closed: bool,
-    /// Something has come that the application was not woken for.
+    /// Received data for which the application was not woken yet.
     readable: bool,
-    /// Fates are known, or the ring has room, that the application was not woken for.
+    /// Known fates or ring space for which the application was not woken yet.
     writable: bool,
     unread: u64,
-    /// What carries it, and what late choice did behind the ring.
+    /// Carrier of the stream, and counters of late choice behind the ring.
     pub(crate) carrier: CarrierView,
-    /// What was counted last.
+    /// Last reported transport statistics.
     pub(crate) transport: Statistics,
-    /// Whether the transport was told that room is short.
+    /// Whether the transport was told that the receive buffer is short.
     was_slow: bool,
-    /// The last that was known of the path: the Congestion Manager forgets it with the connection.
+    /// Last known path state: the Congestion Manager drops it with the connection.
     path: PathState,
     next_snapshot: Instant,
-    /// When it is looked for expired data in the ring again.
+    /// Next expiry scan.
     next_pass: Instant,
 }
 
-/// How often that is.
+/// Interval of expiry scans.
 pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Session {
@@ -68,7 +68,7 @@ impl Session {
     pub(crate) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Incoming { .. } => {}
-            // What is queued will never be wanted.
+            // The peer's application does not read any more: queued data is dropped (RFC 4340 §11.7.2).
             Event::NotListening => self.source.close(),
             Event::Connected => self.shared.set_status(Status::Open),
             Event::Received(bytes) => {
@@ -89,12 +89,12 @@ impl Session {
         }
     }
 
-    /// The peer has this address.
+    /// Sets the peer's address.
     pub(crate) fn set_peer(&self, peer: SocketAddr) {
         self.shared.set_peer(peer);
     }
 
-    /// A datagram has come.
+    /// Queues a received datagram for the application.
     pub(crate) fn received(&mut self, received: Received) {
         self.unread += self.shared.inbox.push(received);
         self.readable = true;
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// What the application has room for, if that has changed so much that the transport should know.
+    /// Returns the free receive buffer, and whether the reader is slow, when the transport should learn of it.
     pub(crate) fn new_room(&mut self) -> Option<(usize, bool)> {
         let (room, is_slow) = self.shared.inbox.room();
         let is_told = !is_slow && !self.was_slow;
@@ -116,29 +116,29 @@ impl Session {
         (!is_told).then_some((if is_slow { room } else { usize::MAX }, is_slow))
     }
 
-    /// Where the payload lies that was left apart.
+    /// Returns a payload that was left in the ring's memory.
     pub(crate) fn payload(&self, token: u64) -> Option<Payload<'_>> {
         self.source.inner().payload(token)
     }
 
-    /// Something left: there may be room in the ring.
+    /// Notes a sent packet: the ring may have room.
     pub(crate) fn sent(&mut self, token: u64) {
         self.source.sent(token);
         self.writable = true;
     }
 
-    /// What was pulled went stale before it could leave.
+    /// Drops a pulled datagram that expired before it was sent.
     pub(crate) fn expired(&mut self, token: u64) {
         self.source.dropped(token, DropReason::Expired);
         self.writable = true;
     }
 
-    /// There may be room in the ring, or fates to be heard.
+    /// Wakes the application later: the ring may have room, or fates are known.
     pub(crate) fn has_room(&mut self) {
         self.writable = true;
     }
 
-    /// What carried it is gone, with all that was under way.
+    /// Handles the loss of the carrier, with all data in flight.
     pub(crate) fn carrier_gone(&mut self) {
         self.source.carrier_gone();
         let kept: BTreeSet<u64> = self
@@ -153,12 +153,12 @@ impl Session {
         self.writable = true;
     }
 
-    /// Whether everything that was queued has its fate.
+    /// Returns whether the fate of every queued datagram is known.
     pub(crate) fn is_drained(&mut self, now: Instant) -> bool {
         !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
     }
 
-    /// Frees the places of what has expired while nothing may be sent; `true` if something still waits.
+    /// Drops expired datagrams while sending is not allowed; returns `true` if others still wait.
     pub(crate) fn pass_expired(&mut self, now: Instant) -> bool {
         self.writable |= self.source.pass_expired(now);
         let ring = self.source.inner_mut();
@@ -172,14 +172,14 @@ impl Session {
         waits
     }
 
-    /// The source has this rate from now on.
+    /// Sets the source's rate.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         if let Some(adviser) = self.source.inner_mut().adviser() {
             adviser.set_rate(rate);
         }
     }
 
-    /// Lets the choice look where nothing may leave, and tells the application what it advises.
+    /// Runs the late choice while sending is not allowed, and forwards its advice to the application.
     pub(crate) fn advise(&mut self, now: Instant) {
         let ring = self.source.inner_mut();
         ring.watch(now, &self.path);
@@ -189,17 +189,18 @@ impl Session {
         }
     }
 
-    /// When the choice wants to look.
+    /// Returns when the late choice wants to run.
     pub(crate) fn poll_watch(&mut self) -> Option<Instant> {
         self.source.inner_mut().poll_watch()
     }
 
-    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile, and the transport has to look.
+    /// Requests a notification of new data, if the ring is empty; `true` if data was queued meanwhile, and the
+    /// transport has to continue.
     pub(crate) fn stop_polling(&mut self) -> bool {
         !self.closed && self.source.inner_mut().stop_polling()
     }
 
-    /// Wakes the application for what has happened since it was last woken.
+    /// Wakes the application for everything since the last wake-up.
     pub(crate) fn wake(&mut self) {
         if let Some(violation) = self.source.inner().violation() {
             self.shared.set_violation(violation);
@@ -212,7 +213,7 @@ impl Session {
         }
     }
 
-    /// Writes down what is known, if somebody has asked and it was not done just now, or if it is the `last` time.
+    /// Takes a snapshot, if one was requested and the last one is old enough, or if it is the `last` one.
     pub(crate) fn report(&mut self, now: Instant, transport: Statistics, path: Option<PathState>, last: bool) {
         self.path = path.unwrap_or(self.path);
         self.transport = transport;

@@ -1,4 +1,4 @@
-//! What engine and application share of one stream, beside the ring.
+//! State of a stream shared by engine and application, beside the packet ring.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,53 +13,53 @@ use crate::clock;
 use crate::inbox::Inbox;
 use crate::waker::Waker;
 
-/// Where a connection stands.
+/// Status of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Status {
-    /// The handshake is under way.
+    /// Handshake in progress.
     #[default]
     Connecting,
-    /// Data may flow.
+    /// Established: data can flow.
     Open,
-    /// It is over.
+    /// Closed.
     Closed(CloseReason),
 }
 
-/// What is known of a stream at one moment.
+/// Statistics of a stream at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
-    /// The transport's counts.
+    /// The transport's counters.
     pub transport: Statistics,
-    /// The path, as the Congestion Manager sees it.
+    /// Path state from the Congestion Manager.
     pub path: PathState,
-    /// Packets in the ring that have not left.
+    /// Unsent packets in the ring.
     pub queued_packets: usize,
-    /// Bytes of them.
+    /// Unsent bytes in the ring.
     pub queued_bytes: usize,
-    /// How the send buffer stands, where the choice advises the source.
+    /// State of the send buffer, if the late choice advises the source.
     pub buffer: Option<BufferState>,
-    /// Packets that were sent again.
+    /// Retransmitted packets.
     pub repaired: u64,
-    /// Whether the peer tells what is sent again from what is new, so that losses are repaired.
+    /// Whether losses are repaired: the peer can tell retransmissions from new data.
     pub repairs: bool,
-    /// Datagrams that nobody read and that made room for newer ones.
+    /// Received datagrams dropped unread for newer ones.
     pub unread: u64,
-    /// What carries it, and what late choice did behind the ring.
+    /// Carrier of the stream, and counters of late choice behind the ring.
     pub carrier: CarrierView,
 }
 
-/// What engine and application share of one stream, beside the ring.
+/// State of a stream shared by engine and application, beside the packet ring.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
-    /// Rings when there is something to read.
+    /// Signalled when data can be read.
     pub(crate) readable: Waker,
-    /// Rings when the ring has room again, or a fate is known.
+    /// Signalled when the ring has room again, or the fate of an ADU is known.
     pub(crate) writable: Waker,
     state: Mutex<State>,
-    /// Tells of a new snapshot.
+    /// Signals a new snapshot.
     told: Condvar,
-    /// Whether somebody looks at the snapshots: making one costs a walk over the queue.
+    /// Whether a snapshot is wanted: taking one costs a walk over the queue.
     wanted: AtomicBool,
 }
 
@@ -67,12 +67,12 @@ pub(crate) struct Shared {
 struct State {
     status: Status,
     snapshot: Snapshot,
-    /// When that was written down.
+    /// Time of the last snapshot.
     taken: Option<Instant>,
     violation: Option<Violation>,
-    /// The peer's address, once it is known.
+    /// Address of the peer, once it is known.
     peer: Option<SocketAddr>,
-    /// The newest that nobody took.
+    /// Newest advice that was not taken yet.
     advice: Option<Advice>,
 }
 
@@ -90,24 +90,24 @@ impl Shared {
         self.with_state(|state| state.status)
     }
 
-    /// What was written down last.
+    /// Returns the last snapshot.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.with_state(|state| state.snapshot)
     }
 
-    /// Whether what was written down last is of just now, or of a stream that has ended: nothing newer will come.
+    /// Returns whether the last snapshot is fresh, or is the final one of a closed stream.
     pub(crate) fn has_news(&self) -> bool {
         self.with_state(|state| state.is_new(clock::now()))
     }
 
-    /// Waits until that is so, but not for long: an engine that is busy has the old one.
+    /// Waits for a fresh snapshot, but not for long: with a busy engine the old one has to do.
     pub(crate) fn await_news(&self) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let since = clock::now();
         drop(self.told.wait_timeout_while(state, PATIENCE.into(), |state| !state.is_new(since)));
     }
 
-    /// It is wanted to be written down again; `false` if that was known.
+    /// Requests a new snapshot; `false` if one was requested already.
     pub(crate) fn want_snapshot(&self) -> bool {
         !self.wanted.swap(true, Ordering::Relaxed)
     }
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     pub(crate) fn set_peer(&self, peer: SocketAddr) {
-        // A socket of IPv6 tells IPv4's addresses as a part of its own.
+        // An IPv6 socket shows IPv4 addresses as mapped ones.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         self.with_state(|state| state.peer = Some(peer));
     }
@@ -142,7 +142,7 @@ impl Shared {
         self.with_state(|state| state.advice.take())
     }
 
-    /// The application wrote into its ring what no honest one writes.
+    /// Reports that the application corrupted its ring.
     pub(crate) fn set_violation(&self, violation: Violation) {
         if self.with_state(|state| state.violation.replace(violation)).is_none() {
             self.readable.wake();
@@ -170,7 +170,7 @@ impl State {
     }
 }
 
-/// How long somebody who asks waits for the engine to write one down.
+/// Maximum wait for a requested snapshot.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often a snapshot is written down at most.
+/// Minimum interval between snapshots.
 pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! The application's side of a connection: a packet ring to fill, an inbox to empty, a waker to wait on.
+//! Application side of a connection: a packet ring to fill, an inbox to read, a waker to wait on.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,10 +15,10 @@ use crate::shared::{Shared, Snapshot, Status};
 use crate::waker::Waker;
 use crate::way::Way;
 
-/// What another process's engine may hand out; more than any does.
+/// Limits for a ring from another process's engine; no engine creates larger ones.
 const REMOTE_LIMITS: Limits = Limits { slots: 1 << 20, bytes: 8 << 30 };
 
-/// A connection, as the application holds it. Dropping it ends the connection at once.
+/// A connection, for the application. Dropping it ends the connection at once.
 ///
 /// It can be [split](Self::split) into its two directions.
 #[derive(Debug)]
@@ -32,11 +32,11 @@ impl Stream {
         Self::with(producer, Link { shared, way: Way::Thread(id, orders) })
     }
 
-    /// A stream that the engine of another process runs: `ring` is its packet ring, `socket` this side's end of what
-    /// the two say to each other. It is used as any other; a thread of its own takes in what the other process says.
+    /// Opens a stream that the engine of another process runs: `ring` is its packet ring, `socket` this side's end of the control socket.
+    /// It is used as any other stream; a thread reads the socket.
     ///
     /// # Errors
-    /// What came is not what an engine hands out, or the system gives no thread.
+    /// The ring or the socket is invalid, or the system refuses a thread.
     pub fn remote(ring: OwnedFd, socket: OwnedFd) -> Result<Self, RemoteError> {
         let producer = Producer::open(ring, &REMOTE_LIMITS)?;
         let shared = Shared::new()?;
@@ -50,47 +50,47 @@ impl Stream {
         Self { sending: SendHalf { producer, link: link.clone() }, receiving: ReceiveHalf { link } }
     }
 
-    /// Its two directions, for two threads. The connection lasts until both are dropped.
+    /// Splits the stream into its two directions, for two threads. The connection lasts until both are dropped.
     #[must_use]
     pub fn split(self) -> (SendHalf, ReceiveHalf) {
         (self.sending, self.receiving)
     }
 
-    /// Where it stands.
+    /// Returns the connection's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.sending.status()
     }
 
-    /// Rings when the direction to the peer has news, or the connection has opened or ended.
+    /// Returns the waker of the sending direction, which also signals that the connection has opened or ended.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.sending.waker()
     }
 
-    /// The peer's address, if it is known.
+    /// Returns the peer's address, if it is known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.sending.peer()
     }
 
-    /// Ends a connection that came in and is not wanted: the caller is told that this end is busy.
+    /// Refuses an incoming connection as busy.
     pub fn refuse(self) {
         self.sending.link.way.send(Order::Refuse);
     }
 
-    /// The direction to the peer.
+    /// Returns the sending direction.
     pub fn sending(&mut self) -> &mut SendHalf {
         &mut self.sending
     }
 
-    /// The direction from the peer.
+    /// Returns the receiving direction.
     pub fn receiving(&mut self) -> &mut ReceiveHalf {
         &mut self.receiving
     }
 }
 
-/// What ends the connection when nobody holds it any more.
+/// State shared by both directions; the connection ends when both have dropped it.
 #[derive(Debug)]
 struct Link {
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ impl Link {
             if is_first {
                 self.way.send(Order::Tell);
             }
-            // A daemon tells what it knew before it was asked.
+            // A daemon replies with the snapshot from before the request.
             if self.way.is_thread() {
                 self.shared.await_news();
             }
@@ -113,7 +113,7 @@ impl Link {
     }
 }
 
-/// Sleeps until `waker` rings, but not beyond `deadline`.
+/// Sleeps until `waker` is signalled, but not beyond `deadline`.
 fn wait(waker: &Waker, deadline: Option<Instant>) -> bool {
     waker.wait(deadline.map(|at| at.saturating_since(clock::now())))
 }
@@ -124,7 +124,7 @@ impl Drop for Link {
     }
 }
 
-/// The direction to the peer: the packet ring, and what became of what was put into it.
+/// Sending direction: the packet ring, and the fates of the packets put into it.
 #[derive(Debug)]
 pub struct SendHalf {
     producer: Producer,
@@ -132,7 +132,7 @@ pub struct SendHalf {
 }
 
 impl SendHalf {
-    /// Queues a packet. It costs no system call unless the engine has asked to be told.
+    /// Queues a packet. It takes no system call unless the engine has requested a notification.
     ///
     /// # Errors
     /// The ring's: full, or closed, or the payload is larger than a buffer.
@@ -142,64 +142,65 @@ impl SendHalf {
         Ok(index)
     }
 
-    /// The ring itself: to look over what is queued, to pull it back, to change, drop or reorder it. Call
-    /// [`notify_if_asked`](Self::notify_if_asked) after queueing through it.
+    /// Returns the ring: to inspect queued packets, withdraw, change, drop or reorder them. Call [`notify_if_asked`](Self::notify_if_asked)
+    /// after queueing through it.
     pub fn ring(&mut self) -> &mut Producer {
         &mut self.producer
     }
 
-    /// Tells the engine that there is something to send, if it has asked to be told (the paper's `dccp_notify`).
+    /// Notifies the engine of queued data, if it has requested that (the paper's `dccp_notify`).
     pub fn notify_if_asked(&mut self) {
         if self.producer.needs_notify() {
             self.link.way.send(Order::Notify);
         }
     }
 
-    /// What became of the next ADU whose fate is known.
+    /// Returns the next ADU whose fate is known.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.producer.poll_completion()
     }
 
-    /// What the late choice advises the source, if there is something new. Only the newest is kept.
+    /// Returns the newest advice of the late choice to the source, if it was not taken yet.
     pub fn poll_advice(&mut self) -> Option<Advice> {
         self.link.shared.take_advice()
     }
 
-    /// Tells the late choice, if it advises the source, that the source has this rate from now on. Zero takes it back.
+    /// Sets the source's rate, for a late choice that advises it. Zero means unknown.
     pub fn set_rate(&self, rate: Rate) {
         self.link.way.send(Order::Rate(rate));
     }
 
-    /// Where the connection stands.
+    /// Returns the connection's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.link.shared.status()
     }
 
-    /// The peer's address, if it is known: where it is now, should it have changed.
+    /// Returns the peer's current address, if it is known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.link.shared.peer()
     }
 
-    /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at
-    /// most. Of a stream that a daemon runs: what was known when it was last asked.
+    /// Returns statistics of the stream, at most some 50 ms old: the engine is asked, and waited for, for at most 100 ms. A stream run by a
+    /// daemon returns those of the previous request.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.link.snapshot()
     }
 
-    /// Sleeps until the ring has room again, a fate is known, something is advised or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
+    /// Sleeps until the ring has room again, a fate is known, advice is available or the connection has ended, but not beyond `deadline`.
+    /// Returns `false` if nothing happened.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         wait(&self.link.shared.writable, deadline)
     }
 
-    /// Ends the connection as soon as everything that is queued has had its fate.
+    /// Ends the connection once the fate of every queued packet is known.
     pub fn finish(&self) {
         self.link.way.send(Order::Finish);
     }
 
-    /// Rings when the ring has room again, a fate is known or something is advised, or the connection has ended.
+    /// Returns the waker that is signalled when the ring has room again, a fate is known, advice is available, or the connection has ended.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.link.shared.writable
@@ -212,48 +213,48 @@ impl AsFd for SendHalf {
     }
 }
 
-/// The direction from the peer.
+/// Receiving direction.
 #[derive(Debug)]
 pub struct ReceiveHalf {
     link: Arc<Link>,
 }
 
 impl ReceiveHalf {
-    /// The next datagram that has come, if any.
+    /// Returns the next received datagram, if any.
     pub fn poll_received(&mut self) -> Option<Received> {
         self.link.shared.inbox.pop()
     }
 
-    /// Where the connection stands.
+    /// Returns the connection's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.link.shared.status()
     }
 
-    /// The peer's address, if it is known: where it is now, should it have changed.
+    /// Returns the peer's current address, if it is known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.link.shared.peer()
     }
 
-    /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at
-    /// most. Of a stream that a daemon runs: what was known when it was last asked.
+    /// Returns statistics of the stream, at most some 50 ms old: the engine is asked, and waited for, for at most 100 ms. A stream run by a
+    /// daemon returns those of the previous request.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.link.snapshot()
     }
 
-    /// Sleeps until something has come or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
+    /// Sleeps until a datagram was received or the connection has ended, but not beyond `deadline`. Returns `false` if nothing happened.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         wait(&self.link.shared.readable, deadline)
     }
 
-    /// Ends the connection as soon as everything that is queued has had its fate.
+    /// Ends the connection once the fate of every queued packet is known.
     pub fn finish(&self) {
         self.link.way.send(Order::Finish);
     }
 
-    /// Rings when something has come, or the connection has ended.
+    /// Returns the waker that is signalled when a datagram was received or the connection has ended.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.link.shared.readable
@@ -261,7 +262,7 @@ impl ReceiveHalf {
 }
 
 impl Drop for ReceiveHalf {
-    /// The peer is told, should it go on sending (RFC 4340 §11.7.2).
+    /// Tells the peer to stop sending, should it go on (RFC 4340 §11.7.2).
     fn drop(&mut self) {
         self.link.way.send(Order::Ignore);
     }

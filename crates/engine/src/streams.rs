@@ -1,4 +1,4 @@
-//! Both sides of new streams, and their names.
+//! Factory of streams, both sides of each, and of their identifiers.
 
 use crate::command::{Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
@@ -11,10 +11,10 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::waker::Waker;
 
-/// How many bytes may wait here for an application in another process, beside what its socket holds.
+/// Inbox capacity of a stream for another process, in bytes, in addition to the socket's buffer.
 const UNREAD_ELSEWHERE: usize = 1 << 20;
 
-/// Makes streams, and names them.
+/// Creates streams and assigns their identifiers.
 pub(crate) struct Streams {
     orders: Orders,
     next: u64,
@@ -25,7 +25,7 @@ impl Streams {
         Self { orders, next: 0 }
     }
 
-    /// Both sides of a new stream.
+    /// Creates both sides of a new stream.
     pub(crate) fn make(
         &mut self,
         user: User,

@@ -1,4 +1,4 @@
-//! A host of our own on a TUN device: our TCP over real IPv4, beside the kernel's.
+//! A host on a TUN device: our own TCP over real IPv4, beside the kernel's.
 
 mod error;
 mod packet;
@@ -23,32 +23,33 @@ pub use timeous_tcp::{
 
 use crate::clock;
 
-/// IP's and TCP's headers without options.
+/// Length of the IP and TCP headers without options.
 const HEADERS: u16 = 40;
-/// As much as a packet can be.
+/// Maximum packet length, in bytes.
 const BUFFER: usize = 1 << 16;
 
-/// What a host on a TUN device is like.
+/// Settings of a host on a TUN device.
 #[derive(Clone, Debug)]
 pub struct TunConfig {
-    /// What the device is called.
+    /// Name of the device.
     pub device: String,
-    /// The kernel's address on the device, and the network.
+    /// The kernel's address on the device, with the network.
     pub kernel: Ipv4Interface,
-    /// Ours, in the same network.
+    /// The host's address, in the same network.
     pub address: Ipv4Addr,
-    /// The largest IP packet, in bytes. The segments of `tcp` are cut to fit.
+    /// MTU in bytes. The segments of `tcp` are cut to fit.
     pub mtu: u16,
-    /// Its connections.
+    /// Settings of its connections.
     pub tcp: TcpConfig,
-    /// How much a connection may hold that was not sent yet, in bytes.
+    /// Capacity of a connection's send buffer, in bytes.
     pub send_buffer: usize,
-    /// Their congestion control.
+    /// Congestion controller of its connections.
     pub controller: fn(u64) -> Box<dyn Controller>,
 }
 
 impl TunConfig {
-    /// 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno for streams that pause.
+    /// Returns the defaults: 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno for streams that
+    /// pause.
     pub fn new() -> Self {
         let network = [10, 78, 0];
         let host = |number| Ipv4Addr::new(network[0], network[1], network[2], number);
@@ -70,22 +71,22 @@ impl Default for TunConfig {
     }
 }
 
-/// Packets that were of no use to a host, or that it got not rid of.
+/// Packet counters of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TunCounters {
-    /// Packets with TCP for our address.
+    /// TCP packets for our address.
     pub received: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Not IPv4, not whole, not TCP, or not for us.
+    /// Packets that are not IPv4, not complete, not TCP, or not for us.
     pub ignored: u64,
-    /// The kernel did not take them.
+    /// Packets that the kernel refused.
     pub refused: u64,
 }
 
-/// A host on a TUN device: its own address, and our TCP. Whoever owns it drives it, by [`wait`](Self::wait).
+/// A host on a TUN device: its own address, and our TCP. Its owner drives it by [`wait`](Self::wait).
 ///
-/// What is written, read and closed takes effect at the next call of `wait`.
+/// Writes, reads and closes take effect at the next call of `wait`.
 pub struct TunHost {
     tun: Tun,
     address: Ipv4Addr,
@@ -98,7 +99,7 @@ pub struct TunHost {
 }
 
 impl TunHost {
-    /// Makes the device in `namespace`. `rng` makes ports and sequence numbers unguessable: seed it from the system.
+    /// Creates the device in `namespace`. `rng` makes ports and sequence numbers unguessable: seed it from the system.
     ///
     /// # Errors
     /// [`TunError`] if this needs rights that the process lacks (root, or CAP_NET_ADMIN and CAP_SYS_ADMIN), or the
@@ -119,12 +120,12 @@ impl TunHost {
         })
     }
 
-    /// Takes calls to `port`.
+    /// Accepts connections to `port`.
     pub fn listen(&mut self, port: u16) {
         self.endpoint.listen(port);
     }
 
-    /// Calls `remote`. It answers with [`Event::Connected`].
+    /// Connects to `remote`. Success is reported by [`Event::Connected`].
     ///
     /// # Errors
     /// [`TunError::Connect`] if there are too many connections.
@@ -134,8 +135,8 @@ impl TunHost {
         Ok(id)
     }
 
-    /// Calls `remote`, to send what `source` gives at each instant of sending rather than what is written. Whoever fills
-    /// the source calls [`wake`](Self::wake).
+    /// Connects to `remote`, and sends ADUs pulled from `source` at each instant of sending instead of written bytes. Call
+    /// [`wake`](Self::wake) after filling the source.
     ///
     /// # Errors
     /// As [`connect`](Self::connect)'s.
@@ -149,12 +150,12 @@ impl TunHost {
         Ok(id)
     }
 
-    /// The connection's source has something to send.
+    /// Notifies the connection that its source has data.
     pub fn wake(&mut self, id: ConnectionId) {
         self.endpoint.wake(id);
     }
 
-    /// Queues as much of `bytes` as there is room for; how much.
+    /// Queues as much of `bytes` as there is room for, and returns the number of bytes.
     ///
     /// # Errors
     /// [`Unknown`] if the connection is not there (any more).
@@ -164,29 +165,29 @@ impl TunHost {
         Ok(written)
     }
 
-    /// Appends what can be read to `out`; how much that was.
+    /// Appends all readable bytes to `out`, and returns their number.
     pub fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
         self.endpoint.read(id, out)
     }
 
-    /// Sends what is queued, and that there is nothing more. Harmless where the connection has ended.
+    /// Closes the sending side once queued data was sent. No effect on an ended connection.
     pub fn close(&mut self, id: ConnectionId) {
         if let Err(error) = self.endpoint.close(clock::now(), id) {
             tracing::debug!(%error, "closing");
         }
     }
 
-    /// Counters of a connection, while it is there.
+    /// Returns the counters of a connection, while it exists.
     pub fn statistics(&self, id: ConnectionId) -> Option<TcpStatistics> {
         self.endpoint.connection(id).map(|connection| *connection.statistics())
     }
 
-    /// Counters of the device.
+    /// Returns the counters of the device.
     pub fn counters(&self) -> &TunCounters {
         &self.counters
     }
 
-    /// Carries packets until something happens, or until `until`: then `None`.
+    /// Processes packets until an event occurs, or until `until`: then returns `None`.
     ///
     /// # Errors
     /// [`TunError`] if the device fails.
@@ -211,7 +212,7 @@ impl TunHost {
         }
     }
 
-    /// Takes in one packet, so that each is answered as if it had come alone; whether there was one.
+    /// Processes one packet, so that each is answered as if it had come alone; returns whether there was one.
     fn receive(&mut self) -> Result<bool, TunError> {
         let Some(bytes) = self.tun.read(&mut self.buffer)? else { return Ok(false) };
         match Arrival::parse(bytes).filter(|arrival| arrival.destination == self.address) {
@@ -225,7 +226,7 @@ impl TunHost {
         Ok(true)
     }
 
-    /// Sends whatever may be sent.
+    /// Sends all segments that may be sent.
     fn drain(&mut self, now: Instant) -> Result<(), TunError> {
         let mut segment = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! A UDP or raw IP socket that knows ECN, sends in batches from where the payloads lie, and receives many at once.
+//! A UDP or raw IP socket with ECN, batched sending from where the payloads lie, and batched receiving.
 
 mod abi;
 mod bundle;
@@ -22,17 +22,17 @@ pub use packet::{Packet, Way};
 pub(crate) use ports::{Reservation, local_for};
 use system::{Inbound, Outbound, SocketOption, set_option};
 
-/// What a socket's packets travel in.
+/// Encapsulation of a socket's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carries {
     Udp,
-    /// IPv4 itself: what comes in begins with its header.
+    /// Plain IPv4: received packets begin with the IP header.
     Ipv4,
-    /// IPv6 itself.
+    /// Plain IPv6.
     Ipv6,
 }
 
-/// A non-blocking UDP socket, or a raw one of DCCP.
+/// A non-blocking UDP socket, or a raw DCCP socket.
 #[derive(Debug)]
 pub struct Socket {
     io: OwnedFd,
@@ -40,15 +40,15 @@ pub struct Socket {
     plan: Plan,
     outbound: Outbound,
     inbound: Inbound,
-    /// Whether equal packets for one destination are given to the kernel as one (GSO).
+    /// Whether equal-sized packets for one destination go to the kernel as one (GSO).
     bundles: bool,
 }
 
 impl Socket {
-    /// As many packets are worth one call of [`send`](Self::send): more fit into no bundle.
+    /// Maximum number of packets worth one call of [`send`](Self::send): a bundle holds no more.
     pub const BATCH: usize = 64;
 
-    /// A socket at `local`.
+    /// Opens a socket at `local`.
     ///
     /// # Errors
     /// The system's.
@@ -58,8 +58,8 @@ impl Socket {
         let fd = io.as_fd();
         set_option(fd, SocketOption::ReceiveTos, 1)?;
         set_option(fd, SocketOption::Tos, OWN_MARK as i32)?;
-        // Nothing of ours is fragmented, whatever the kernel believes of the path: a mark or a loss must be that of
-        // one packet (RFC 4340 §14). For IPv4 addresses within IPv6, too.
+        // Packets are never fragmented, whatever path MTU the kernel has cached: a mark or a loss must concern one
+        // packet (RFC 4340 §14). Also for IPv4 addresses on an IPv6 socket.
         set_option(fd, SocketOption::DiscoverMtu, system::PROBE)?;
         if local.is_ipv6() {
             set_option(fd, SocketOption::ReceiveTrafficClass, 1)?;
@@ -71,7 +71,7 @@ impl Socket {
         if let Err(error) = set_option(fd, SocketOption::Gro, 1) {
             tracing::debug!(%error, "datagrams come one by one");
         }
-        // Zero asks for nothing, but only a kernel that knows the option takes it.
+        // Setting zero has no effect, but fails on a kernel without the option.
         let bundles = set_option(fd, SocketOption::Gso, 0).is_ok();
         if !bundles {
             tracing::debug!("the kernel knows no GSO: packets go one by one");
@@ -84,7 +84,7 @@ impl Socket {
         Self { io, carries, plan, outbound, inbound, bundles }
     }
 
-    /// Where it is bound. The port of a raw socket means nothing.
+    /// Returns the local address. The port of a raw socket has no meaning.
     ///
     /// # Errors
     /// The system's.
@@ -92,12 +92,13 @@ impl Socket {
         Ok(rustix::net::getsockname(&self.io)?.try_into()?)
     }
 
-    /// Whether equal packets go as one; switched off by itself where the kernel or the device refuses.
+    /// Returns whether equal-sized packets are bundled; switched off automatically where the kernel or the device
+    /// refuses.
     pub fn bundles(&self) -> bool {
         self.bundles
     }
 
-    /// Gives packets to the kernel one by one from now on, or together again.
+    /// Switches bundling on or off.
     pub fn set_bundles(&mut self, bundles: bool) {
         self.bundles = bundles;
     }

@@ -6,35 +6,35 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use timeous_core::Duration;
 
-/// Wakes whoever polls its descriptor. Clones wake the same one.
+/// Wakes threads that poll its descriptor. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker that nobody has rung.
+    /// Creates a waker that is not signalled.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Rings it: the descriptor is readable until [`clear`](Self::clear). Ringing twice is ringing once.
+    /// Signals it: the descriptor is readable until [`clear`](Self::clear). A second signal has no effect.
     pub fn wake(&self) {
-        // The only way to fail is a counter that is full, which is as awake as can be.
+        // The only possible failure is a full counter, which is readable, too.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
-    /// Forgets that it was rung; `true` if it was.
+    /// Clears the signal; returns `true` if there was one.
     pub fn clear(&self) -> bool {
         rustix::io::read(&*self.0, &mut [0u8; 8]).is_ok()
     }
 
-    /// Sleeps until it is rung, or until `limit` has passed, and leaves it as it is. `true` if it was rung.
+    /// Sleeps until it is signalled, or until `limit` has passed, without clearing. Returns `true` if it was signalled.
     pub fn is_rung(&self, limit: Option<Duration>) -> bool {
         let timeout = limit.map(timespec);
         let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
         matches!(rustix::event::poll(&mut fds, timeout.as_ref()), Ok(n) if n > 0)
     }
 
-    /// Sleeps until it is rung, or until `limit` has passed, and forgets it. `true` if it was rung.
+    /// Sleeps until it is signalled, or until `limit` has passed, and clears it. Returns `true` if it was signalled.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
         let rung = self.is_rung(limit);
         self.clear();
@@ -54,7 +54,7 @@ impl AsRawFd for Waker {
     }
 }
 
-/// A duration as `ppoll` takes it.
+/// Converts a duration for `ppoll`.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     const NANOS: u64 = 1_000_000_000;
     let nanos = duration.as_nanos();

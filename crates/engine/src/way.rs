@@ -1,4 +1,4 @@
-//! The way from a stream to the engine that runs it: a line to a thread, or a socket to another process.
+//! Channel from a stream to its engine: a queue to a thread, or a socket to another process.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Whether the engine is in this process.
+    /// Returns whether the engine is in this process.
     pub(crate) fn is_thread(&self) -> bool {
         matches!(self, Self::Thread(..))
     }

@@ -1,4 +1,4 @@
-//! The engine's thread: feeds the transports, drains them, hears them, sleeps; in that order, for ever.
+//! The engine's thread: an endless loop of receiving, timers, sending and sleeping.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -60,7 +60,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let congestion = self.congestion.clone();
         while self.obey() {
-            // Held for a round and not for a packet. Nothing waits while it is.
+            // The lock is held for a whole round, not per packet; nothing blocks meanwhile.
             let mut cm = congestion.round();
             let now = clock::now();
             self.receive(now, &mut cm);
@@ -77,17 +77,17 @@ impl Worker {
         congestion.detach();
     }
 
-    /// Does what was asked for; `false` if that was to stop.
+    /// Executes commands; returns `false` for a stop.
     fn obey(&mut self) -> bool {
         self.waker.clear();
         loop {
             let command = self.commands.try_recv();
-            // What a stream ordered before a command was given is done before it.
+            // A stream's requests from before a command take effect before it.
             self.obey_streams();
             let now = clock::now();
             match command {
                 Ok(Command::Connect { remote, user, config, reply }) => {
-                    // A caller that is gone wants no answer.
+                    // The requester may be gone.
                     let _ = reply.send(self.connect(now, (remote, user), &config));
                 }
                 Ok(Command::Listen { local, user, config, incoming, reply }) => {
@@ -118,7 +118,7 @@ impl Worker {
                 Order::Refuse => self.for_stream(id, |port| port.refuse(clock::now(), id)),
                 Order::Rate(rate) if self.tcp.set_rate(id, rate) => {}
                 Order::Rate(rate) => self.for_stream(id, |port| port.set_rate(id, rate)),
-                // The round that begins sees that it is wanted.
+                // The round that begins takes the snapshot.
                 Order::Tell => {}
             }
         }
@@ -175,7 +175,7 @@ impl Worker {
         let mut port = Port::new(bind(local)?, &mut self.rng);
         let (local, life) = (port.local_addr()?, port.life());
         let beside = match listening.config.carrier {
-            // The same number in TCP.
+            // The same port number in TCP.
             Carrier::Auto => Some((at_or_in_ipv4(local, TcpListener::bind)?, listening.clone())),
             _ => None,
         };
@@ -187,7 +187,7 @@ impl Worker {
         Ok((id, local, life))
     }
 
-    /// Listens without UDP, at all addresses of both families if `local` is IPv6's for any.
+    /// Listens without UDP, at all addresses of both families if `local` is IPv6's unspecified address.
     fn listen_natively(&mut self, local: IpAddr, listening: Listening) -> ListenReply {
         let number = listening.config.dccp_port;
         let (id, life) = (listening.id, PortLife::of(&listening.life));
@@ -197,7 +197,7 @@ impl Worker {
         for &local in locals {
             match self.reserved(local, number) {
                 Ok((port, reservation)) => port.listen(listening.clone(), Some(reservation)),
-                // A host without IPv6 has all of its addresses in IPv4.
+                // A host without IPv6 has only IPv4 addresses.
                 Err(EngineError::Socket { .. }) if local.is_ipv6() && locals.len() > 1 => {}
                 Err(error) => failed = Some(error),
             }
@@ -213,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// A raw socket's port, and the DCCP port `number` in it.
+    /// Returns the raw socket's port, with the DCCP port `number` reserved on it.
     fn reserved(&mut self, local: IpAddr, number: u16) -> Result<(&mut Port, Reservation), EngineError> {
         let place = SocketAddr::new(local, number);
         let at = self.native_port(local)?;
@@ -222,7 +222,7 @@ impl Worker {
         Ok((port, reservation))
     }
 
-    /// The one for DCCP without UDP at the address `local`, which streams share.
+    /// Returns the port for DCCP without UDP at the address `local`, which streams share.
     fn native_port(&mut self, local: IpAddr) -> Result<u64, EngineError> {
         if let Some((&number, _)) = self.ports.iter().find(|(_, port)| port.native() == Some(local)) {
             return Ok(number);
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// Sends what may be sent, and tells the applications what has happened, until nothing more comes of it.
+    /// Sends and notifies applications until there is no more progress.
     fn drain(&mut self, now: Instant, cm: &mut Manager) {
         let mut now = now;
         loop {
@@ -281,7 +281,7 @@ impl Worker {
             if !progress {
                 break;
             }
-            // On a busy machine that took long: what has gone stale meanwhile is not to be chosen.
+            // On a busy machine that may have taken long: datagrams that expired meanwhile must not be chosen.
             now = clock::now().max(now);
             self.pass_time(now, cm);
         }
@@ -304,11 +304,11 @@ impl Worker {
             PollFd::new(port.socket(), PollFlags::IN | writable)
         }));
         fds.extend(self.tcp.poll_fds());
-        // Interrupted or not, the next round looks at everything.
+        // Interrupted or not, the next round checks everything.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
     }
 
-    /// Says goodbye to every peer, once: nobody is left who could wait for an answer.
+    /// Closes every connection once: there is no time left to wait for answers.
     fn end(&mut self, cm: &mut Manager) {
         let now = clock::now();
         for port in self.ports.values_mut() {
@@ -323,7 +323,7 @@ fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
     at_or_in_ipv4(local, Socket::bind)
 }
 
-/// A socket at `local`. A host without IPv6 has all of its addresses in IPv4.
+/// Binds a socket at `local`. A host without IPv6 has only IPv4 addresses.
 fn at_or_in_ipv4<S>(local: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<S>) -> Result<S, EngineError> {
     let error = match bind(local) {
         Ok(socket) => return Ok(socket),
@@ -346,18 +346,18 @@ fn refused(local: SocketAddr, error: io::Error) -> EngineError {
     }
 }
 
-/// Any local address of the family of `remote`, with a port of the system's choice.
+/// Returns the unspecified address of the family of `remote`, with port zero.
 fn any_local(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     (any, 0).into()
 }
 
-/// A seed that nobody can guess (RFC 4340 §7.2 wants initial sequence numbers like that).
+/// Returns an unguessable seed (RFC 4340 §7.2 requires it for initial sequence numbers).
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(8) => u64::from_ne_bytes(bytes),
-        // Before the system has any randomness: what there is.
+        // Fallback before the system's random generator is initialised.
         _ => clock::now().as_nanos() ^ (u64::from(std::process::id()) << 32),
     }
 }

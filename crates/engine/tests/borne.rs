@@ -1,5 +1,5 @@
-//! Whether a path is known for what it is where it loses: over an emulated link, behind a firewall that swallows the first of some
-//! segments. Needs root, iproute2 and nftables.
+//! Detection of middleboxes on a lossy path: over an emulated link, behind a firewall that drops the first of some segments. Needs root,
+//! iproute2 and nftables.
 
 mod bed;
 
@@ -15,10 +15,10 @@ use timeous_tcp::record::sealed_len;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ONE_WAY: Duration = Duration::from_millis(50);
-/// Of the segment that is lost; nothing else is as long.
+/// Length of the datagram whose segment is lost; all others are shorter.
 const LOST: usize = 700;
 const OTHERS: usize = 300;
-/// IP's header, TCP's, and its timestamps.
+/// Length of the headers of IP and TCP, and of timestamps.
 const HEADERS: usize = 20 + 20 + 12;
 
 fn nft(bed: &Bed, rule: &str) -> bool {
@@ -39,8 +39,8 @@ fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> boo
     }
 }
 
-/// Found by `tl-middleboxes --real`: when a repair was lost, the changed one that left at the timeout was under way while it went
-/// back; it arrived, and was taken for the one as it was. Three of those were a path that does not bear changes.
+/// Regression, found by `tl-middleboxes --real`: after a lost retransmission, the changed one of the timeout was in flight while the place
+/// was restored; its arrival counted as that of the original. After three of those the path was marked as unable to carry changes.
 #[test]
 fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_changed() {
     let Some(bed) = Bed::make("borne", |config| {
@@ -55,7 +55,7 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
         return;
     }
     assert!(nft(&bed, "add chain inet t input { type filter hook input priority 0; }"));
-    // A segment of this length, and its first repair.
+    // Drops a segment of this length and its first retransmission.
     let len = HEADERS + sealed_len(LOST);
     let quota = 2 * len + len / 2;
     assert!(nft(&bed, &format!("add rule inet t input tcp dport 7000 ip length {len} quota until {quota} bytes drop")));
@@ -74,7 +74,8 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
     let long = clock::now() + PATIENCE;
     send(&mut stream, 0, OTHERS, long);
     until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
-    // Lost, and again after a round trip, when the others are heard of; the next is at the timeout, and it is changed by then.
+    // Lost, and lost again an RTT later, when the other segments are acknowledged; the next retransmission is at the timeout, changed by
+    // then.
     send(&mut stream, 1, LOST, clock::now() + ONE_WAY * 5);
     until(&mut stream, "it leaves", |stream| stream.sending().snapshot().transport.data_sent == 2);
     (2..6).for_each(|seq| send(&mut stream, seq, OTHERS, long));

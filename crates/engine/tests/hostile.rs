@@ -1,4 +1,4 @@
-//! A listening endpoint under fire from real sockets, with a good connection beside it.
+//! A listening endpoint under attack from real sockets, with a good connection beside it.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -28,14 +28,14 @@ fn open(stream: &mut Stream) {
     assert_eq!(stream.status(), Status::Open);
 }
 
-/// How many bytes of memory this process holds.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// How many bytes wait to be read at the UDP port of this host.
+/// Returns the number of unread bytes at a UDP port of this host.
 fn waiting(port: u16) -> u64 {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
     let local = format!(":{port:04X}");
@@ -44,11 +44,11 @@ fn waiting(port: u16) -> u64 {
     u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
 }
 
-/// A datagram of somebody who means no good.
+/// Returns a datagram of an attacker.
 fn shot(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = match rng.below(8) {
         0 => (0..rng.below(200)).map(|_| rng.next_u32() as u8).collect(),
-        // A client that will never answer.
+        // A client that never answers.
         1 => formed(rng, Body::Request { service: SERVICE }),
         _ => {
             let ack = Seq::new(rng.next_u64());
@@ -76,7 +76,7 @@ fn shot(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// A packet with any options and payload.
+/// Builds a packet with random options and payload.
 fn formed(rng: &mut Rng, body: Body) -> Vec<u8> {
     let port = if rng.chance(0.8) { PORT } else { rng.next_u32() as u16 };
     let header = Header::new(rng.next_u32() as u16, port, Seq::new(rng.next_u64()), body);
@@ -88,7 +88,7 @@ fn formed(rng: &mut Rng, body: Body) -> Vec<u8> {
     bytes
 }
 
-/// The good connection: it always has something under way, and hears of each.
+/// The well-behaved connection: it always has data in flight, and all of it is acknowledged.
 struct Good {
     stream: Stream,
     next: u64,
@@ -138,13 +138,13 @@ fn a_million_bad_datagrams_leave_a_good_connection_and_the_memory_alone() {
 
     let enemies: Vec<UdpSocket> = (0..8).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     let mut rng = Rng::from_seed(9);
-    // The packets are made beforehand: it is the endpoint that is to be busy.
+    // Packets are built in advance, so that the endpoint is the bottleneck.
     let shots: Vec<Vec<u8>> = (0..20_000).map(|_| shot(&mut rng)).collect();
     let mut before = 0;
     for volley in 0..SHOTS / VOLLEY {
         for _ in 0..VOLLEY {
             let enemy = &enemies[rng.below(enemies.len() as u64) as usize];
-            // Ports and numbers differ from shot to shot, so that no two are the same connection.
+            // Ports and sequence numbers differ, so that no two packets belong to one connection.
             let mut bytes = shots[rng.below(shots.len() as u64) as usize].clone();
             if bytes.len() > 16 {
                 bytes[..2].copy_from_slice(&(rng.next_u32() as u16).to_be_bytes());
@@ -155,7 +155,7 @@ fn a_million_bad_datagrams_leave_a_good_connection_and_the_memory_alone() {
         while accepted.receiving().poll_received().is_some() {
             received += 1;
         }
-        // Bounded: what the kernel had to throw away would test nothing.
+        // Bounded, since packets that the kernel drops test nothing.
         let end = clock::now() + PATIENCE;
         while waiting(target.port()) > 0 {
             assert!(clock::now() < end, "the engine reads no more");
@@ -177,7 +177,7 @@ fn a_million_bad_datagrams_leave_a_good_connection_and_the_memory_alone() {
             received += 1;
         }
     }
-    // Nobody has got in, and the door is open: the half-open ones that are old enough make room.
+    // No attacker has connected, and the listener still accepts: old half-open connections make room.
     let end = clock::now() + PATIENCE;
     loop {
         let mut newcomer = client.connect(target, config()).unwrap();

@@ -1,5 +1,5 @@
-//! Late choice behind `send()`: what went stale while the path was cut is on the wire no more when it passes again. In a
-//! network namespace with a firewall. Needs root and nftables.
+//! Late choice behind `send()`: datagrams that expire while the path is cut are not on the wire when it works again. In a network namespace
+//! with a firewall. Needs root and nftables.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,13 +14,13 @@ use timeous_tcp::record::{Framing, Ordered};
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAYLOAD: usize = 700;
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
     eprintln!("SKIPPED {test}: needs {needs}");
 }
 
-/// A namespace whose loopback is up and has a firewall.
+/// A namespace with a loopback interface and a firewall.
 struct Scene(Namespace);
 
 impl Scene {
@@ -53,7 +53,7 @@ impl Scene {
         assert!(self.nft(&format!("add rule inet t input tcp dport {port} drop")));
     }
 
-    /// What the peer says does not pass; what goes there does.
+    /// Drops packets from the peer, and passes those to it.
     fn silence(&self, port: u16) {
         self.mend();
         assert!(self.nft(&format!("add rule inet t input tcp sport {port} drop")));
@@ -63,7 +63,7 @@ impl Scene {
         assert!(self.nft("flush chain inet t input"));
     }
 
-    /// A stream from an engine to a plain socket.
+    /// Opens a stream from an engine to a plain socket.
     fn stream(&self, framing: TcpFraming) -> (Engine, Stream, TcpStream) {
         self.0
             .within(|| {
@@ -104,7 +104,7 @@ fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> boo
     }
 }
 
-/// Reads the stream to its end, in a thread of its own: the bytes as they came.
+/// Reads the stream to its end in a separate thread, and returns the bytes.
 fn collect(mut peer: TcpStream) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -113,7 +113,7 @@ fn collect(mut peer: TcpStream) -> thread::JoinHandle<Vec<u8>> {
     })
 }
 
-/// 0 is sent and arrives. Then the path is cut; the peer's port comes last.
+/// Sends 0, which arrives, and then cuts the path; returns the peer's port last.
 fn cut_after_one(
     scene: &Scene,
     framing: TcpFraming,
@@ -128,7 +128,7 @@ fn cut_after_one(
     (engine, stream, received, port)
 }
 
-/// 0 is sent and arrives. Then the path is cut, 1 to 4 are sent and go stale, 5 to 8 are fresh, and the path is mended.
+/// Sends 0, which arrives. Then the path is cut, 1 to 4 are sent and expire, 5 to 8 are fresh, and the path is restored.
 fn cut_and_mended(scene: &Scene, framing: TcpFraming) -> (Engine, Stream, thread::JoinHandle<Vec<u8>>) {
     let long = clock::now() + PATIENCE;
     let (engine, mut stream, received, _) = cut_after_one(scene, framing, long);
@@ -137,7 +137,7 @@ fn cut_and_mended(scene: &Scene, framing: TcpFraming) -> (Engine, Stream, thread
         send(&mut stream, seq, soon);
     }
     until(&mut stream, "all are given to the kernel", |stream| stream.sending().snapshot().transport.data_sent == 5);
-    // The kernel has found out, so that nothing new leaves.
+    // The kernel has noticed the loss, so that it sends nothing new.
     until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
     for seq in 5..9 {
         send(&mut stream, seq, long);
@@ -160,7 +160,7 @@ fn finish(stream: &mut Stream) -> Vec<(u64, Fate)> {
 }
 
 fn contains(bytes: &[u8], seq: u64) -> bool {
-    // Without zeros, a payload lies in its record as it is.
+    // Without zeros, COBS does not change a payload.
     let pattern = [seq as u8 | 0x40; 200];
     bytes.windows(pattern.len()).any(|window| window == pattern)
 }
@@ -206,7 +206,7 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
     assert!((0..9).all(|seq| contains(&bytes, seq)));
 }
 
-/// Found by `timeous-lab soak`: it was told of as dropped, which means that it never left.
+/// Regression, found by `timeous-lab soak`: it was reported as dropped, which means that it was never sent.
 #[test]
 fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     let Some(scene) = Scene::make("copy") else { return };
@@ -214,7 +214,7 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     let (_engine, mut stream, received, port) = cut_after_one(&scene, TcpFraming::Records, long);
     let began = clock::now();
     let after = |millis| began + Duration::from_millis(millis);
-    // Sent and lost at once, and again after 200 and 600 ms: the next is at 1400 ms, and one at 3000 ms.
+    // Sent and lost at once, and again after 200 and 600 ms: the next transmissions are at 1400 and 3000 ms.
     send(&mut stream, 1, after(700));
     until(&mut stream, "a retransmission is lost", |_| clock::now() > after(500));
     send(&mut stream, 2, after(2_200));
@@ -227,8 +227,8 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     assert_eq!(fates, [(1, Fate::Lost), (2, Fate::Lost)]);
 }
 
-/// Found by `tcp-expired`: as soon as another repair would have come too late it was told of as lost, and what refers to it was given
-/// up, while it was there.
+/// Regression, found by `tcp-expired`: it was reported as lost as soon as another retransmission would have been too late, and datagrams
+/// that refer to it were dropped, although it had arrived.
 #[test]
 fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
     let Some(scene) = Scene::make("fate") else { return };
@@ -238,23 +238,23 @@ fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
     send(&mut stream, 0, clock::now() + PATIENCE);
     until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
     scene.silence(port);
-    // It is sent again after 200, 600, 1400 and 3000 ms, and then not before 6200 ms.
+    // Retransmitted after 200, 600, 1400 and 3000 ms, and then not before 6200 ms.
     send(&mut stream, 1, clock::now() + Duration::from_millis(3_400));
     until(&mut stream, "it makes way for padding", |stream| stream.sending().snapshot().carrier.padded == 1);
     scene.mend();
-    // With an acknowledgement.
+    // This carries an acknowledgement.
     peer.write_all(&[0]).unwrap();
     let fates = finish(&mut stream);
     assert!(contains(&received.join().unwrap(), 1));
     assert_eq!(fates, [(1, Fate::Acked)]);
 }
 
-/// Found by `timeous-lab peers`: it was copied into the kernel as soon as there was room, long after its deadline had come
-/// near, and sent again when that had passed.
+/// Regression, found by `timeous-lab peers`: it was copied into the kernel when there was room, shortly before its deadline, and
+/// retransmitted after that.
 #[test]
 fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
     let Some(scene) = Scene::make("room") else { return };
-    // A few segments.
+    // Room for a few segments.
     scene.0.set_sysctl("net/ipv4/tcp_wmem", "4096 6144 6144").unwrap();
     let long = clock::now() + PATIENCE;
     let (_engine, mut stream, received, _) = cut_after_one(&scene, TcpFraming::Records, long);
@@ -276,8 +276,8 @@ fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
     assert_eq!(fates.last(), Some(&(20, Fate::Acked)));
 }
 
-/// Found by `tl-middleboxes --real`: of datagrams of two lengths one in a hundred was told of as too large, one in twenty where
-/// segments were cut in two.
+/// Regression, found by `tl-middleboxes --real`: with datagrams of two lengths, one in a hundred was reported as too large, and one in
+/// twenty where segments were split.
 #[test]
 fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
     let Some(scene) = Scene::make("longer") else { return };
@@ -289,7 +289,7 @@ fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
     }
     until(&mut stream, "all are given to the kernel", |stream| stream.sending().snapshot().transport.data_sent == 5);
     until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
-    // More than the kernel is given at once.
+    // More than the kernel takes at once.
     for seq in 5..200 {
         send_bytes(&mut stream, seq, long, &[payload(seq), vec![7; 100]].concat());
     }
@@ -301,8 +301,8 @@ fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
     assert!(fates.iter().copied().eq(expected), "{fates:?}");
 }
 
-/// Found by `tl-middleboxes --real`: where segments were cut in two, of small datagrams half came in time, and three quarters do if two
-/// that wait share a segment.
+/// Found by `tl-middleboxes --real`: where segments were split, half of the small datagrams arrived in time; three quarters do if two
+/// waiting ones share a segment.
 #[test]
 fn small_datagrams_that_wait_together_share_segments() {
     const COUNT: u64 = 20;
@@ -315,7 +315,7 @@ fn small_datagrams_that_wait_together_share_segments() {
     };
     let listener = scene.0.within(|| TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
     let to = listener.local_addr().unwrap();
-    // So that all of them wait when the call is answered.
+    // Makes all of them wait when the connection is established.
     scene.cut(to.port());
     let (_engine, mut stream) = scene
         .0

@@ -1,4 +1,4 @@
-//! DCCP in IP itself: streams over raw sockets of this host's loopback.
+//! DCCP directly over IP: streams over raw sockets on the loopback interface.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use timeous_net::{Direction, LinkConfig};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Raw sockets of a host see everything on it: each test has ports of its own.
+/// Raw sockets receive all packets of a host: each test uses ports of its own.
 fn config(dccp_port: u16) -> StreamConfig {
     StreamConfig {
         dccp: timeous_engine::DccpConfig { server_holds_timewait: true, ..Default::default() },
@@ -28,7 +28,7 @@ fn at(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse::<IpAddr>().unwrap(), 0)
 }
 
-/// A listener; `None`, and a line that says so, where raw sockets are not allowed.
+/// Opens a listener; reports why and returns `None` where raw sockets are not allowed.
 fn listener(test: &str, engine: &Engine, address: &str, port: u16) -> Option<Listener> {
     match engine.listen(at(address), config(port)) {
         Ok(listener) => Some(listener),
@@ -53,7 +53,7 @@ fn closed(stream: &Stream) -> CloseReason {
     }
 }
 
-/// `from` sends `count` datagrams, which `to` gets, each once and whole; all are acknowledged.
+/// Sends `count` datagrams, and checks that each arrives once and whole, and that all are acknowledged.
 #[track_caller]
 fn transfer(from: &mut Stream, to: &mut Stream, count: u16) {
     let (mut got, mut acked, mut sent) = (BTreeSet::new(), 0, 0);
@@ -86,7 +86,7 @@ fn payload(n: u16) -> Vec<u8> {
 
 #[test]
 fn two_engines_talk_over_ipv4_and_ipv6_both_ways_and_close() {
-    // Between them nothing but the host: each sees the other's packets, too, and leaves them alone.
+    // Both engines share the host: each receives the other's packets, too, and ignores them.
     for (address, port) in [("127.0.0.1", 4_001), ("::1", 4_002)] {
         let [here, there] = [(), ()].map(|()| Engine::start().unwrap());
         let name = "two_engines_talk_over_ipv4_and_ipv6_both_ways_and_close";
@@ -118,7 +118,7 @@ fn who_listens_everywhere_is_called_at_any_address_and_streams_share_a_socket() 
             before = sockets();
         }
         if streams.len() == 3 {
-            // Other tests of this process may close theirs meanwhile.
+            // Other tests of this process may close sockets meanwhile.
             assert!(sockets() <= before + 3, "each stream has a socket of its own");
         }
     }
@@ -138,7 +138,7 @@ fn a_port_has_one_listener_and_others_are_refused_by_name() {
         assert!(matches!(error, EngineError::PortInUse(at) if at.port() == 4_021), "{error}");
     }
     let mut beside = one.listen(at("127.0.0.1"), config(4_022)).unwrap();
-    // Of one who asks for another service.
+    // A connection for another service code.
     let odd = StreamConfig { service: ServiceCode::from_bytes(*b"else"), ..config(4_021) };
     let refused = other.connect(at("127.0.0.1"), odd).unwrap();
     assert!(matches!(closed(&refused), CloseReason::Reset(_)), "the listener says so");
@@ -158,7 +158,7 @@ fn a_port_has_one_listener_and_others_are_refused_by_name() {
 
 #[test]
 fn without_the_right_the_error_says_what_to_do() {
-    // Rights are a thread's, and those of the threads that it starts.
+    // Capabilities belong to a thread, and are inherited by threads that it starts.
     let thread = std::thread::spawn(|| {
         let mut mine = capabilities(None).unwrap();
         mine.effective.remove(CapabilitySet::NET_RAW);
@@ -177,8 +177,8 @@ fn without_the_right_the_error_says_what_to_do() {
     thread.join().unwrap();
 }
 
-/// A wire of 2 Mbit/s and 10 ms each way between two hosts, whose queue marks what has waited for 5 ms; `None`, and a line that
-/// says so, where that is not allowed.
+/// A link of 2 Mbit/s and 10 ms each way between two hosts, whose queue marks packets after 5 ms; reports why and returns `None` where that
+/// is not allowed.
 fn marking(test: &str, short: &str) -> Option<Router> {
     let [left, right] = ["l", "r"].map(|end| format!("t-{short}-{}{end}", std::process::id()));
     let delay = Duration::from_millis(10);
@@ -201,13 +201,13 @@ fn marking(test: &str, short: &str) -> Option<Router> {
     }
 }
 
-/// An engine whose sockets are of this host.
+/// Starts an engine whose sockets are in this namespace.
 fn engine_in(namespace: &Namespace) -> Engine {
     namespace.within(|| Engine::start().unwrap()).unwrap()
 }
 
-/// Marks that a router sets in an IP header are counted by who receives, told in Ack Vectors or loss intervals, and heeded by
-/// who sends: nothing is lost (RFC 4340 §12, RFC 4341 §5, RFC 4342 §5).
+/// A router's ECN marks are counted by the receiver, reported in Ack Vectors or loss intervals, and reduce the sender's rate: nothing is
+/// lost (RFC 4340 §12, RFC 4341 §5, RFC 4342 §5).
 #[test]
 fn a_queue_that_marks_slows_a_stream_down_and_nothing_is_lost() {
     let name = "a_queue_that_marks_slows_a_stream_down_and_nothing_is_lost";
@@ -232,7 +232,7 @@ fn a_queue_that_marks_slows_a_stream_down_and_nothing_is_lost() {
             transfer(&mut client, &mut server, 1_500);
             let mut known = (0, 0, 0);
             for count in [10, 10] {
-                // It is written down after it was asked for, when there is something to do.
+                // Snapshots are updated after the request, when the engine runs next.
                 transfer(&mut client, &mut server, count);
                 let (sent, got) = (client.sending().snapshot().transport, server.receiving().snapshot().transport);
                 known = (got.ce_received, sent.ce_acked, sent.lost);

@@ -1,4 +1,4 @@
-//! Streams whose application is elsewhere: what it sends and gets, and what is left when either side goes.
+//! Streams whose application is another process: data both ways, and the end of either side.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn config() -> StreamConfig {
     StreamConfig { slots: 64, ..StreamConfig::new(Carrier::Udp) }
 }
 
-/// Serves until the stream is gone; why it is.
+/// Serves the stream until it ends, and returns the reason.
 fn serve(mut served: Served) -> Gone {
     loop {
         if let Err(gone) = served.pump() {
@@ -35,8 +35,7 @@ struct Scene {
     elsewhere: Stream,
 }
 
-/// A stream from "another process" to this one. The other process is another thread, which is as far for all that it
-/// is told.
+/// Opens a stream between this process and "another" one, which is another thread in this test.
 fn scene() -> Scene {
     let engine = Engine::start().unwrap();
     let mut listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
@@ -94,12 +93,12 @@ fn a_stream_of_another_process_is_a_stream_like_any_other() {
     });
     send(&mut elsewhere, 0..MANY);
     let mut here = receiving.join().unwrap();
-    // And back.
+    // The other direction.
     send(&mut here, 0..MANY);
     for n in 0..MANY {
         assert_eq!(next(&mut elsewhere).bytes, n.to_le_bytes());
     }
-    // Each has its fate, and that is told.
+    // The fate of each datagram is reported.
     let end = clock::now() + PATIENCE;
     let mut acked = BTreeSet::new();
     while acked.len() < MANY as usize {
@@ -160,7 +159,7 @@ fn what_is_no_wish_ends_the_stream() {
 #[test]
 fn an_application_that_never_reads_keeps_nobody() {
     let Scene { engine, mut here, mut served, elsewhere } = scene();
-    // Nobody takes what comes out of this socket.
+    // This socket is never read.
     let Offer { served: mut deaf, ring: _ring, socket: _socket, .. } = {
         let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config(), None).unwrap();
         let mut caller = engine.connect(listener.local_addr(), config()).unwrap();
@@ -185,7 +184,7 @@ fn an_application_that_never_reads_keeps_nobody() {
         served.pump().unwrap();
     }
     assert!(deaf.is_blocked());
-    // The other one is served as ever.
+    // The other stream still works.
     let serving = std::thread::spawn(move || serve(served));
     send(&mut here, 0..10);
     let mut elsewhere = elsewhere;

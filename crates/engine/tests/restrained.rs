@@ -1,4 +1,4 @@
-//! Over the kernel's TCP a controller that keeps queues short holds back what the kernel would let go. Over an
+//! Over the kernel's TCP, a delay-based controller limits the sending below the kernel's window. The test uses an
 //! emulated link with a long queue, between network namespaces. Needs root.
 
 mod bed;
@@ -17,7 +17,7 @@ use timeous_net::link::{Capacity, Limit};
 const PATIENCE: Duration = Duration::from_secs(60);
 const DATAGRAMS: u64 = 600;
 
-/// Two ends of a link of 2 Mbit/s that holds two seconds of that.
+/// Two ends of a link of 2 Mbit/s with a queue of two seconds.
 fn deep_queue() -> Option<Bed> {
     let delay = Duration::from_millis(10);
     let bed = Bed::make("restrained", |config| {
@@ -25,12 +25,12 @@ fn deep_queue() -> Option<Bed> {
         config.forward = LinkConfig { capacity, queue: Limit::Bytes(500_000), delay, ..LinkConfig::default() };
         config.back = LinkConfig { delay, ..LinkConfig::default() };
     })?;
-    // One that fills queues, whatever this machine's default is.
+    // A loss-based controller, which fills queues, instead of this machine's default.
     bed.left.set_sysctl("net/ipv4/tcp_congestion_control", "reno").unwrap();
     Some(bed)
 }
 
-/// Sends so much that the queue would hold a second and more; the longest smoothed round trip, and how many arrived.
+/// Sends data that would fill the queue for over a second; returns the longest smoothed RTT and the number of arrivals.
 fn longest_round_trip(bed: &Bed, controller: Option<Kind>) -> (Duration, u64) {
     let listener = bed.right.within(|| TcpListener::bind("10.77.0.2:0").unwrap()).unwrap();
     bed.left

@@ -1,5 +1,5 @@
-//! A device that is slower than the sender: what the kernel has no room for waits, and nothing is pulled meanwhile.
-//! In a network namespace whose loopback has a rate. Needs root.
+//! A device slower than the sender: packets that the kernel has no room for wait, and no further ones are pulled. In a
+//! network namespace whose loopback is rate-limited. Needs root.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -14,13 +14,13 @@ use timeous_net::emulator::{EmulatorError, Namespace};
 
 const PAYLOAD: usize = 1_100;
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
     eprintln!("SKIPPED {test}: needs {needs}");
 }
 
-/// A namespace whose loopback carries 10 Mbit/s, or `None` where this is not allowed.
+/// Creates a namespace whose loopback carries 10 Mbit/s; `None` where this is not allowed.
 fn slow_loopback(test: &str) -> Option<Namespace> {
     let name = format!("timeous-{test}-{}", std::process::id());
     let namespace = match Namespace::open_or_make(&name) {
@@ -43,7 +43,7 @@ fn slow_loopback(test: &str) -> Option<Namespace> {
     Some(namespace)
 }
 
-/// The sender's buffer in the kernel holds a few bundles, the receiver's everything.
+/// Sets the buffers: the sender's holds a few bundles, the receiver's everything.
 fn narrow(sender: &Socket, receiver: &UdpSocket) {
     rustix::net::sockopt::set_socket_send_buffer_size(sender, 64 * 1024).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size_force(receiver, 8 << 20).unwrap();
@@ -56,7 +56,7 @@ fn wait_until_writable(socket: &Socket) {
     assert_eq!(ready, 1, "the device goes on");
 }
 
-/// Everything that comes until nothing more does.
+/// Receives until nothing more arrives.
 fn received(receiver: &UdpSocket) -> Vec<Vec<u8>> {
     let mut buffer = [0; 65_536];
     std::iter::from_fn(|| receiver.recv(&mut buffer).ok().map(|len| buffer[..len].to_vec())).collect()
@@ -106,7 +106,7 @@ fn enqueue(producer: &mut Producer, numbers: std::ops::Range<u64>, deadline: Ins
     }
 }
 
-/// The numbers of the ADUs that came.
+/// Returns the numbers of the received ADUs.
 fn numbers(receiver: &UdpSocket) -> Vec<u64> {
     let adus = received(receiver).into_iter().filter(|packet| packet.len() >= PAYLOAD);
     adus.map(|packet| u64::from_be_bytes(*packet[packet.len() - PAYLOAD..].first_chunk().unwrap())).collect()
@@ -134,7 +134,7 @@ fn while_the_kernel_has_no_room_the_application_keeps_the_last_word() {
     let waits = rig.waiting();
     assert!((1..=Socket::BATCH).contains(&waits));
 
-    // What waits in the ring is withdrawn, what waits for the kernel gets too old.
+    // Withdraw what waits in the ring, and let the packets that wait for the kernel expire.
     let withdrawn: Vec<_> = producer.queued().map(|queued| queued.index).collect();
     for index in withdrawn {
         assert!(producer.mark_dead(index));

@@ -1,5 +1,5 @@
-//! Datagrams over the kernel's TCP through loss, received by a packet tap and without one. In network namespaces with the
-//! emulated link between them. Needs root and iproute2.
+//! Datagrams over the kernel's TCP with loss, received with a packet tap and without one, in network namespaces with an
+//! emulated link. Needs root and iproute2.
 
 mod bed;
 
@@ -27,7 +27,7 @@ fn config(unordered: Unordered) -> StreamConfig {
     }
 }
 
-/// A link that loses one packet in twenty-five, and an engine at either end.
+/// A link with 4 % loss, and an engine at each end.
 struct Scene {
     near: Engine,
     far: Engine,
@@ -50,7 +50,7 @@ impl Scene {
         Some(Self { near: start(&bed.left), far: start(&bed.right), _bed: bed })
     }
 
-    /// A stream whose receiver has a tap, or not.
+    /// Opens a stream whose receiver has a tap or not.
     fn stream(&self, port: u16, unordered: Unordered) -> (Stream, Stream) {
         let there = SocketAddr::from(([10, 77, 0, 2], port));
         let mut listener = self.far.listen(there, config(unordered)).unwrap();
@@ -71,7 +71,7 @@ fn payload(seq: u64, at: Instant) -> Vec<u8> {
     bytes
 }
 
-/// How long each was under way, until the end of the stream.
+/// Measures each datagram's one-way delay, until the end of the stream.
 fn receive(mut receiver: ReceiveHalf) -> JoinHandle<BTreeMap<u64, Duration>> {
     thread::spawn(move || {
         let mut ages = BTreeMap::new();
@@ -115,7 +115,7 @@ fn finish(sender: &mut Stream) -> u64 {
 fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagram_comes_once() {
     const COUNT: u64 = 800;
     let Some(scene) = Scene::make("tap") else { return };
-    // Both at once, over one link.
+    // Both streams at once, over one link.
     let (mut plain, plain_far) = scene.stream(6_000, Unordered::Off);
     let (mut tapped, tapped_far) = scene.stream(6_001, Unordered::Require);
     let (_plain_back, plain_far) = plain_far.split();
@@ -141,7 +141,7 @@ fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagr
     assert!(view.early > COUNT / 10, "{view:?}");
 }
 
-/// An engine that may not open a packet socket.
+/// Starts an engine that may not open packet sockets.
 fn without_rights() -> Engine {
     thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();

@@ -1,11 +1,12 @@
-//! Applications that read too slowly, or not at all any more: their peers are told, over real sockets.
+//! Applications that read too slowly or not at all: their peers are told, over real sockets.
 
 use timeous_core::{AduMeta, DropReason, Duration, Fate};
 use timeous_engine::{Carrier, DccpConfig, Engine, EnqueueError, Status, Stream, StreamConfig, clock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ends remember a thousand at least: of more the oldest are taken for lost by the one, and for delivered by the other.
+/// Limit of datagrams in flight. Both ends remember at least a thousand: older ones would count as lost at one end, and as delivered at the
+/// other.
 const MOST_OPEN: u64 = 500;
 
 fn config() -> StreamConfig {
@@ -15,7 +16,7 @@ fn config() -> StreamConfig {
     }
 }
 
-/// A caller and who was called, in engines of their own.
+/// Opens a stream between two engines; returns the caller's and the listener's end.
 fn streams(engines: &[Engine; 2]) -> [Stream; 2] {
     let mut listener = engines[1].listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
     let caller = engines[0].connect(listener.local_addr(), config()).unwrap();
@@ -30,7 +31,7 @@ fn a_sender_hears_of_a_full_inbox_and_counts_as_acked_only_what_was_delivered() 
     let (mut acked, mut lost, mut got, mut enqueued) = (0_u64, 0_u64, 0_u64, 0_u64);
     let payload = vec![7; 1_000];
     let end = clock::now() + PATIENCE;
-    // Eight megabytes fit in, and nobody reads.
+    // The receive buffer holds eight megabytes, and the application does not read.
     while sender.sending().snapshot().transport.data_dropped < 10 {
         assert!(clock::now() < end, "{:?}", sender.sending().snapshot().transport);
         if enqueued < acked + lost + MOST_OPEN && sender.sending().enqueue(&AduMeta::default(), &payload).is_ok() {
@@ -80,7 +81,7 @@ fn who_stops_reading_goes_on_sending_and_its_peer_is_told() {
     drop(receiving);
     let end = clock::now() + PATIENCE;
     let mut fates = Vec::new();
-    // The first packets arrive, and nobody wants them; what is queued then is given up.
+    // The first packets arrive and are discarded; queued ones are dropped then.
     let refused = loop {
         assert!(clock::now() < end, "{fates:?}");
         match called.sending().enqueue(&AduMeta::default(), b"does anybody listen?") {
@@ -96,7 +97,7 @@ fn who_stops_reading_goes_on_sending_and_its_peer_is_told() {
     }
     let told = |fate: &Fate| matches!(fate, Fate::Lost | Fate::Dropped(DropReason::Closed) | Fate::Acked);
     assert!(fates.contains(&Fate::Lost) && fates.iter().all(told), "{fates:?}, {refused:?}");
-    // The other direction is as it was.
+    // The other direction still works.
     sending.enqueue(&AduMeta::default(), b"I do").unwrap();
     loop {
         if let Some(received) = called.receiving().poll_received() {

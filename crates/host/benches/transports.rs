@@ -1,8 +1,8 @@
-//! What a simulated network costs with the real transports at its ends: packet events a second of one core's time.
+//! Cost of a simulated network with the real transports: packet events per second of one core's time.
 //!
-//! Flows that always have something to send share a bottleneck of 20 Mbit/s for a simulated minute: DCCP from a packet
-//! ring, with and without a late choice, and TCP from a socket's buffer. A packet event is the entry of a packet into a
-//! link, or its arrival at a node.
+//! Flows with unlimited data share a 20 Mbit/s bottleneck for a simulated minute: DCCP from a packet ring, with and
+//! without late choice, and TCP from a send buffer. A packet event is a packet's entry into a link, or its arrival at a
+//! node.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{Network, NodeId};
 
 const PORT: u16 = 5_000;
-/// A payload that fits into a packet of either transport.
+/// Payload that fits into a packet of either transport, in bytes.
 const CHUNK: usize = 1_000;
 const ROUNDS: usize = 5;
 const SIMULATED: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ fn dccp(network: &mut Network<Machine>, from: NodeId, to: NodeId, remote: Socket
     call(network, from, to, remote, seed, Stream::new(Bulk::endless(CHUNK)));
 }
 
-/// The choice looks at the whole queue for each packet; a live stream's is not long.
+/// The late choice scans the whole queue for each packet; a live stream's queue is short.
 fn dccp_by_age(network: &mut Network<Machine>, from: NodeId, to: NodeId, remote: SocketAddr, seed: u64) {
     let choice = Box::new(Age::new(Duration::from_secs(1)));
     call(network, from, to, remote, seed, Stream::new(Bulk::endless(CHUNK)).choice(choice).slots(64));

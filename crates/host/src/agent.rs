@@ -1,4 +1,4 @@
-//! What lives at a port of a machine.
+//! Agents: transports with their applications, at the ports of a machine.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -7,30 +7,29 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::Instant;
 use timeous_net::sim::{Packet, Protocol};
 
-/// The Congestion Manager that an agent asks: its own, or one that it shares with others of its machine.
+/// Congestion Manager of an agent: its own, or one shared with other agents of its machine.
 pub type Congestion = Manager;
 
-/// A transport with its application, sans-IO. A machine drives it as a network drives a
-/// [host](timeous_net::sim::Host).
+/// A transport with its application, sans-IO. A machine drives it as a network drives a [host](timeous_net::sim::Host).
 pub trait Agent: Any + Send {
-    /// Whose packets it takes.
+    /// Returns the protocol of its packets.
     fn protocol(&self) -> Protocol;
 
-    /// It gets its address: the first call of all.
+    /// Sets its address; called before anything else.
     fn settle(&mut self, local: SocketAddr);
 
-    /// A packet for it arrives.
+    /// Processes an incoming packet.
     fn handle_packet(&mut self, now: Instant, cm: &mut Congestion, packet: &Packet);
 
-    /// Lets time pass.
+    /// Handles expired timers.
     fn handle_timeout(&mut self, now: Instant, cm: &mut Congestion);
 
-    /// The Congestion Manager has granted `flow` a packet. Says whether the flow is one of this agent's.
+    /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this agent's.
     fn granted(&mut self, flow: FlowId) -> bool;
 
-    /// The next packet to send now, or `None`.
+    /// Returns the next packet to send now, or `None`.
     fn poll_transmit(&mut self, now: Instant, cm: &mut Congestion) -> Option<Packet>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     fn poll_timeout(&mut self) -> Option<Instant>;
 }

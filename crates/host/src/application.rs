@@ -1,22 +1,22 @@
-//! An application in virtual time, and the way out that a transport offers it.
+//! Applications in virtual time, and the interface through which they send.
 
 use std::any::Any;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Fate, Instant, Rate};
 use timeous_ring::Producer;
 
-/// Why an ADU was not taken. Nothing has changed.
+/// Reason why an ADU was not accepted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Everything that may wait does.
+    /// The send queue is full.
     #[error("the send queue is full: offer it again when something has left")]
     Full,
-    /// It fits into no packet.
+    /// The ADU exceeds the maximum payload of a packet.
     #[error("{len} bytes do not fit into a packet: {max} do")]
     TooLarge {
-        /// What was offered.
+        /// Length of the ADU.
         len: usize,
-        /// The most there can be.
+        /// Maximum length.
         max: usize,
     },
     /// The connection has ended.
@@ -24,59 +24,59 @@ pub enum Refused {
     Closed,
 }
 
-/// What an application has of its transport.
+/// Interface of a transport for its application.
 pub trait Outlet {
-    /// The number that the next ADU gets.
+    /// Returns the number of the next ADU.
     fn next_seq(&self) -> AduSeq;
 
-    /// Hands over an ADU, whole or not at all. Its number is given here; all else that `meta` says holds, when it was
-    /// handed over among it.
+    /// Hands over an ADU, whole or not at all. Its number is assigned here; all other fields of `meta` are kept,
+    /// including the enqueue time.
     ///
     /// # Errors
     /// See [`Refused`].
     fn send(&mut self, meta: AduMeta, bytes: &[u8]) -> Result<AduSeq, Refused>;
 
-    /// The packet ring, where there is one: to look over what is queued, pull it back, change or drop it.
+    /// Returns the packet ring, where there is one: to inspect queued packets, withdraw, change or drop them.
     fn ring(&mut self) -> Option<&mut Producer>;
 
-    /// The stream has this rate from now on, for a choice that advises it; others take no notice. Zero takes back what
-    /// was said.
+    /// Sets the stream's rate, for a late choice that advises the application; others ignore it. Zero means unknown.
     fn set_rate(&mut self, rate: Rate) {
         let _ = rate;
     }
 
-    /// Nothing more will be handed over: the connection closes in order when all that was has had its fate.
+    /// Declares the end of the stream: the connection closes when the fate of every ADU is known.
     fn finish(&mut self);
 }
 
-/// An application: it is run when its time has come, and when it may have something to do.
+/// An application: run when its timer is due, and when it may have something to do.
 ///
-/// It takes no time itself, and reads none but what it is given.
+/// Running takes no virtual time, and the application reads no clock but `now`.
 pub trait Application: Any + Send {
-    /// Does what is to be done at `now`. Called when the transport is open, at
-    /// [`poll_timeout`](Self::poll_timeout), and whenever something has left, arrived or got its fate.
+    /// Runs the application at `now`. Called when the transport opens, at [`poll_timeout`](Self::poll_timeout), and
+    /// after each transmission, arrival or known fate.
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet);
 
-    /// When it wants to be run next, which is after `now` of the last run; `None`: only if something happens.
+    /// Returns when it wants to be run next, after `now` of the last run; `None`: only on an event.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Hears what became of an ADU.
+    /// Called when the fate of an ADU is known.
     fn on_fate(&mut self, now: Instant, seq: AduSeq, fate: Fate) {
         let _ = (now, seq, fate);
     }
 
-    /// Hears what its choice advises. It is run then, and says by [`Outlet::set_rate`] whether it follows.
+    /// Called with advice of the late choice. The application is run afterwards, and accepts a rate by
+    /// [`Outlet::set_rate`].
     fn on_advice(&mut self, now: Instant, advice: &Advice) {
         let _ = (now, advice);
     }
 
-    /// Gets what has arrived.
+    /// Called with received data.
     fn on_received(&mut self, now: Instant, bytes: &[u8]) {
         let _ = (now, bytes);
     }
 }
 
-/// An application that only listens.
+/// An application that only receives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sink;
 

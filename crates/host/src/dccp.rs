@@ -1,4 +1,4 @@
-//! DCCP streams: the endpoint that runs over sockets, fed from packet rings.
+//! DCCP agents: the DCCP endpoint over simulated packets, fed from packet rings.
 
 mod session;
 
@@ -15,21 +15,21 @@ use crate::ring::Stream;
 use crate::side::Side;
 pub use session::{Session, Status};
 
-/// How an agent's connections are set up.
+/// Settings of an agent's connections.
 #[derive(Clone, Debug)]
 pub struct DccpSettings {
     /// The transport's own settings.
     pub connection: Config,
-    /// What is offered, or asked for.
+    /// Service code that is offered or requested.
     pub service: ServiceCode,
     /// The DCCP port behind the UDP port.
     pub dccp_port: u16,
-    /// When a caller calls.
+    /// Time of the connection attempt.
     pub start: Instant,
 }
 
 impl Default for DccpSettings {
-    /// RTP's service and port (RFC 5762), called at once.
+    /// Returns RTP's service and port (RFC 5762), connected at once.
     fn default() -> Self {
         Self {
             connection: Config::default(),
@@ -40,7 +40,7 @@ impl Default for DccpSettings {
     }
 }
 
-/// Makes the stream of a connection that comes in.
+/// Factory of streams for incoming connections.
 pub type NewStream = Box<dyn FnMut() -> Stream + Send>;
 
 /// A DCCP endpoint at a UDP port, with a ring and an application for each of its connections.
@@ -49,7 +49,7 @@ pub struct Dccp {
     settings: DccpSettings,
     endpoint: Endpoint,
     sessions: Sessions,
-    /// A call that has not begun.
+    /// Pending connection attempt.
     call: Option<(SocketAddr, Stream)>,
     accept: Option<NewStream>,
     packet: Vec<u8>,
@@ -84,13 +84,13 @@ impl Dccp {
         }
     }
 
-    /// An agent that calls `remote`.
+    /// Creates an agent that connects to `remote`.
     pub fn caller(remote: SocketAddr, stream: Stream, mut settings: DccpSettings, rng: Rng) -> Self {
         settings.connection.repeats |= stream.repair.is_some();
         Self { call: Some((remote, stream)), ..Self::new(settings, rng) }
     }
 
-    /// An agent that is called; `accept` makes the stream of each connection.
+    /// Creates a listening agent; `accept` makes the stream of each connection.
     pub fn listener(accept: impl FnMut() -> Stream + Send + 'static, settings: DccpSettings, rng: Rng) -> Self {
         let mut agent = Self::new(settings, rng);
         agent.endpoint.listen(agent.settings.dccp_port, &[agent.settings.service]);
@@ -98,36 +98,36 @@ impl Dccp {
         agent
     }
 
-    /// The connections there are and were, in the order in which they began.
+    /// Returns all connections, including ended ones, in the order in which they began.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.sessions.by_connection.values()
     }
 
-    /// The first connection.
+    /// Returns the first connection.
     pub fn session(&self) -> Option<&Session> {
         self.sessions().next()
     }
 
-    /// The first connection, to act on it.
+    /// Returns the first connection, mutably.
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.sessions.by_connection.values_mut().next()
     }
 
-    /// The endpoint, to look at.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Ends every connection at once, telling the peers that it was aborted.
+    /// Aborts every connection; the peers are told.
     pub fn abort(&mut self, now: Instant) {
         let ids: Vec<_> = self.sessions.by_connection.keys().copied().collect();
         for id in ids {
-            // One that has ended needs no more.
+            // Fails only for an ended connection.
             let _ended = self.endpoint.abort(now, id, ResetCode::Aborted);
         }
     }
 
-    /// Lets go of every connection, as a program does that ends: what is queued goes nowhere, the peers are told.
+    /// Abandons every connection, like a program that ends: queued data is dropped, the peers are told.
     pub fn abandon(&mut self, now: Instant) {
         for (&id, session) in &mut self.sessions.by_connection {
             session.side.close(now);
@@ -163,7 +163,7 @@ impl Dccp {
         Some(Packet::new(Protocol::Udp, self.local, to, transmit.ecn, payload))
     }
 
-    /// Takes in what the transport tells; whether it told anything.
+    /// Processes the transport's events; returns whether there were any.
     fn hear(&mut self, now: Instant, cm: &Manager) -> bool {
         let mut progress = false;
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -172,7 +172,7 @@ impl Dccp {
                 let stream = accept();
                 self.add(id, stream);
             }
-            // What was lost may leave again.
+            // Lost data may be retransmitted.
             if let Event::Lost { .. } | Event::Overdue { .. } = event {
                 self.endpoint.wake(id);
             }
@@ -186,8 +186,8 @@ impl Dccp {
         progress
     }
 
-    /// Runs the applications, closes what has nothing left to send, and asks the rest to say when there is something
-    /// again; whether anything came of it.
+    /// Runs the applications, closes connections with nothing left to send, and requests notifications from empty
+    /// rings; returns whether there was progress.
     fn look_after_sessions(&mut self, now: Instant) -> bool {
         let mut progress = false;
         for (&id, session) in &mut self.sessions.by_connection {
@@ -253,7 +253,7 @@ impl Agent for Dccp {
     }
 }
 
-/// A machine's own promise to its transports.
+/// Unwraps the result of a transport call: a machine keeps the driving order.
 pub(crate) fn kept<T>(result: Result<T, Misuse>) -> T {
     result.expect("a machine keeps the driving order, and the network's time does not go back")
 }

@@ -1,35 +1,35 @@
-//! What an agent writes down of each ADU: when it was offered, when each copy left, what arrived when.
+//! Records of each ADU: when it was offered, when each copy was sent, and when it arrived.
 
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
 
 use crate::stamp;
 
-/// The life of an ADU at its sender.
+/// Record of an ADU at its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AduRecord {
-    /// What was known of it; [`AduMeta::enqueued`] is when it was offered.
+    /// Metadata; [`AduMeta::enqueued`] is the time at which it was offered.
     pub meta: AduMeta,
     /// Its length in bytes.
     pub len: usize,
-    /// When it left the host: once for each copy. In a byte stream, when its last byte did.
+    /// Transmission times, one per copy. In a byte stream, those of its last byte.
     pub left: Vec<Instant>,
-    /// What became of it, as far as the sender learnt.
+    /// Fate, as far as the sender learned it.
     pub fate: Option<Fate>,
 }
 
 impl AduRecord {
-    /// How long it was in the sender until it left first; `None` if it never did.
+    /// Returns the delay in the sender until the first transmission; `None` if there was none.
     pub fn in_sender(&self) -> Option<Duration> {
         self.left.first().map(|left| left.saturating_since(self.meta.enqueued))
     }
 
-    /// How long it was in the sender until its last copy left.
+    /// Returns the delay in the sender until the last transmission.
     pub fn in_sender_to_last(&self) -> Option<Duration> {
         self.left.last().map(|left| left.saturating_since(self.meta.enqueued))
     }
 }
 
-/// The ADUs of a sender, by number.
+/// Records of a sender's ADUs, by number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journal {
     adus: Vec<AduRecord>,
@@ -37,32 +37,32 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// All of them, in the order of their numbers.
+    /// Returns all records, in order of their numbers.
     pub fn adus(&self) -> &[AduRecord] {
         &self.adus
     }
 
-    /// One of them.
+    /// Returns the record of an ADU.
     pub fn adu(&self, seq: AduSeq) -> Option<&AduRecord> {
         self.adus.get(usize::try_from(seq.0).ok()?)
     }
 
-    /// How many were offered and not taken, because the queue was full.
+    /// Returns the number of ADUs refused because the queue was full.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// How many copies left.
+    /// Returns the number of transmitted copies.
     pub fn copies(&self) -> usize {
         self.adus.iter().map(|adu| adu.left.len()).sum()
     }
 
-    /// How many had this fate.
+    /// Returns the number of ADUs with this fate.
     pub fn count(&self, fate: Fate) -> usize {
         self.adus.iter().filter(|adu| adu.fate == Some(fate)).count()
     }
 
-    /// What left after its deadline: nothing ever may.
+    /// Returns the ADUs transmitted after their deadline; there must be none.
     pub fn late(&self) -> impl Iterator<Item = &AduRecord> {
         self.adus.iter().filter(|adu| adu.left.iter().any(|&left| adu.meta.is_expired(left)))
     }
@@ -96,18 +96,18 @@ impl Journal {
     }
 }
 
-/// A datagram, or in a byte stream what was read at once.
+/// A received datagram, or in a byte stream the data of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it came to the application.
+    /// Delivery time to the application.
     pub at: Instant,
     /// Its length in bytes.
     pub len: usize,
-    /// The number of the ADU, if its sender has [stamped](stamp) it.
+    /// ADU number, if the sender has [stamped](stamp) the payload.
     pub seq: Option<AduSeq>,
 }
 
-/// What came to a receiver.
+/// Records of a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     list: Vec<Arrival>,
@@ -115,22 +115,22 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// All of them, in their order.
+    /// Returns all records, in order.
     pub fn list(&self) -> &[Arrival] {
         &self.list
     }
 
-    /// How many bytes came.
+    /// Returns the number of received bytes.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many bytes came from `from` on and before `to`.
+    /// Returns the number of bytes received from `from` on and before `to`.
     pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
         self.list.iter().filter(|arrival| (from..to).contains(&arrival.at)).map(|arrival| arrival.len as u64).sum()
     }
 
-    /// When each ADU came first, by number: of stamped datagrams.
+    /// Returns the first arrival time of each ADU, by number, for stamped datagrams.
     pub fn first_by_seq(&self, adus: usize) -> Vec<Option<Instant>> {
         let mut first = vec![None; adus];
         for arrival in &self.list {
@@ -142,8 +142,8 @@ impl Arrivals {
         first
     }
 
-    /// When each ADU came, in a byte stream into which the ADUs of `journal` were written one after the other: when its
-    /// last byte could be read.
+    /// Returns the arrival time of each ADU in a byte stream of the ADUs of `journal`: the time at which its last byte
+    /// could be read.
     pub fn of_stream(&self, journal: &Journal) -> Vec<Option<Instant>> {
         let mut arrivals = self.list.iter();
         let (mut come, mut at, mut end) = (0, None, 0);

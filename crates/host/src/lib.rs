@@ -1,8 +1,7 @@
-//! Hosts for a simulated network: the very transports, rings and policies that run on sockets, in virtual time.
+//! Hosts for a simulated network: the same transports, rings and policies as over sockets, in virtual time.
 //!
-//! A [`Machine`] stands at an address and holds [agents](Agent): a transport at a port, with the application that uses
-//! it. Applications are [sources] or an experiment's own. Agents write down when each ADU was offered,
-//! when it left, and when it arrived.
+//! A [`Machine`] has an address and holds [agents](Agent): a transport at a port, with its application. Applications
+//! are [sources] or an experiment's own. Agents record when each ADU was offered, sent and received.
 //!
 //! ```
 //! use timeous_cm::Kind;

@@ -16,11 +16,11 @@ use timeous_net::sim::{Host, Packet, Protocol};
 use crate::agent::Agent;
 use schedule::Schedule;
 
-/// A Congestion Manager of a machine.
+/// Identifier of a machine's Congestion Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagerId(usize);
 
-/// An agent of a machine, by its type.
+/// Typed handle of a machine's agent.
 pub struct Handle<A> {
     index: usize,
     is: PhantomData<fn() -> A>,
@@ -47,15 +47,15 @@ struct Resident {
 
 /// A host of a simulated network.
 ///
-/// A kernel has a congestion control for each connection: give each agent a manager of its own then. Agents that get
-/// the same manager share what they know of a path, as the Congestion Manager means it.
+/// For per-connection congestion control, as in a kernel, give each agent a manager of its own. Agents with the same
+/// manager share congestion state of a path.
 pub struct Machine {
     address: IpAddr,
     managers: Vec<Manager>,
     residents: Vec<Resident>,
-    /// Who takes what comes to a port.
+    /// Receiving agent by port.
     ports: BTreeMap<(Protocol, u16), usize>,
-    /// Who has sent from a port that is nobody's: an agent that chooses its ports itself.
+    /// Sending agent by unassigned port, for agents that choose their ports themselves.
     borrowed: BTreeMap<(Protocol, u16, SocketAddr), usize>,
     schedule: Schedule,
     stray: u64,
@@ -63,7 +63,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine at `address`, with nothing on it.
+    /// Creates a machine at `address`, without agents.
     pub fn new(address: IpAddr) -> Self {
         Self {
             address,
@@ -77,12 +77,12 @@ impl Machine {
         }
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Adds a Congestion Manager with controllers of a kind.
+    /// Adds a Congestion Manager with controllers of this kind.
     pub fn add_manager(&mut self, controller: Kind) -> ManagerId {
         self.add_manager_of(Manager::new(controller.constructor()))
     }
@@ -93,10 +93,10 @@ impl Machine {
         ManagerId(self.managers.len() - 1)
     }
 
-    /// Puts an agent at a port, under a manager.
+    /// Adds an agent at a port, with a manager.
     ///
     /// # Panics
-    /// If the port is taken, or the manager another machine's: an experiment's own mistake.
+    /// If the port is taken, or the manager is another machine's: an error in the experiment.
     pub fn add<A: Agent>(&mut self, port: u16, manager: ManagerId, mut agent: A) -> Handle<A> {
         assert!(manager.0 < self.managers.len(), "the manager belongs to another machine");
         let index = self.residents.len();
@@ -108,7 +108,7 @@ impl Machine {
         Handle { index, is: PhantomData }
     }
 
-    /// An agent.
+    /// Returns an agent.
     ///
     /// # Panics
     /// If the handle is another machine's.
@@ -117,7 +117,7 @@ impl Machine {
         agent.downcast_ref().expect("a handle is used with the machine that gave it")
     }
 
-    /// An agent, to be changed. It will be asked what it wants to send.
+    /// Returns an agent, mutably. It will be polled for packets.
     ///
     /// # Panics
     /// If the handle is another machine's.
@@ -127,7 +127,7 @@ impl Machine {
         agent.downcast_mut().expect("a handle is used with the machine that gave it")
     }
 
-    /// An agent, to be changed, with the manager that it asks.
+    /// Returns an agent and its manager, mutably.
     ///
     /// # Panics
     /// If the handle is another machine's.
@@ -139,27 +139,27 @@ impl Machine {
         (agent, &mut self.managers[*manager])
     }
 
-    /// A Congestion Manager.
+    /// Returns a Congestion Manager.
     pub fn manager(&self, id: ManagerId) -> &Manager {
         &self.managers[id.0]
     }
 
-    /// A Congestion Manager, to be asked what it has learnt.
+    /// Returns a Congestion Manager, mutably, for queries.
     pub fn manager_mut(&mut self, id: ManagerId) -> &mut Manager {
         &mut self.managers[id.0]
     }
 
-    /// Pulls the cable, or puts it in again: without it nothing comes in, and what is sent is lost.
+    /// Disconnects or reconnects the machine: while disconnected, nothing is received, and sent packets are lost.
     pub fn set_unplugged(&mut self, unplugged: bool) {
         self.unplugged = unplugged;
     }
 
-    /// How many packets came for nobody.
+    /// Returns the number of packets for unused ports.
     pub fn stray(&self) -> u64 {
         self.stray
     }
 
-    /// Tells the agents of a manager what it has granted them.
+    /// Forwards a manager's grants to its agents.
     fn pass_on_grants(&mut self, manager: usize) {
         while let Some(flow) = self.managers[manager].poll_granted() {
             let residents = self.residents.iter_mut().enumerate().filter(|(_, resident)| resident.manager == manager);
@@ -169,7 +169,7 @@ impl Machine {
                 }
             }
         }
-        // An agent may be a client of its own; it asks the manager what it has to be told.
+        // An agent may itself be a client of the manager, and polls its own events.
         while self.managers[manager].poll_ready().is_some() {
             let residents = self.residents.iter().enumerate().filter(|(_, resident)| resident.manager == manager);
             residents.for_each(|(index, _)| self.schedule.wake(index));
@@ -182,7 +182,7 @@ impl Machine {
         borrowed.or_else(|| self.ports.get(&(packet.protocol, port))).copied()
     }
 
-    /// Notes who uses a port that it was not given.
+    /// Notes the agent that sends from an unassigned port.
     fn note_sender(&mut self, index: usize, packet: &Packet) {
         let port = packet.source.port();
         if self.ports.get(&(packet.protocol, port)) == Some(&index) {

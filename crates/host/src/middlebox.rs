@@ -1,4 +1,4 @@
-//! What stands before a host and meddles with its TCP, as Honda et al. saw it on the Internet (McQuistin §4.2).
+//! Middlebox in front of a host that modifies its TCP, as Honda et al. observed on the Internet (McQuistin §4.2).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -8,28 +8,28 @@ use timeous_net::sim::{Host, Packet, Protocol};
 use timeous_tcp::segment::{begin, finish};
 use timeous_tcp::{Addresses, Flags, Header, Options, SackBlock, Segment, Seq};
 
-/// What it does to segments that the host sends.
+/// Treatment of segments that the host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meddling {
-    /// Nothing.
+    /// Forwards segments unchanged.
     Pass,
-    /// It keeps what was sent first, and sends that again.
+    /// Keeps the first version of all data, and replays it for retransmissions.
     CachedOriginal,
-    /// It swallows a segment that is sent again with other data.
+    /// Drops retransmissions with changed data.
     Silence,
-    /// It resets the connection when one is.
+    /// Resets the connection on a retransmission with changed data.
     Reset,
-    /// It cuts every segment in two.
+    /// Splits every segment in two.
     Split,
-    /// It makes one segment of two that follow each other.
+    /// Merges two consecutive segments.
     Merge,
-    /// It gives the stream other sequence numbers.
+    /// Rewrites the stream's sequence numbers.
     Rewrite,
 }
 
-/// How long a segment waits for the one that it could be joined with.
+/// Maximum wait of a segment for one to merge with.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// What is added to sequence numbers.
+/// Offset added to sequence numbers.
 const SHIFT: u32 = 0x5bd1_e995;
 
 /// A host behind a middlebox.
@@ -42,17 +42,17 @@ pub struct Middlebox<H> {
     inconsistent: u64,
 }
 
-/// What has passed of a stream.
+/// Forwarded data of a stream.
 #[derive(Default)]
 struct Stream {
     first: Seq,
     bytes: Vec<u8>,
-    /// What the peer expects.
+    /// Next sequence number that the peer expects.
     expected: Seq,
 }
 
 impl Stream {
-    /// Puts what was sent first in the place of `data`; whether that is something else.
+    /// Replaces `data` by its first version; returns whether that differs.
     fn restore(&mut self, seq: Seq, data: &mut [u8]) -> bool {
         let at = seq.distance_from(self.first) as usize;
         let known = self.bytes.len().saturating_sub(at).min(data.len());
@@ -67,22 +67,22 @@ impl Stream {
 }
 
 impl<H: Host> Middlebox<H> {
-    /// Puts a middlebox before `host`.
+    /// Creates a middlebox in front of `host`.
     pub fn new(host: H, meddling: Meddling) -> Self {
         Self { host, meddling, streams: BTreeMap::new(), leaving: VecDeque::new(), waiting: None, inconsistent: 0 }
     }
 
-    /// The host behind it.
+    /// Returns the host behind it.
     pub fn host(&self) -> &H {
         &self.host
     }
 
-    /// The host behind it.
+    /// Returns the host behind it, mutably.
     pub fn host_mut(&mut self) -> &mut H {
         &mut self.host
     }
 
-    /// How many segments were sent again with other data, as far as it looked.
+    /// Returns the number of retransmissions with changed data, as far as they were compared.
     pub fn inconsistent(&self) -> u64 {
         self.inconsistent
     }
@@ -141,7 +141,7 @@ impl<H: Host> Middlebox<H> {
         }
     }
 
-    /// Joins the segment with the one that waits, or lets it wait.
+    /// Merges the segment with the waiting one, or lets it wait.
     fn merge(&mut self, now: Instant, packet: Packet, segment: Parts, data: &[u8]) {
         if let Some((_, before)) = self.waiting.take() {
             let joined = parse(&before).filter(|_| !data.is_empty()).and_then(|(first, mut front)| {
@@ -169,7 +169,7 @@ impl<H: Host> Middlebox<H> {
         }
     }
 
-    /// What comes back, as the host knows its numbers.
+    /// Returns an incoming packet with the sequence numbers that the host knows.
     fn back(&mut self, packet: Packet) -> Packet {
         let Some((mut segment, data)) = parse(&packet).filter(|_| packet.protocol == Protocol::Tcp) else {
             return packet;
@@ -229,7 +229,7 @@ fn parse(packet: &Packet) -> Option<(Parts, Vec<u8>)> {
     Some((Parts { header: segment.header, options: segment.options }, segment.payload.to_vec()))
 }
 
-/// The packet with another segment in it.
+/// Returns the packet with another segment in it.
 fn build(packet: &Packet, parts: &Parts, data: &[u8]) -> Packet {
     let mut payload = Vec::new();
     let addresses = Addresses { source: packet.source.ip(), destination: packet.destination.ip() };
@@ -239,7 +239,7 @@ fn build(packet: &Packet, parts: &Parts, data: &[u8]) -> Packet {
     Packet::new(packet.protocol, packet.source, packet.destination, packet.ecn, payload)
 }
 
-/// A reset from who sent `header`, where the peer expects it.
+/// Returns a reset from the sender of `header`, with the sequence number that the peer expects.
 fn reset(header: &Header, expected: Seq) -> Header {
     Header { flags: Flags::RST, ..Header::new(header.source_port, header.dest_port, expected) }
 }

@@ -1,4 +1,4 @@
-//! A stream's sending side: the packet ring between an application and a transport, driven as the engine drives it.
+//! Sending side of a stream with a packet ring, driven as in the engine.
 
 use std::any::Any;
 
@@ -12,10 +12,10 @@ use crate::application::{Application, Outlet, Refused};
 use crate::journal::Journal;
 use crate::side::{Ends, Side};
 
-/// How often it is looked for expired data in a ring while nothing may be sent.
+/// Interval of expiry scans while sending is not allowed.
 const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an application sends by: its ring, and what is chosen from it.
+/// Sending side of an application: a packet ring with late choice.
 pub struct Stream {
     pub(crate) application: Box<dyn Application>,
     pub(crate) choice: Option<Box<dyn LateChoice>>,
@@ -24,7 +24,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream of `application`, first in, first out, by a ring of 1024 slots.
+    /// Creates a stream of `application`, first in, first out, with a ring of 1024 slots.
     pub fn new(application: impl Application) -> Self {
         Self { application: Box::new(application), choice: None, repair: None, slots: 1_024 }
     }
@@ -36,15 +36,15 @@ impl Stream {
         self
     }
 
-    /// Sends again what was lost and has at least this priority, if it can still arrive in time. A DCCP caller asks its peer
-    /// for that; a listener's settings have to.
+    /// Retransmits lost ADUs of at least this priority if they can still arrive in time. A DCCP caller negotiates that with its peer; a
+    /// listener needs it in its settings.
     #[must_use]
     pub fn repair(mut self, least: Priority) -> Self {
         self.repair = Some(least);
         self
     }
 
-    /// Makes the ring of so many slots, a power of two.
+    /// Sets the number of slots, a power of two.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
@@ -52,19 +52,19 @@ impl Stream {
     }
 }
 
-/// A ring at work, with its application and its journal.
+/// An open ring, with its application and its journal.
 pub(crate) struct RingSide {
     application: Box<dyn Application>,
     source: Repair<RingSource>,
     journal: Journal,
     producer: Producer,
-    /// Of a byte stream.
+    /// Ends of the ADUs in a byte stream.
     ends: Ends,
     max_payload: usize,
-    /// To be closed when everything has its fate.
+    /// Close when the fate of every ADU is known.
     finishing: bool,
     closed: bool,
-    /// Something has happened that the application was not run for.
+    /// Something has happened since the application was last run.
     stirred: bool,
     next_pass: Instant,
 }
@@ -91,34 +91,34 @@ impl RingSide {
         }
     }
 
-    /// The way into the ring, for somebody else than its application.
+    /// Returns the sending interface, for use in place of the application.
     pub(crate) fn outlet(&mut self) -> impl Outlet + '_ {
         self.parts().1
     }
 
-    /// A datagram with an ADU left.
+    /// Notes a sent datagram with an ADU.
     pub(crate) fn sent(&mut self, now: Instant, adu: &PulledAdu) {
         self.source.sent(adu.token);
         self.journal.left(now, adu.meta.seq);
         self.stirred = true;
     }
 
-    /// Something should have arrived by now.
+    /// Notes that an ADU should have arrived by now.
     pub(crate) fn overdue(&mut self, token: u64) {
         self.source.overdue(token);
     }
 
-    /// The peer tells what is sent again from what is new.
+    /// Allows retransmission: the peer can tell it from new data.
     pub(crate) fn allow_repairs(&mut self) {
         self.source.allow();
     }
 
-    /// How many lost packets were sent again.
+    /// Returns the number of retransmitted packets.
     pub(crate) fn repaired(&self) -> u64 {
         self.source.repaired()
     }
 
-    /// Fates go to the journal, and to the application.
+    /// Forwards fates to the journal and to the application.
     fn hear_fates(&mut self, now: Instant) {
         while let Some(done) = self.producer.poll_completion() {
             self.journal.settled(done.seq, done.fate);
@@ -127,7 +127,7 @@ impl RingSide {
         }
     }
 
-    /// What the choice advises goes to the application.
+    /// Forwards advice of the late choice to the application.
     fn hear_advice(&mut self, now: Instant) {
         let adviser = self.source.inner_mut().adviser();
         if let Some(advice) = adviser.and_then(|adviser| adviser.poll_advice()) {
@@ -136,12 +136,12 @@ impl RingSide {
         }
     }
 
-    /// How the queue stands, where the choice advises the application.
+    /// Returns the state of the send buffer, if the late choice advises the application.
     pub(crate) fn buffer(&mut self) -> Option<BufferState> {
         self.source.inner_mut().adviser().map(|adviser| adviser.state())
     }
 
-    /// The application, and its way into the ring.
+    /// Returns the application, and its sending interface.
     fn parts(&mut self) -> (&mut dyn Application, RingOutlet<'_>) {
         let Self { application, source, producer, journal, finishing, max_payload, .. } = self;
         (&mut **application, RingOutlet { producer, source, journal, finishing, max_payload: *max_payload })
@@ -233,7 +233,7 @@ impl Side for RingSide {
         self.application.on_received(now, bytes);
     }
 
-    /// When the application, the choice, or what may expire, wants to be looked at.
+    /// Returns the earliest timer of the application, the late choice and the expiry scan.
     fn poll_timeout(&mut self) -> Option<Instant> {
         if self.closed {
             return None;
@@ -252,7 +252,7 @@ impl Side for RingSide {
     }
 }
 
-/// The way into a ring.
+/// Sending interface of a ring.
 struct RingOutlet<'a> {
     producer: &'a mut Producer,
     source: &'a mut Repair<RingSource>,

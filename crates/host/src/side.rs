@@ -1,4 +1,4 @@
-//! What a transport's agent needs of a sending side, whether that is a packet ring or a socket's buffer.
+//! Interface of a sending side (packet ring or send buffer) for a transport's agent.
 
 use std::any::Any;
 
@@ -7,53 +7,53 @@ use timeous_core::{AduSource, Instant, PathState, PulledAdu};
 use crate::journal::Journal;
 
 pub(crate) trait Side: Send {
-    /// What the transport pulls from.
+    /// Returns the source from which the transport pulls.
     fn source(&mut self) -> &mut dyn AduSource;
 
-    /// Runs the application if it has a reason to run; `true` if the transport has to look at the source then.
+    /// Runs the application if there is a reason; returns `true` if the transport has to check the source then.
     fn run(&mut self, now: Instant) -> bool;
 
-    /// Something has happened that the application has to be run for.
+    /// Requests a run of the application: something has happened.
     fn stir(&mut self);
 
-    /// Whether the application has said that nothing more comes; said once.
+    /// Returns, once, whether the application has ended the stream.
     fn take_finish(&mut self) -> bool;
 
-    /// Whether everything that was handed over has its fate.
+    /// Returns whether the fate of every ADU is known.
     fn is_drained(&mut self, now: Instant) -> bool;
 
-    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.
+    /// Requests a notification of new data, if there is none; `true` if data was queued meanwhile.
     fn stop_polling(&mut self) -> bool;
 
-    /// Frees the places of what has expired while nothing may be sent.
+    /// Drops expired ADUs while sending is not allowed.
     fn pass_expired(&mut self, now: Instant);
 
-    /// When the choice wants to look at what is queued, if nothing leaves before.
+    /// Returns when the late choice wants to scan the queue, if nothing is sent before.
     fn poll_watch(&mut self) -> Option<Instant> {
         None
     }
 
-    /// Lets it look.
+    /// Runs that scan.
     fn watch(&mut self, now: Instant, path: &PathState) {
         let _ = (now, path);
     }
 
-    /// An ADU was pulled: in a byte stream it is what follows those before it.
+    /// Notes a pulled ADU; in a byte stream it follows the previous ones.
     fn pulled(&mut self, adu: &PulledAdu);
 
-    /// A copy of bytes `from..to` of the stream left.
+    /// Notes a sent copy of bytes `from..to` of the stream.
     fn bytes_left(&mut self, now: Instant, from: u64, to: u64);
 
-    /// A copy of this ADU left.
+    /// Notes a sent copy of this ADU.
     fn adu_left(&mut self, now: Instant, seq: timeous_core::AduSeq);
 
-    /// The connection has ended.
+    /// Notes the end of the connection.
     fn close(&mut self, now: Instant);
 
-    /// Data of the peer.
+    /// Receives data of the peer.
     fn on_received(&mut self, now: Instant, bytes: &[u8]);
 
-    /// When it wants to be looked at.
+    /// Returns the time of the next timer.
     fn poll_timeout(&mut self) -> Option<Instant>;
 
     fn journal(&self) -> &Journal;
@@ -61,26 +61,26 @@ pub(crate) trait Side: Send {
     fn application(&self) -> &dyn Any;
 }
 
-/// Which ADU ends where in a byte stream.
+/// End of each ADU in a byte stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ends {
-    /// End and number, in the order of the stream.
+    /// End and number, in stream order.
     list: Vec<(u64, timeous_core::AduSeq)>,
 }
 
 impl Ends {
-    /// An ADU of `len` bytes follows.
+    /// Appends an ADU of `len` bytes.
     pub(crate) fn push(&mut self, len: usize, seq: timeous_core::AduSeq) {
         let end = self.end() + len as u64;
         self.list.push((end, seq));
     }
 
-    /// How long the stream is so far.
+    /// Returns the length of the stream so far.
     pub(crate) fn end(&self) -> u64 {
         self.list.last().map_or(0, |&(end, _)| end)
     }
 
-    /// The ADUs whose last byte is among `from..to`.
+    /// Returns the ADUs whose last byte is in `from..to`.
     pub(crate) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = timeous_core::AduSeq> + '_ {
         let first = self.list.partition_point(|&(end, _)| end <= from);
         self.list[first..].iter().take_while(move |(end, _)| *end <= to).map(|&(_, seq)| seq)

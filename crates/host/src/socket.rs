@@ -1,4 +1,4 @@
-//! A socket's send buffer: bytes that were written and not acknowledged, as a kernel counts them.
+//! Send buffer of a socket: written, unacknowledged bytes, as a kernel counts them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,41 +11,41 @@ use crate::application::{Application, Outlet, Refused};
 use crate::journal::Journal;
 use crate::side::{Ends, Side};
 
-/// How much a socket takes before its application has to wait. What was sent counts until it is acknowledged.
+/// Size of a socket's send buffer. Sent data counts until it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendBuffer {
-    /// So many bytes, as by `SO_SNDBUF`.
+    /// Fixed size in bytes, as by `SO_SNDBUF`.
     Fixed(u64),
-    /// As Linux tunes it: twice the congestion window, never less than `least` nor more than `most` bytes
-    /// (`tcp_wmem`), and never smaller again.
+    /// Autotuned as in Linux: twice the congestion window, between `least` and `most` bytes (`tcp_wmem`), never
+    /// shrinking.
     Tuned {
-        /// At the beginning.
+        /// Initial size.
         least: u64,
-        /// At most.
+        /// Maximum size.
         most: u64,
     },
 }
 
 impl Default for SendBuffer {
-    /// Linux's.
+    /// Returns Linux's defaults.
     fn default() -> Self {
         Self::Tuned { least: 16 << 10, most: 4 << 20 }
     }
 }
 
-/// What an application sends by: a socket with a buffer.
+/// Sending side of an application: a socket with a send buffer.
 pub struct Socket {
     pub(crate) application: Box<dyn Application>,
     pub(crate) buffer: SendBuffer,
 }
 
 impl Socket {
-    /// A socket of `application`, with a buffer as Linux tunes it.
+    /// Creates a socket of `application`, with an autotuned buffer.
     pub fn new(application: impl Application) -> Self {
         Self { application: Box::new(application), buffer: SendBuffer::default() }
     }
 
-    /// Sets the buffer.
+    /// Sets the buffer size.
     #[must_use]
     pub fn buffer(mut self, buffer: SendBuffer) -> Self {
         self.buffer = buffer;
@@ -53,14 +53,14 @@ impl Socket {
     }
 }
 
-/// The buffer as a transport sees it.
+/// The buffer as the transport's source.
 struct Buffer {
     bytes: StreamBuffer,
     under_way: BTreeMap<u64, u64>,
     under_way_bytes: u64,
     limit: u64,
     setting: SendBuffer,
-    /// Something was acknowledged.
+    /// Data was acknowledged.
     freed: bool,
 }
 
@@ -71,7 +71,7 @@ impl Buffer {
         Self { bytes, under_way: BTreeMap::new(), under_way_bytes: 0, limit, setting, freed: false }
     }
 
-    /// Linux takes a whole packet as long as there is any room.
+    /// Like Linux, accepts a whole packet as long as there is any room.
     fn has_room(&self) -> bool {
         (self.bytes.len() as u64).saturating_add(self.under_way_bytes) < self.limit
     }
@@ -122,7 +122,7 @@ impl AduSource for Buffer {
     }
 }
 
-/// A socket at work, with its application and its journal.
+/// An open socket, with its application and its journal.
 pub(crate) struct SocketSide {
     application: Box<dyn Application>,
     buffer: Buffer,
@@ -130,7 +130,7 @@ pub(crate) struct SocketSide {
     ends: Ends,
     finishing: bool,
     closed: bool,
-    /// Something has happened that the application was not run for.
+    /// Something has happened since the application was last run.
     stirred: bool,
 }
 
@@ -184,7 +184,7 @@ impl Side for SocketSide {
 
     fn pass_expired(&mut self, _: Instant) {}
 
-    /// Where its ADUs end is known since they were written.
+    /// The ends of its ADUs were noted when they were written.
     fn pulled(&mut self, _: &PulledAdu) {}
 
     fn bytes_left(&mut self, now: Instant, from: u64, to: u64) {
@@ -219,7 +219,7 @@ impl Side for SocketSide {
     }
 }
 
-/// `write`, without waiting.
+/// Sending interface of a socket: non-blocking `write`.
 struct SocketOutlet<'a> {
     buffer: &'a mut Buffer,
     journal: &'a mut Journal,

@@ -1,4 +1,4 @@
-//! Applications that experiments use: what they send, and when.
+//! Traffic sources: applications for experiments.
 
 mod bulk;
 mod cbr;

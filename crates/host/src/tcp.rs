@@ -20,7 +20,7 @@ pub use calls::{Dialer, Ended};
 pub use feed::Feed;
 pub use session::{TcpSession, TcpStatus};
 
-/// Makes what a connection that comes in sends by.
+/// Creates the feed of an incoming connection.
 pub type NewFeed = Box<dyn FnMut() -> Feed + Send>;
 
 /// A TCP endpoint, with a feed and an application for each of its connections.
@@ -32,10 +32,10 @@ pub struct Tcp {
     accept: Option<NewFeed>,
     /// Whether sessions are kept after their end.
     keeps: bool,
-    /// The most that an ADU may have.
+    /// Maximum size of an ADU in bytes.
     max_adu: usize,
     sends_records: bool,
-    /// Whether the peers' streams are of records, to be read in order.
+    /// Whether peers send records, which are read in order.
     expects_records: bool,
     packet: Vec<u8>,
     received: Vec<u8>,
@@ -59,7 +59,7 @@ impl Sources for Sessions {
 impl Tcp {
     fn new(connection: Config, rng: Rng) -> Self {
         let sends_records = connection.sending != Sending::Stream;
-        // Timestamps may be agreed upon.
+        // Space for timestamps is reserved, since the peer may agree to them.
         let max_adu = match usize::from(connection.mss) {
             mss if sends_records => sealed_room(mss - 12).unwrap_or(0),
             mss => mss,
@@ -80,60 +80,61 @@ impl Tcp {
         }
     }
 
-    /// An agent that calls `remote` at `start`.
+    /// Creates an agent that connects to `remote` at `start`.
     pub fn caller(remote: SocketAddr, start: Instant, feed: impl Into<Feed>, config: Config, rng: Rng) -> Self {
         Self { calls: Calls::once(remote, start, feed.into()), ..Self::new(config, rng) }
     }
 
-    /// An agent that calls `remote` whenever `dialer` says so. Only the dialer hears of what became of its calls.
+    /// Creates an agent that connects to `remote` when `dialer` asks for it. Only the dialer is told of the calls'
+    /// results.
     pub fn dialer(remote: SocketAddr, dialer: impl Dialer, config: Config, rng: Rng) -> Self {
         Self { calls: Calls::by(remote, Box::new(dialer)), keeps: false, ..Self::new(config, rng) }
     }
 
-    /// An agent that is called at its port; `accept` says what each connection sends by.
+    /// Creates an agent that listens at its port; `accept` returns the feed of each connection.
     pub fn listener(accept: impl FnMut() -> Feed + Send + 'static, config: Config, rng: Rng) -> Self {
         Self { accept: Some(Box::new(accept)), ..Self::new(config, rng) }
     }
 
-    /// An agent that is called, and keeps nothing of the calls that have ended.
+    /// Makes the agent forget sessions that have ended.
     #[must_use]
     pub fn forgetting(mut self) -> Self {
         self.keeps = false;
         self
     }
 
-    /// An agent that reads records in what its peers send, in order, as a library above a plain socket does.
+    /// Makes the agent read records in order from the peers' streams, as a library above a plain socket does.
     #[must_use]
     pub fn expecting_records(mut self) -> Self {
         self.expects_records = true;
         self
     }
 
-    /// The connections there are and, unless they are forgotten, were.
+    /// Iterates over the sessions, including ended ones unless they are forgotten.
     pub fn sessions(&self) -> impl Iterator<Item = &TcpSession> {
         self.sessions.by_connection.values()
     }
 
-    /// The first connection.
+    /// Returns the first session.
     pub fn session(&self) -> Option<&TcpSession> {
         self.sessions().next()
     }
 
-    /// The dialer, by its type; `None` if it is of another, or there is none.
+    /// Returns the dialer; `None` if there is none, or it has another type.
     pub fn dialer_of<D: Dialer>(&self) -> Option<&D> {
         self.calls.dialer()?.downcast_ref()
     }
 
-    /// The endpoint, to look at.
+    /// Returns the endpoint for inspection.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Ends every connection at once.
+    /// Aborts every connection.
     pub fn abort(&mut self, now: Instant) {
         let ids: Vec<_> = self.sessions.by_connection.keys().copied().collect();
         for id in ids {
-            // One that has ended needs no more.
+            // An error means that the connection has ended already.
             let _ended = self.endpoint.abort(now, id);
         }
     }
@@ -173,7 +174,7 @@ impl Tcp {
         Some(Packet::new(Protocol::Tcp, from, to, transmit.ecn, self.packet.clone()))
     }
 
-    /// Takes in what the transport tells; whether it told anything.
+    /// Handles the endpoint's events; returns whether there were any.
     fn hear(&mut self, now: Instant, cm: &Manager) -> bool {
         let mut progress = false;
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -218,7 +219,7 @@ impl Tcp {
         }
     }
 
-    /// Runs the applications, and ends what they have ended; whether anything came of it.
+    /// Runs the applications, and closes connections that they have finished; returns whether anything was done.
     fn look_after_sessions(&mut self, now: Instant) -> bool {
         let mut progress = false;
         for (&id, session) in &mut self.sessions.by_connection {

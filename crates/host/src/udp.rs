@@ -1,4 +1,4 @@
-//! UDP: a datagram leaves as soon as it is handed over, whatever the path.
+//! UDP: a datagram is sent as soon as it is handed over, without congestion control.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::application::{Application, Outlet, Refused, Sink};
 use crate::journal::{Arrivals, Journal};
 
-/// The most that a datagram carries over IPv4.
+/// Maximum UDP payload over IPv4, in bytes.
 const MAX_PAYLOAD: usize = 65_507;
 
 /// A UDP socket with an application.
@@ -21,22 +21,22 @@ pub struct Udp {
     local: SocketAddr,
     remote: Option<SocketAddr>,
     application: Box<dyn Application>,
-    /// Handed over at this instant, and not given to the network yet.
+    /// Datagrams handed over at this instant, not yet given to the network.
     leaving: VecDeque<(AduSeq, Vec<u8>)>,
     journal: Journal,
     arrivals: Arrivals,
-    /// Something has happened that the application was not run for.
+    /// Something has happened since the application was last run.
     stirred: bool,
     finished: bool,
 }
 
 impl Udp {
-    /// A socket that sends to `remote`.
+    /// Creates a socket that sends to `remote`.
     pub fn sender(remote: SocketAddr, application: impl Application) -> Self {
         Self::new(Some(remote), application)
     }
 
-    /// A socket that writes down what arrives.
+    /// Creates a socket that records what arrives.
     pub fn sink() -> Self {
         Self::new(None, Sink)
     }
@@ -54,17 +54,17 @@ impl Udp {
         }
     }
 
-    /// What was sent when.
+    /// Returns the records of sent datagrams.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// What arrived.
+    /// Returns the records of received datagrams.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// The application, by its type; `None` if it is of another.
+    /// Returns the application, by its type; `None` if it is of another type.
     pub fn application<A: Application>(&self) -> Option<&A> {
         let application: &dyn Any = &*self.application;
         application.downcast_ref()

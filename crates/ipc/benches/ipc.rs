@@ -1,4 +1,4 @@
-//! What a verb costs a client, and what a round trip to a daemon costs: with the other side awake, and asleep.
+//! Cost of a verb for a client, and of a round trip to a daemon, with the other side awake and asleep.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,9 +15,9 @@ use timeous_ipc::messages::{Answer, Call, FromDaemon, TO_DAEMON_MAX, ToDaemon, V
 use timeous_ipc::socket::{listen_at, receive, send};
 use timeous_ipc::{Channel, Client, Completion, Event, Flow, Geometry, Handle, OpenFlow, Options, Submission};
 
-/// Rounds of which the median counts.
+/// Number of rounds, of which the median counts.
 const ROUNDS: usize = 2_000;
-/// Messages between two looks at the clock.
+/// Messages between two clock readings.
 const BATCH: u64 = 64;
 const FLOW: Handle = Handle { slot: 0, generation: 1 };
 
@@ -26,7 +26,7 @@ fn clock() -> Instant {
     Instant::ZERO + Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Nanoseconds that some work takes.
+/// Measures a piece of work, in nanoseconds.
 fn time(work: impl FnOnce()) -> f64 {
     let start = clock();
     work();
@@ -47,7 +47,7 @@ fn state() -> PathState {
     PathState { rate: Rate::from_kbps(1_000), srtt: rtt, min_rtt: rtt, ..PathState::default() }
 }
 
-/// The queues alone, both ends in one thread: what copying and fences cost.
+/// The queues alone, both ends in one thread: the cost of copying and fences.
 fn queues() {
     let (mut channel, mut peer) = Channel::pair(Geometry::default()).expect("the default can be");
     let update = Update { acked: 1_000, rtt: Some(Duration::from_millis(40)), ..Update::default() };
@@ -93,7 +93,7 @@ fn queues() {
     report("read it", median(read) / BATCH as f64);
 }
 
-/// Both ends awake, on two threads: a request, a grant.
+/// Measures a request and its grant while both ends poll, on two threads.
 fn spinning() {
     let (mut channel, mut peer) = Channel::pair(Geometry::default()).expect("the default can be");
     let stop = Arc::new(AtomicBool::new(false));
@@ -127,7 +127,7 @@ fn spinning() {
     report("request to grant, two threads that are awake", median(trips) / BATCH as f64);
 }
 
-/// A daemon of one client, which grants what is requested and sleeps when there is nothing to do.
+/// A daemon with one client, which grants every request and sleeps when idle.
 fn daemon(path: &Path) {
     let listener = listen_at(path, 1).expect("the path is free");
     poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).expect("it can be waited for");
@@ -179,7 +179,7 @@ fn turn(socket: &OwnedFd, channel: &mut Channel, both: &[OwnedFd; 2], room: &mut
     .expect("the client is there")
 }
 
-/// Reads the queue, and wakes the client if it was told something; `false` if it is gone.
+/// Processes the queue, and wakes the client if it was sent something; `false` if the client is gone.
 fn serve(socket: &OwnedFd, channel: &mut Channel) -> bool {
     let mut told = false;
     while let Some(submission) = channel.poll_submission().expect("an honest client") {
@@ -225,7 +225,7 @@ fn hear(client: &mut Client, grants: u32) {
     }
 }
 
-/// A client and a daemon in another process, which sleep when they have nothing to do.
+/// A client and a daemon in another process, both of which sleep when idle.
 fn processes() {
     let dir = tempfile::tempdir().expect("there is a place for a socket");
     let path = dir.path().join("daemon.sock");
@@ -275,7 +275,7 @@ fn main() {
     reference();
 }
 
-/// What two system calls cost on this machine.
+/// Reference: the cost of two system calls on this machine.
 fn reference() {
     let (ours, theirs) = rustix::pipe::pipe().expect("the system has pipes");
     let mut calls = Vec::new();

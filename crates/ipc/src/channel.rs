@@ -1,4 +1,4 @@
-//! The daemon's end of a client's queues. It believes nothing that it reads.
+//! The daemon's end of a client's queues. It trusts nothing that it reads.
 
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,8 +19,8 @@ use crate::table::{Publisher, Table};
 
 /// The daemon's end of a client's shared memory.
 ///
-/// A [`Violation`] is final: the channel gives the same one from then on and nothing else, so that a client cannot try
-/// again. Drop it, and the client is gone; its memory stays mapped in its own process only.
+/// A [`Violation`] is final: the channel returns only that from then on, so that a client cannot try again. Drop it to
+/// disconnect the client; its memory stays mapped only in its own process.
 #[derive(Debug)]
 pub struct Channel {
     submissions: Reader,
@@ -32,20 +32,20 @@ pub struct Channel {
     bell: Option<OwnedFd>,
 }
 
-/// What came of lying down to sleep.
+/// Result of preparing to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// Nothing waits to be read: the daemon may sleep, and the next submission rings its bell.
+    /// The queue is empty: the daemon may sleep, and the next submission signals its bell.
     pub may_sleep: bool,
     /// The client waits for room in its queue, and there is room now: wake it.
     pub wake_client: bool,
 }
 
 impl Channel {
-    /// Both ends on memory of this process.
+    /// Creates both ends in this process's memory.
     ///
     /// # Errors
-    /// Measures that cannot be.
+    /// Invalid sizes.
     pub fn pair(geometry: Geometry) -> Result<(Self, Peer), GeometryError> {
         geometry.check()?;
         let memory = Arc::new(Memory::heap(geometry.words()));
@@ -64,10 +64,10 @@ impl Channel {
         }
     }
 
-    /// The next submission.
+    /// Returns the next submission.
     ///
     /// # Errors
-    /// What no honest client does.
+    /// A protocol violation by the client.
     pub fn poll_submission(&mut self) -> Result<Option<Submission>, Violation> {
         self.honest()?;
         let number = self.submissions.count();
@@ -79,36 +79,36 @@ impl Channel {
         }
     }
 
-    /// Tells the client something, or `false` if its queue is full: then it is to be asked again after
-    /// [`starve`](Self::starve). Call [`must_wake`](Self::must_wake) when all is told.
+    /// Sends a completion, or returns `false` if the client's queue is full: then try again after
+    /// [`starve`](Self::starve). Call [`must_wake`](Self::must_wake) after the last completion.
     ///
     /// # Errors
-    /// What no honest client does.
+    /// A protocol violation by the client.
     pub fn complete(&mut self, completion: Completion) -> Result<bool, Violation> {
         self.honest()?;
         self.completions.push(&completion.to_words()).map_err(|bad| self.read(bad))
     }
 
-    /// Whether the client sleeps and is to be woken for what it was told. To be asked only when it was told something.
-    /// Says so once for each of its sleeps; costs a memory fence.
+    /// Returns whether the client sleeps and has to be woken for the completions. Call it only after sending some.
+    /// Returns `true` once per sleep; costs a memory fence.
     #[must_use]
     pub fn must_wake(&self) -> bool {
         self.completions.must_ring()
     }
 
-    /// Asks the client to ring the daemon's bell when it has read its queue. `false` if there is room already.
+    /// Requests that the client signals the daemon's bell when it has read its queue. `false` if there is room already.
     ///
     /// # Errors
-    /// What no honest client does.
+    /// A protocol violation by the client.
     pub fn starve(&mut self) -> Result<bool, Violation> {
         self.honest()?;
         self.completions.starve().map_err(|bad| self.read(bad))
     }
 
-    /// To be called before the daemon sleeps, when [`poll_submission`](Self::poll_submission) has nothing more.
+    /// Prepares to sleep, when [`poll_submission`](Self::poll_submission) has nothing more.
     ///
     /// # Errors
-    /// What no honest client does.
+    /// A protocol violation by the client.
     pub fn rest(&mut self) -> Result<Rest, Violation> {
         self.honest()?;
         let doze = self.submissions.doze();
@@ -116,24 +116,23 @@ impl Channel {
         Ok(Rest { may_sleep: doze.asleep, wake_client: doze.ring })
     }
 
-    /// The daemon is awake, and need not be rung until it [rests](Self::rest) again. To be called, if at all, before
-    /// the queue is read.
+    /// Marks the daemon as awake: it need not be signalled until it [rests](Self::rest) again. Optional, and only
+    /// before the queue is read.
     pub fn awake(&self) {
         self.submissions.wake();
     }
 
-    /// Publishes what is known of a flow's path, for the client to read without asking. A slot beyond those granted is
-    /// passed over.
+    /// Publishes a flow's path state, for the client to read without a call. Slots beyond those granted are ignored.
     pub fn publish(&mut self, flow: Handle, state: &PathState) {
         self.paths.write(flow, state);
     }
 
-    /// The flow is closed: nothing is published of it any more.
+    /// Removes the path state of a closed flow.
     pub fn unpublish(&mut self, flow: Handle) {
         self.paths.clear(flow.slot);
     }
 
-    /// How large it is.
+    /// Returns the sizes of the queues.
     #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
@@ -160,11 +159,11 @@ impl Channel {
 
 #[cfg(not(loom))]
 impl Channel {
-    /// Makes a client's memory and the daemon's bell. Both are to be sent with the
-    /// [`Welcome`](crate::messages::Welcome), in this order.
+    /// Creates a client's memory and the daemon's bell. Both are sent with the [`Welcome`](crate::messages::Welcome),
+    /// in this order.
     ///
     /// # Errors
-    /// Measures that cannot be, or no memory or descriptor from the system.
+    /// Invalid sizes, or no memory or descriptor from the system.
     pub fn new(geometry: Geometry) -> Result<(Self, [OwnedFd; 2]), ChannelError> {
         use rustix::event::{EventfdFlags, eventfd};
         geometry.check()?;
@@ -175,8 +174,8 @@ impl Channel {
         Ok((channel, [fd, theirs]))
     }
 
-    /// The bell that the client rings while the daemon sleeps. Watch it edge-triggered and never read it: it is one
-    /// open file at both ends, so that a client can make it blocking, and empty it between a poll and a read.
+    /// Returns the bell that the client signals while the daemon sleeps. Poll it edge-triggered and never read it: both
+    /// processes share one open file, so that a client can make it blocking, and empty it between a poll and a read.
     ///
     /// Panics if the channel was not made by [`new`](Self::new).
     #[must_use]

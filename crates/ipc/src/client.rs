@@ -23,19 +23,19 @@ use crate::socket::{connect_to, send};
 use link::{Link, hear};
 use watch::{Watch, wait_for};
 
-/// How a client connects.
+/// Settings of a client's connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The daemon's socket.
+    /// Path of the daemon's socket.
     pub path: PathBuf,
-    /// What the client calls itself, for people.
+    /// Name of the client, for display.
     pub name: String,
-    /// How long an answer of the daemon is waited for before it is given up.
+    /// Timeout of the daemon's answers.
     pub timeout: Duration,
 }
 
 impl Default for Options {
-    /// The socket of [`daemon_socket`], the name of the program, two seconds.
+    /// Returns the socket of [`daemon_socket`], the name of the program, two seconds.
     fn default() -> Self {
         let name = std::env::args_os().next().map(PathBuf::from);
         let name = name.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
@@ -43,12 +43,14 @@ impl Default for Options {
     }
 }
 
-/// A connection to the daemon, which outlives the daemon's restarts.
+/// A connection to the daemon, which survives restarts of the daemon.
 ///
-/// No verb waits but those that need an answer, and these for [`Options::timeout`] at most; then the daemon is given up,
-/// as it is when it does not read what is submitted. While it is gone, verbs fail with
-/// [`Disconnected`](crate::ClientError::Disconnected), and the client tries to reach it again whenever its descriptor
-/// rings and [`poll_event`](Self::poll_event) is called. Flows are lost with the connection.
+/// Only verbs with an answer wait, for at most [`Options::timeout`]; then the connection is given up, as it is when the
+/// daemon does not read submissions.
+///
+/// While disconnected, verbs fail with [`Disconnected`](crate::ClientError::Disconnected);
+/// [`poll_event`](Self::poll_event) reconnects once the client's descriptor is signalled. Flows are lost with the
+/// connection.
 ///
 /// ```no_run
 /// use timeous_ipc::{Client, Event, Options, OpenFlow};
@@ -68,36 +70,36 @@ pub struct Client {
     options: Options,
     watch: Watch,
     state: State,
-    /// Counts connections, so that flows of different ones are told apart.
+    /// Number of connections so far, to tell their flows apart.
     connection: u32,
-    /// What is to be told before anything else.
+    /// Events that are returned before all others.
     events: VecDeque<Event>,
-    /// When an awake client last heard the socket; none if it has to do so now.
+    /// When an awake client last read the socket; `None` if it has to do so now.
     heard_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum State {
     Up(Box<Link>),
-    /// Connected, and the welcome is waited for.
+    /// Connected, and waiting for the welcome.
     Greeting {
         socket: OwnedFd,
         until: Instant,
         pause: Duration,
     },
-    /// Nothing to connect to; it is tried again.
+    /// Disconnected; the next attempt is scheduled.
     Down {
         at: Instant,
         pause: Duration,
     },
 }
 
-/// Between attempts to reach the daemon again: at first, and at most.
+/// Interval between connection attempts: the first and the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// So often an awake client hears what is said on the socket.
+/// Interval at which an awake client reads the socket.
 const HEAR_EVERY: Duration = Duration::from_millis(1);
-/// Between attempts to connect where too many wait to be accepted.
+/// Interval between attempts while the daemon's backlog is full.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
 impl Client {
@@ -131,25 +133,25 @@ impl Client {
         Ok(Self { options, watch, state, connection: 1, events: VecDeque::new(), heard_at: None })
     }
 
-    /// How it connects.
+    /// Returns its settings.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Whether there is a connection at present.
+    /// Returns whether it is connected at present.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
 
-    /// The next event. After `None` the descriptor rings when there is one.
+    /// Returns the next event. After `None` the descriptor is signalled for the next one.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.poll(true)
     }
 
-    /// The next event, for who comes back soon or [dozes](Self::doze) before it sleeps: after `None` the descriptor does
-    /// *not* ring. It mostly costs no system call: what the daemon says on its socket is heard once a millisecond.
+    /// Returns the next event, for a caller that polls again soon or [dozes](Self::doze) before it sleeps: after `None`
+    /// the descriptor is *not* signalled. It mostly takes no system call: the socket is read once per millisecond.
     pub fn poll_awake(&mut self) -> Option<Event> {
         if self.events.is_empty()
             && let State::Up(link) = &mut self.state
@@ -196,13 +198,13 @@ impl Client {
         }
     }
 
-    /// Sleeps until there may be an event, but not beyond `deadline`; `false` if there is none by then. To be called
-    /// when [`poll_event`](Self::poll_event) has nothing.
+    /// Sleeps until there may be an event, but not beyond `deadline`; `false` if there is none by then. Call it when
+    /// [`poll_event`](Self::poll_event) has nothing.
     pub fn wait(&mut self, deadline: Option<Instant>) -> bool {
         !self.doze() || self.watch.wait(deadline)
     }
 
-    /// Lies down to sleep: the descriptor rings for the next event. `false` if there is one already.
+    /// Prepares to sleep: the descriptor is signalled for the next event. `false` if there is one already.
     pub fn doze(&mut self) -> bool {
         if !self.events.is_empty() {
             return false;
@@ -217,14 +219,15 @@ impl Client {
         }
     }
 
-    /// For who gives its descriptor away: it rings if there is something, and for what comes next.
+    /// Signals the descriptor for pending and future events, for callers that hand it out.
     pub fn ring_from_now_on(&mut self) {
         if !self.doze() {
             self.watch.nudge();
         }
     }
 
-    /// Is awake again, after it had [lain down](Self::doze): the daemon need not ring. `rung`: the descriptor did.
+    /// Ends the sleep prepared by [`doze`](Self::doze): the daemon need not signal. `rung`: the descriptor was
+    /// signalled.
     pub fn rise(&mut self, rung: bool) {
         if rung {
             self.heard_at = None;
@@ -234,14 +237,14 @@ impl Client {
         }
     }
 
-    /// The connection is over.
+    /// Handles the loss of the connection.
     fn lose(&mut self, lost: Lost) {
         self.state = State::Down { at: now() + FIRST_PAUSE, pause: FIRST_PAUSE };
         self.events.push_back(Event::Disconnected(lost));
         self.watch.nudge();
     }
 
-    /// A step towards a new connection; `true` if there is one.
+    /// Advances a reconnection; returns `true` once connected.
     fn reach(&mut self) -> bool {
         let time = now();
         let state = std::mem::replace(&mut self.state, State::Down { at: time, pause: FIRST_PAUSE });
@@ -279,12 +282,12 @@ impl Client {
     }
 }
 
-/// The next attempt.
+/// Returns the state that schedules the next attempt.
 fn later(time: Instant, pause: Duration) -> State {
     State::Down { at: time + pause, pause: (pause * 2).min(LONGEST_PAUSE) }
 }
 
-/// Connects and says hello.
+/// Connects and sends the hello.
 fn greet(options: &Options) -> io::Result<OwnedFd> {
     say_hello(connect_to(&options.path)?, &options.name)
 }
@@ -295,13 +298,14 @@ fn say_hello(socket: OwnedFd, name: &str) -> io::Result<OwnedFd> {
         Ok(true) => Ok(socket),
         // A fresh socket has room for a hello.
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
-        // A daemon that takes no more clients says so and closes, maybe before the hello: its goodbye can be read.
+        // A daemon that accepts no more clients sends a goodbye and closes, maybe before the hello: the goodbye can be
+        // read.
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => Ok(socket),
         Err(error) => Err(error),
     }
 }
 
-/// Looks for the daemon's welcome; gives the socket back if there is none yet.
+/// Reads the daemon's welcome; returns the socket if there is none yet.
 fn welcomed(socket: OwnedFd, connection: u32, every: Duration) -> Result<Result<Link, OwnedFd>, ConnectError> {
     match hear(&socket, &mut vec![0; FROM_DAEMON_MAX]) {
         Ok(None) => Ok(Err(socket)),

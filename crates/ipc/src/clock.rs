@@ -1,14 +1,14 @@
-//! The host's monotonic clock, on which client and daemon agree.
+//! The host's monotonic clock, which client and daemon share.
 
 use timeous_core::{Duration, Instant};
 
-/// Now.
+/// Returns the present time.
 pub(crate) fn now() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Instant::ZERO + Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// A duration as the system takes it.
+/// Converts a duration into a `timespec`.
 pub(crate) fn timespec(duration: Duration) -> rustix::time::Timespec {
     const NANOS: u64 = 1_000_000_000;
     let nanos = duration.as_nanos();

@@ -1,33 +1,33 @@
-//! What can go wrong between a client and the daemon, by culprit.
+//! Errors between a client and the daemon, by culprit.
 
 use crate::layout::GeometryError;
 use crate::messages::{Failure, Malformed, Reason};
 use crate::queue::BadIndex;
 
-/// The daemon found something that no honest client does. The connection is over; others are not touched.
+/// Protocol violation by a client, detected by the daemon. The connection is closed; others are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// The index that the client moves in its queue went back, or ahead by more than the queue holds.
+    /// The client's write index of its queue went backwards, or too far ahead.
     #[error("the queue to the daemon is said to be written up to {found} with {read} read: it holds {slots}")]
     Written {
-        /// What the daemon has read.
+        /// Messages read by the daemon.
         read: u64,
-        /// What shared memory held.
+        /// Index found in shared memory.
         found: u64,
-        /// What the queue holds.
+        /// Capacity of the queue.
         slots: u32,
     },
-    /// The index that the client moves in the daemon's queue went back, or ahead of what was written.
+    /// The client's read index of the daemon's queue went backwards, or ahead of the written messages.
     #[error("the queue to the client is said to be read up to {found}, which is not between {read} and {written}")]
     Read {
-        /// What the client had read before.
+        /// Messages read by the client before.
         read: u64,
-        /// What the daemon has written.
+        /// Messages written by the daemon.
         written: u64,
-        /// What shared memory held.
+        /// Index found in shared memory.
         found: u64,
     },
-    /// A message in the queue is none.
+    /// Invalid message in the queue.
     #[error("message {number} in the queue to the daemon is none: it begins with {word:#x}")]
     BadSubmission {
         /// Its number.
@@ -35,35 +35,35 @@ pub enum Violation {
         /// Its first word.
         word: u64,
     },
-    /// A message on the socket is none.
+    /// Invalid message on the socket.
     #[error("the socket: {0}")]
     Malformed(#[from] Malformed),
-    /// A packet on the socket is longer than any message.
+    /// A packet on the socket exceeds the maximum message.
     #[error("a packet on the socket is longer than {0} bytes")]
     TooLong(usize),
-    /// Not as many descriptors came with a message as belong to it.
+    /// Wrong number of descriptors with a message.
     #[error("{found} descriptors came with a message to which {expected} belong")]
     Descriptors {
-        /// How many belong to it.
+        /// Expected number.
         expected: usize,
-        /// How many came; more than a message can have may have been dropped.
+        /// Received number; those beyond the maximum of a message may have been dropped.
         found: usize,
     },
-    /// A hello came where there had been one, or something else before it.
+    /// A second hello, or another message before the hello.
     #[error("a message out of its order: first comes one hello, then calls")]
     OutOfOrder,
 }
 
-/// The client found in shared memory what no honest daemon writes. Connect again.
+/// Invalid data of the daemon in shared memory, detected by the client. Connect again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// An index that the daemon moves is where it cannot be.
+    /// Invalid index of the daemon.
     #[error("an index of a queue is {found}, where it cannot be")]
     Index {
-        /// What shared memory held.
+        /// Index found in shared memory.
         found: u64,
     },
-    /// A message is none.
+    /// Invalid message.
     #[error("a message in the queue begins with {word:#x}, and is none")]
     Completion {
         /// Its first word.
@@ -77,10 +77,10 @@ impl From<BadIndex> for Broken {
     }
 }
 
-/// Why the daemon did not make the memory and the bell for a client: the environment's fault, or the configuration's.
+/// Reason why the daemon could not create a client's memory and bell: an error of the environment or the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The configuration cannot be.
+    /// Invalid configuration.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// The system refused.
@@ -88,15 +88,15 @@ pub enum ChannelError {
     System(#[from] std::io::Error),
 }
 
-/// Why there is no connection to the daemon.
+/// Reason why there is no connection to the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there.
+    /// The socket has no listener.
     #[error("no daemon at {path}: start `timeous daemon`, or name its socket in TIMEOUS_SOCKET ({error})")]
     NoDaemon {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The daemon did not answer in time.
@@ -105,7 +105,7 @@ pub enum ConnectError {
     /// The daemon refused.
     #[error(transparent)]
     Refused(#[from] Reason),
-    /// What listens there is no daemon of this version.
+    /// The listener is not a daemon of this version.
     #[error("what answers at the socket is no daemon of this version: {0}")]
     Foreign(String),
     /// The system refused.
@@ -113,10 +113,10 @@ pub enum ConnectError {
     System(#[from] std::io::Error),
 }
 
-/// Why a call or a submission has no effect.
+/// Reason why a call or a submission has no effect.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is no connection at present. It is tried again; [`Event::Reconnected`](crate::Event) tells when.
+    /// Disconnected at present. Reconnection is in progress; [`Event::Reconnected`](crate::Event) reports success.
     #[error("there is no connection to the daemon: wait for it to come back")]
     Disconnected,
     /// The flow was opened before the daemon was lost.
@@ -131,24 +131,24 @@ pub enum ClientError {
     /// The daemon refused the call.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// An argument cannot be.
+    /// Invalid argument.
     #[error("an argument makes no sense: {0}")]
     Argument(#[from] Malformed),
 }
 
-/// Why a connection was lost.
+/// Reason why a connection was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// The daemon's process has closed it without a word.
+    /// The daemon's process has closed it without a goodbye.
     #[error("the daemon is gone")]
     Gone,
-    /// The daemon said why.
+    /// The daemon gave a reason.
     #[error(transparent)]
     Said(Reason),
     /// The daemon does not answer calls, or does not read its queue.
     #[error("the daemon does not answer")]
     NoAnswer,
-    /// What the daemon said or wrote makes no sense.
+    /// Invalid message or shared memory from the daemon.
     #[error("the daemon broke the protocol: {0}")]
     Broken(String),
 }

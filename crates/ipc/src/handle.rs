@@ -1,30 +1,30 @@
-//! A flow's name between a client and the daemon.
+//! Flow handles: identifiers of flows between a client and the daemon.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A flow of one client, as the daemon named it when it was opened.
+/// A flow of one client, as identified by the daemon when it was opened.
 ///
-/// The manager's own [`FlowId`](timeous_cm::FlowId) never leaves the daemon: a client can name nothing but what it was
-/// given. The slot is the flow's place in the client's table of path states, below the number of flows that the daemon
-/// granted; the generation tells two flows apart that had the same place, one after the other.
+/// The manager's own [`FlowId`](timeous_cm::FlowId) never leaves the daemon, so that a client can refer only to its own
+/// flows. The slot is the index in the client's table of path states; the generation tells flows apart that used the
+/// same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Handle {
-    /// The place in the table of path states.
+    /// Index in the table of path states, below the granted number of flows.
     pub slot: u32,
-    /// Which flow in that place; never zero for a flow that is open.
+    /// Counter of the flows that used the slot; never zero for an open flow.
     pub generation: u32,
 }
 
 impl Handle {
-    /// As one word.
+    /// Packs the handle into one word.
     #[must_use]
     pub const fn bits(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
 
-    /// From one word.
+    /// Unpacks a handle from one word.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self { slot: bits as u32, generation: (bits >> 32) as u32 }

@@ -1,32 +1,33 @@
-//! The shared words of a client: which there are, where they lie, and how many.
+//! Layout of a client's shared memory.
 //!
-//! The daemon makes the memory and says its measures in its welcome; both sides compute the places from the measures
-//! and never read a place from the memory.
+//! The daemon creates the memory and sends its sizes in the welcome; both sides compute the layout from the sizes and
+//! never read an offset from the memory.
 
 use serde::{Deserialize, Serialize};
 
-/// Words between two that different sides write, so that they do not share a cache line (nor its prefetched neighbour).
+/// Distance in words between two that different sides write, so that they do not share a cache line (nor its prefetched
+/// neighbour).
 const LINE: usize = if cfg!(loom) { 1 } else { 16 };
-/// Words of a message in a queue: 64 bytes.
+/// Words per message in a queue: 64 bytes.
 pub(crate) const SLOT: usize = 8;
-/// Words of an entry in the table of path states.
+/// Words per entry in the table of path states.
 pub(crate) const ENTRY: usize = 8;
 
-/// Measures of a client's shared memory.
+/// Sizes of a client's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
-    /// Messages that fit into the queue to the daemon, a power of two.
+    /// Capacity of the queue to the daemon in messages, a power of two.
     pub submissions: u32,
-    /// Messages that fit into the queue to the client, a power of two.
+    /// Capacity of the queue to the client in messages, a power of two.
     pub completions: u32,
-    /// Flows that can be open at once, each with its place in the table of path states.
+    /// Maximum number of open flows, each with an entry in the table of path states.
     pub flows: u32,
 }
 
-/// Measures that cannot be. Mend the configuration.
+/// Invalid sizes in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// A queue's size is not a power of two, or out of bounds.
+    /// A queue's capacity is not a power of two, or out of bounds.
     #[error("a queue of {0} messages: take a power of two from 2 to 2^16")]
     Queue(u32),
     /// No flow, or too many.
@@ -35,14 +36,14 @@ pub enum GeometryError {
 }
 
 impl Default for Geometry {
-    /// 1024 messages each way, and 1024 flows: 193 KiB.
+    /// Returns 1024 messages each way, and 1024 flows: 193 KiB.
     fn default() -> Self {
         Self { submissions: 1024, completions: 1024, flows: 1024 }
     }
 }
 
 impl Geometry {
-    /// Whether there can be such a memory.
+    /// Checks the sizes.
     ///
     /// # Errors
     /// See [`GeometryError`].
@@ -58,7 +59,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Size of the whole in bytes.
+    /// Returns the total size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.words() as u64 * 8
@@ -68,23 +69,23 @@ impl Geometry {
         self.table() + self.flows as usize * ENTRY
     }
 
-    /// The queue to the daemon.
+    /// Returns the location of the queue to the daemon.
     pub(crate) const fn submission_queue(&self) -> Place {
         Place { at: 0, slots: self.submissions }
     }
 
-    /// The queue to the client.
+    /// Returns the location of the queue to the client.
     pub(crate) const fn completion_queue(&self) -> Place {
         Place { at: self.submission_queue().end(), slots: self.completions }
     }
 
-    /// Where the table of path states begins.
+    /// Returns the offset of the table of path states.
     pub(crate) const fn table(&self) -> usize {
         self.completion_queue().end()
     }
 }
 
-/// Where a queue lies.
+/// Location of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: usize,
@@ -92,27 +93,27 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// How many messages were written, moved by the writer.
+    /// Offset of the write index: messages written, updated by the writer.
     pub(crate) const fn written(&self) -> usize {
         self.at
     }
 
-    /// How many were read, moved by the reader.
+    /// Offset of the read index: messages read, updated by the reader.
     pub(crate) const fn read(&self) -> usize {
         self.at + LINE
     }
 
-    /// Not zero while the reader sleeps and wants to be woken by the next message.
+    /// Offset of the sleep flag: nonzero while the reader sleeps and has to be woken by the next message.
     pub(crate) const fn asleep(&self) -> usize {
         self.at + 2 * LINE
     }
 
-    /// Not zero while the writer found no room and wants to be woken when there is.
+    /// Offset of the starved flag: nonzero while the writer found no room and has to be woken when there is.
     pub(crate) const fn starved(&self) -> usize {
         self.at + 3 * LINE
     }
 
-    /// The words of message `number`.
+    /// Returns the offset of message `number`.
     pub(crate) const fn slot(&self, number: u64) -> usize {
         self.at + 4 * LINE + (number & (self.slots as u64 - 1)) as usize * SLOT
     }

@@ -1,8 +1,8 @@
-//! What a client process and the daemon say to each other.
+//! Protocol between client processes and the daemon.
 //!
-//! What is rare (open, close, thresholds, documents, streams) goes over a Unix socket, one [message](messages) a packet.
-//! What is frequent (requests, what was sent, feedback, grants) goes through two queues of 64-byte [slots](slot) in a
-//! sealed memfd, with no system call while the other side is awake.
+//! Infrequent operations (open, close, thresholds, documents, streams) go over a Unix socket, one [message](messages)
+//! per packet. Frequent ones (requests, notifications, feedback, grants) go through two queues of 64-byte [slots](slot)
+//! in a sealed memfd, without system calls while the other side is awake.
 
 #![forbid(unsafe_code)]
 

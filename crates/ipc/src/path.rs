@@ -1,23 +1,23 @@
-//! Where the daemon's socket is.
+//! Path of the daemon's socket.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the socket.
+/// Environment variable with the socket's path.
 pub const SOCKET_VARIABLE: &str = "TIMEOUS_SOCKET";
 
 const SYSTEM: &str = "/run/timeous/daemon.sock";
 const OF_USER: &str = "timeous/daemon.sock";
 
-/// Where a daemon that this process starts listens: `$TIMEOUS_SOCKET`; else `/run/timeous/daemon.sock` if it is root,
-/// and `$XDG_RUNTIME_DIR/timeous/daemon.sock` if not. `None` if neither can be.
+/// Returns the path at which a daemon of this process listens: `$TIMEOUS_SOCKET`; else `/run/timeous/daemon.sock` for
+/// root and `$XDG_RUNTIME_DIR/timeous/daemon.sock` for others. `None` if that variable is not set.
 #[must_use]
 pub fn own_socket() -> Option<PathBuf> {
     named().or_else(|| if rustix::process::geteuid().is_root() { Some(SYSTEM.into()) } else { of_user() })
 }
 
-/// Where a client looks for a daemon: `$TIMEOUS_SOCKET`; else the user's own daemon if there is a socket, and the
-/// system's if not.
+/// Returns the path at which a client finds the daemon: `$TIMEOUS_SOCKET`; else the socket of the user's own daemon if
+/// it exists, and the system daemon's otherwise.
 #[must_use]
 pub fn daemon_socket() -> PathBuf {
     named().or_else(|| of_user().filter(|path| path.exists())).unwrap_or_else(|| Path::new(SYSTEM).into())

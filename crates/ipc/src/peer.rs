@@ -14,8 +14,8 @@ use crate::queue::{Reader, Writer};
 use crate::slot::{Completion, Submission};
 use crate::table::Table;
 
-/// The client's end of its shared memory: what a [`Client`](crate::Client) has beside its socket. Nothing in it waits,
-/// and nothing in it rings: it says when that is to be done.
+/// The client's end of its shared memory: a [`Client`](crate::Client) without its socket. No method waits or signals;
+/// they return whether a signal is due.
 #[derive(Debug)]
 pub struct Peer {
     submissions: Writer,
@@ -23,12 +23,12 @@ pub struct Peer {
     table: Table,
 }
 
-/// What came of lying down to sleep.
+/// Result of preparing to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRest {
-    /// Nothing waits to be read: the client may sleep, and the daemon wakes it for the next completion.
+    /// The queue is empty: the client may sleep, and the daemon wakes it for the next completion.
     pub may_sleep: bool,
-    /// The daemon waits for room in the client's queue, and there is room now: ring its bell.
+    /// The daemon waits for room in the client's queue, and there is room now: signal its bell.
     pub ring_daemon: bool,
 }
 
@@ -41,10 +41,10 @@ impl Peer {
         }
     }
 
-    /// Opens the memory that came with the daemon's welcome; `None` if it is not sealed, or not of this size.
+    /// Maps the memory that came with the daemon's welcome; `None` if it is not sealed, or has another size.
     ///
     /// # Errors
-    /// The system did not map it.
+    /// The system could not map it.
     #[cfg(not(loom))]
     pub fn open(memory: impl AsFd, geometry: &Geometry) -> std::io::Result<Option<Self>> {
         if geometry.check().is_err() {
@@ -54,62 +54,62 @@ impl Peer {
         Ok(memory.map(|memory| Self::over(Arc::new(memory), geometry)))
     }
 
-    /// Puts something into the queue to the daemon; `false` if it is full. [`must_ring`](Self::must_ring) follows.
+    /// Queues a submission; `false` if the queue is full. Call [`must_ring`](Self::must_ring) afterwards.
     ///
     /// # Errors
-    /// The daemon broke the queue.
+    /// The daemon corrupted the queue.
     pub fn submit(&mut self, submission: &Submission) -> Result<bool, Broken> {
         Ok(self.submissions.push(&submission.to_words())?)
     }
 
-    /// Whether the daemon sleeps and its bell is to be rung for what was submitted. Says so once for each of its sleeps;
-    /// costs a memory fence.
+    /// Returns whether the daemon sleeps and its bell has to be signalled for the submissions. Returns `true` once per
+    /// sleep; costs a memory fence.
     #[must_use]
     pub fn must_ring(&self) -> bool {
         self.submissions.must_ring()
     }
 
-    /// Asks the daemon to wake the client when it has read the queue. `false` if there is room already.
+    /// Requests that the daemon wakes the client when it has read the queue. `false` if there is room already.
     ///
     /// # Errors
-    /// The daemon broke the queue.
+    /// The daemon corrupted the queue.
     pub fn starve(&mut self) -> Result<bool, Broken> {
         Ok(self.submissions.starve()?)
     }
 
-    /// What the daemon tells next.
+    /// Returns the next completion.
     ///
     /// # Errors
-    /// The daemon broke the queue.
+    /// The daemon corrupted the queue.
     pub fn poll_completion(&mut self) -> Result<Option<Completion>, Broken> {
         let Some(words) = self.completions.pop()? else { return Ok(None) };
         Completion::from_words(&words).map(Some).ok_or(Broken::Completion { word: words[0] })
     }
 
-    /// To be called before the client sleeps, when [`poll_completion`](Self::poll_completion) has nothing more.
+    /// Prepares to sleep, when [`poll_completion`](Self::poll_completion) has nothing more.
     ///
     /// # Errors
-    /// The daemon broke the queue.
+    /// The daemon corrupted the queue.
     pub fn rest(&mut self) -> Result<PeerRest, Broken> {
         let doze = self.completions.doze()?;
         Ok(PeerRest { may_sleep: doze.asleep, ring_daemon: doze.ring })
     }
 
-    /// The client is awake, and need not be woken until it [rests](Self::rest) again.
+    /// Marks the client as awake: it need not be woken until it [rests](Self::rest) again.
     pub fn awake(&self) {
         self.completions.wake();
     }
 
-    /// What the daemon has published of a flow's path; `None` if nothing of this very flow.
+    /// Returns the published path state of a flow; `None` if there is none of exactly this flow.
     #[must_use]
     pub fn published(&self, flow: Handle) -> Option<PathState> {
         self.table.read(flow)
     }
 
-    /// How many submissions were written, and how many of them the daemon has read.
+    /// Returns the numbers of submissions written, and of those read by the daemon.
     ///
     /// # Errors
-    /// The daemon broke the queue.
+    /// The daemon corrupted the queue.
     pub fn progress(&mut self) -> Result<(u64, u64), Broken> {
         Ok(self.submissions.progress()?)
     }

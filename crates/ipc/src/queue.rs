@@ -1,12 +1,12 @@
-//! A queue for one writer and one reader in memory that both share, and the flags by which each sleeps.
+//! Single-writer, single-reader queue in shared memory, with flags by which each side sleeps.
 //!
-//! Each side has private copies of the index that it moves and of the last one that it saw of the other's. An index of
-//! the other side is read once, checked against these, and used from the copy; a message is copied out before it is
-//! looked at. So nothing that the other side writes leads anywhere but to a typed error.
+//! Each side keeps private copies of its own index and of the other side's last one. The other side's index is read
+//! once, checked against these, and used from the copy; a message is copied out before it is parsed. So invalid data of
+//! the other side leads only to a typed error.
 //!
-//! Who is about to sleep says so and looks once more; who has written something looks whether the other sleeps. Between
-//! the two steps of each stands a full fence: without it a processor may let the look overtake the word, on both sides
-//! at once, and a wake-up is lost for ever. The model checker sees that (`tests/loom.rs`).
+//! A side about to sleep sets its flag and checks once more; a side that has written checks the other's flag. A full
+//! fence separates the two steps: without it both checks may be reordered before the writes, and a wake-up is lost. The
+//! model checker finds that (`tests/loom.rs`).
 
 use std::sync::Arc;
 
@@ -16,39 +16,39 @@ use timeous_ring::sync::{Ordering, fence};
 use crate::layout::Place;
 use crate::slot::Words;
 
-/// The other side's index is where it cannot be.
+/// Invalid index of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadIndex {
-    /// What was read.
+    /// The index found.
     pub(crate) found: u64,
 }
 
-/// The writing end.
+/// Writing end.
 #[derive(Debug)]
 pub(crate) struct Writer {
     memory: Arc<Memory>,
     place: Place,
     written: u64,
-    /// As last seen.
+    /// The reader's index, as last seen.
     read: u64,
 }
 
-/// The reading end.
+/// Reading end.
 #[derive(Debug)]
 pub(crate) struct Reader {
     memory: Arc<Memory>,
     place: Place,
     read: u64,
-    /// As last seen.
+    /// The writer's index, as last seen.
     written: u64,
 }
 
-/// What came of lying down to sleep.
+/// Result of preparing to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doze {
-    /// Nothing is there: the next message rings.
+    /// The queue is empty: the next message signals.
     pub(crate) asleep: bool,
-    /// The writer found no room before, and there is room now: it is to be rung.
+    /// The writer found no room before, and there is room now: signal it.
     pub(crate) ring: bool,
 }
 
@@ -57,7 +57,7 @@ impl Writer {
         Self { memory, place, written: 0, read: 0 }
     }
 
-    /// Writes a message, or `false` if there is no room.
+    /// Writes a message, or returns `false` if there is no room.
     pub(crate) fn push(&mut self, words: &Words) -> Result<bool, BadIndex> {
         if self.is_full() {
             self.see_read()?;
@@ -87,15 +87,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the reader sleeps and has to be rung for what was written. Says so once for each of its sleeps.
+    /// Returns whether the reader sleeps and has to be signalled for the messages. Returns `true` once per sleep.
     pub(crate) fn must_ring(&self) -> bool {
-        // What was written must be seen by the reader's second look, or its flag by this one.
+        // Either the reader's second check sees the message, or this check sees its flag.
         fence(Ordering::SeqCst);
         let asleep = self.memory.word(self.place.asleep());
         asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Asks to be rung when there is room. `false` if there is already.
+    /// Requests a signal when there is room. `false` if there is already.
     pub(crate) fn starve(&mut self) -> Result<bool, BadIndex> {
         let starved = self.memory.word(self.place.starved());
         starved.store(1, Ordering::Relaxed);
@@ -108,13 +108,13 @@ impl Writer {
         Ok(full)
     }
 
-    /// Looks how far the reader is: how many messages were written, and how many of them read.
+    /// Updates the reader's index, and returns the numbers of messages written and read.
     pub(crate) fn progress(&mut self) -> Result<(u64, u64), BadIndex> {
         self.see_read()?;
         Ok(self.seen())
     }
 
-    /// The same as last seen.
+    /// Returns both numbers as last seen.
     pub(crate) fn seen(&self) -> (u64, u64) {
         (self.written, self.read)
     }
@@ -125,7 +125,7 @@ impl Reader {
         Self { memory, place, read: 0, written: 0 }
     }
 
-    /// The next message, copied.
+    /// Returns a copy of the next message.
     pub(crate) fn pop(&mut self) -> Result<Option<Words>, BadIndex> {
         if self.read == self.written {
             self.see_written()?;
@@ -136,7 +136,7 @@ impl Reader {
         let slot = self.memory.words(self.place.slot(self.read), crate::layout::SLOT);
         let words = std::array::from_fn(|at| slot[at].load(Ordering::Relaxed));
         self.read += 1;
-        // Release: the copy is done before the writer learns that the place is free.
+        // Release: the copy is complete before the writer learns that the slot is free.
         self.memory.word(self.place.read()).store(self.read, Ordering::Release);
         Ok(Some(words))
     }
@@ -151,11 +151,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Says that this side is going to sleep, and looks once more.
+    /// Sets the sleep flag, and checks the queue once more.
     pub(crate) fn doze(&mut self) -> Result<Doze, BadIndex> {
         let asleep = self.memory.word(self.place.asleep());
         asleep.store(1, Ordering::Relaxed);
-        // The flag must be seen by the writer's look, or what it wrote by this one; the same for what was read.
+        // Either the writer sees the flag, or this check sees its message; likewise for the read index and the starved
+        // flag.
         fence(Ordering::SeqCst);
         let starved = self.memory.word(self.place.starved());
         let ring = starved.load(Ordering::Relaxed) != 0 && starved.swap(0, Ordering::Relaxed) != 0;
@@ -167,12 +168,12 @@ impl Reader {
         Ok(Doze { asleep: empty, ring })
     }
 
-    /// Says that this side is awake again: it need not be rung.
+    /// Clears the sleep flag: this side need not be signalled.
     pub(crate) fn wake(&self) {
         self.memory.word(self.place.asleep()).store(0, Ordering::Relaxed);
     }
 
-    /// How many messages were read so far.
+    /// Returns the number of messages read so far.
     pub(crate) fn count(&self) -> u64 {
         self.read
     }

@@ -1,7 +1,7 @@
-//! What goes through the queues: everything that is frequent, as messages of 64 bytes.
+//! Messages in the queues: the frequent operations, in 64 bytes each.
 //!
-//! The reader of a message is strict: a kind it does not know, a flag that means nothing, or a word that should be zero
-//! and is not, and the message is none. So every message has one form only.
+//! Parsing is strict: an unknown kind, an undefined flag, or a nonzero word that should be zero makes a message
+//! invalid. So every message has exactly one encoding.
 
 use timeous_cm::{Loss, Update};
 use timeous_core::{Duration, Instant, PathState, Rate};
@@ -9,27 +9,27 @@ use timeous_core::{Duration, Instant, PathState, Rate};
 use crate::handle::Handle;
 use crate::layout::SLOT;
 
-/// A message as it lies in shared memory.
+/// Encoded message in shared memory.
 pub type Words = [u64; SLOT];
 
-/// From a client to the daemon.
+/// Message from a client to the daemon.
 #[derive(Clone, Copy, Debug)]
 pub enum Submission {
-    /// `cm_request`, so many times.
+    /// `cm_request` for `count` packets.
     Request {
         /// The flow.
         flow: Handle,
-        /// How many packets.
+        /// Number of packets.
         count: u32,
     },
-    /// `cm_request` for one packet that is of use until an instant: for a macroflow that is scheduled by deadlines.
+    /// `cm_request` for one packet with a deadline, for macroflows scheduled by deadline.
     RequestBy {
         /// The flow.
         flow: Handle,
-        /// When the packet is due.
+        /// Deadline of the packet.
         deadline: Instant,
     },
-    /// `cm_notify`: a grant was used for so many bytes, or given back with none.
+    /// `cm_notify`: a grant was used for this many bytes, or given back with 0.
     Notify {
         /// The flow.
         flow: Handle,
@@ -40,49 +40,49 @@ pub enum Submission {
     Update {
         /// The flow.
         flow: Handle,
-        /// What was learnt.
+        /// The feedback.
         update: Update,
     },
-    /// A packet of so many bytes left without a grant: what a sender at a rate of its own tells (Andersen et al. §2.1.2).
+    /// A packet of this many bytes was sent without a grant, as a rate-paced sender does (Andersen et al. §2.1.2).
     NotifyUnasked {
         /// The flow.
         flow: Handle,
         /// Bytes.
         bytes: u64,
     },
-    /// Nothing: that the daemon has read it shows that it lives.
+    /// No operation: reading it shows that the daemon is alive.
     Ping,
 }
 
-/// From the daemon to a client.
+/// Message from the daemon to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// The flow may send so many packets (`cmapp_send`).
+    /// The flow may send `count` packets (`cmapp_send`).
     Granted {
         /// The flow.
         flow: Handle,
-        /// How many packets.
+        /// Number of packets.
         count: u32,
     },
     /// The flow's rate has crossed a threshold (`cmapp_update`).
     Changed {
         /// The flow.
         flow: Handle,
-        /// What is known of its path now.
+        /// Current path state.
         state: PathState,
     },
-    /// Something that the client submitted was refused, and has changed nothing.
+    /// A submission was refused, and has had no effect.
     Refused {
         /// The flow.
         flow: Handle,
-        /// Why.
+        /// Reason.
         why: Refusal,
-        /// What it was about: bytes claimed, packets requested.
+        /// Value of the submission: bytes claimed, packets requested.
         value: u64,
     },
 }
 
-/// Why a submission was refused.
+/// Reason why a submission was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// The flow is not open.
@@ -91,19 +91,19 @@ pub enum Refusal {
     /// Bytes were sent without a grant.
     #[error("the flow held no grant: it was given to another meanwhile, or never requested")]
     NotGranted,
-    /// More was acknowledged or lost than the flow has outstanding.
+    /// More was acknowledged or lost than the flow has in flight.
     #[error("feedback for more than was outstanding")]
     MoreThanSent,
-    /// Feedback that cannot be true.
+    /// Implausible feedback.
     #[error("feedback that cannot be true")]
     Implausible,
-    /// More is waited for than the daemon allows.
+    /// The limit of waiting requests is reached.
     #[error("more requests than the daemon allows to wait")]
     OverLimit,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 5] =
         [Self::UnknownFlow, Self::NotGranted, Self::MoreThanSent, Self::Implausible, Self::OverLimit];
 
@@ -137,7 +137,7 @@ const CONTENDED: u64 = 1 << 10;
 const STATE_FLAGS: u64 = HAS_SRTT | HAS_MIN_RTT | CONTENDED;
 
 impl Submission {
-    /// As it lies in shared memory.
+    /// Encodes the message.
     #[must_use]
     pub fn to_words(&self) -> Words {
         match *self {
@@ -150,7 +150,7 @@ impl Submission {
         }
     }
 
-    /// Whether an honest client may say it: a request is for a packet at least.
+    /// Checks the constraints on submissions: a request is for at least one packet.
     #[cfg(not(loom))]
     pub(crate) fn check(&self) -> Result<(), crate::messages::Malformed> {
         if matches!(self, Self::Request { count: 0, .. }) {
@@ -159,7 +159,7 @@ impl Submission {
         Ok(())
     }
 
-    /// From shared memory; `None` if it is no message.
+    /// Decodes a message; `None` if it is invalid.
     #[must_use]
     pub fn from_words(words: &Words) -> Option<Self> {
         let flow = Handle::from_bits(words[1]);
@@ -213,7 +213,7 @@ fn update(words: &Words) -> Option<Update> {
         4 => Some((Loss::Ecn, sent_at)),
         _ => return None,
     };
-    // Flags that mean nothing are not shifted out unseen.
+    // Undefined flags must not be lost by the shift.
     if head & 0xf800 != 0 {
         return None;
     }
@@ -223,7 +223,7 @@ fn update(words: &Words) -> Option<Update> {
     Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by })
 }
 
-/// A duration that is there or zero.
+/// Decodes an optional duration; a missing one must be zero.
 fn optional(word: u64, is_there: bool) -> Option<Option<Duration>> {
     match (is_there, word) {
         (true, nanos) => Some(Some(Duration::from_nanos(nanos))),
@@ -233,7 +233,7 @@ fn optional(word: u64, is_there: bool) -> Option<Option<Duration>> {
 }
 
 impl Completion {
-    /// As it lies in shared memory.
+    /// Encodes the message.
     #[must_use]
     pub fn to_words(&self) -> Words {
         match *self {
@@ -248,7 +248,7 @@ impl Completion {
         }
     }
 
-    /// From shared memory; `None` if it is no message.
+    /// Decodes a message; `None` if it is invalid.
     #[must_use]
     pub fn from_words(words: &Words) -> Option<Self> {
         let flow = Handle::from_bits(words[1]);
@@ -268,8 +268,8 @@ impl Completion {
     }
 }
 
-/// A path state as words: its loss, its flags, and six more. There is no room for what it delivered and for the latest
-/// round trip, of which only what chooses in a stream's queue makes anything.
+/// Encodes a path state: its loss, its flags, and six words. There is no room for the delivery rate and the latest RTT,
+/// which only late choice uses.
 pub(crate) fn state_words(state: &PathState) -> Words {
     let PathState {
         rate,
@@ -289,7 +289,7 @@ pub(crate) fn state_words(state: &PathState) -> Words {
     [loss_ppm.into(), flags, rate.as_bps(), nanos(srtt), rttvar.as_nanos(), nanos(min_rtt), window, outstanding]
 }
 
-/// The same back; `None` if flags and words do not fit.
+/// Decodes a path state; `None` if flags and words are inconsistent.
 pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathState> {
     let [rate, srtt, rttvar, min_rtt, window, outstanding] = rest;
     if flags & !STATE_FLAGS != 0 {

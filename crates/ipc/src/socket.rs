@@ -11,7 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
 
-/// The most descriptors that come with a packet.
+/// Maximum number of descriptors per packet.
 pub const DESCRIPTORS_MAX: usize = 2;
 
 const SPACE: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
@@ -20,14 +20,14 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 /// Connects to a daemon.
 ///
 /// # Errors
-/// Nobody listens; or it is [`WouldBlock`](io::ErrorKind::WouldBlock), and too many wait to be accepted.
+/// The socket has no listener; or [`WouldBlock`](io::ErrorKind::WouldBlock): its backlog is full.
 pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 
-/// Listens for clients at a path where nothing is yet; the directory must be there.
+/// Listens for clients at an unused path; the directory must exist.
 ///
 /// # Errors
 /// The system's.
@@ -38,11 +38,10 @@ pub fn listen_at(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends a packet with descriptors, at most [`DESCRIPTORS_MAX`]. `false` if the other side has so much to read that
-/// there is no room.
+/// Sends a packet with descriptors, at most [`DESCRIPTORS_MAX`]. Returns `false` if the socket is full.
 ///
 /// # Errors
-/// The other side is gone.
+/// The other side has disconnected.
 pub fn send(socket: impl AsFd, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -53,38 +52,38 @@ pub fn send(socket: impl AsFd, packet: &[u8], descriptors: &[BorrowedFd<'_>]) ->
         match sendmsg(&socket, &[IoSlice::new(packet)], &mut control, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(true),
             Err(Errno::INTR) => {}
-            // No room for the packet; no room for descriptors under way (ETOOMANYREFS), or no memory at present.
+            // No room for the packet; too many descriptors in flight (ETOOMANYREFS), or no memory at present.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// A packet that came.
+/// A received packet.
 #[derive(Debug)]
 pub struct Packet {
-    /// Its length; zero if the other side has closed.
+    /// Length; zero if the other side has closed.
     pub len: usize,
-    /// Whether it was longer than the room for it.
+    /// Whether it was truncated.
     pub cut: bool,
-    /// What came with it.
+    /// Descriptors of the packet.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Receives a packet without descriptors: what may come with it is dropped by the kernel and never reaches this process.
-/// `None` if there is none.
+/// Receives a packet without descriptors: those sent with it are dropped by the kernel and never reach this process.
+/// `None` if there is no packet.
 ///
 /// # Errors
-/// The other side is gone.
+/// The other side has disconnected.
 pub fn receive(socket: impl AsFd, room: &mut [u8]) -> io::Result<Option<Packet>> {
     take(socket, room, &mut [])
 }
 
-/// Receives a packet, and the descriptors that come with it. Only from a side that is trusted with it: a descriptor can
-/// be of a kind that blocks who closes it.
+/// Receives a packet, with its descriptors. Only from a trusted side: a descriptor can be of a kind that blocks on
+/// close.
 ///
 /// # Errors
-/// The other side is gone.
+/// The other side has disconnected.
 pub fn receive_with_descriptors(socket: impl AsFd, room: &mut [u8]) -> io::Result<Option<Packet>> {
     take(socket, room, &mut [MaybeUninit::uninit(); SPACE])
 }

@@ -1,8 +1,7 @@
-//! The table of path states: what is known of each flow's path, to be read without asking (`cm_query`).
+//! Table of path states, read without a call (`cm_query`).
 //!
-//! Only the daemon writes. Each entry begins with a version that is odd while it is being written, so that a reader
-//! knows whether what it copied is whole; a reader that meets a writer looks again, and asks the daemon if that does not
-//! help.
+//! Only the daemon writes. Each entry begins with a version that is odd during a write (a seqlock), so that a reader
+//! detects an inconsistent copy; it then retries, and calls the daemon in the end.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::handle::Handle;
 use crate::layout::{ENTRY, Geometry};
 use crate::slot::{path_state, state_words};
 
-/// How often an entry is looked at: writing one takes far less than so many looks.
+/// Maximum number of read attempts; writing an entry takes far less time.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
 /// Words of an entry: the version; generation, flags and loss; six of the state.
@@ -38,24 +37,25 @@ impl Table {
         (slot < self.flows).then(|| self.memory.words(self.at + slot as usize * ENTRY, ENTRY))
     }
 
-    /// What is known of a flow's path; `None` if there is nothing of this very flow, or no whole entry was found.
+    /// Returns a flow's path state; `None` if there is none of exactly this flow, or no consistent copy was read.
     pub(crate) fn read(&self, flow: Handle) -> Option<PathState> {
         let entry = self.entry(flow.slot)?;
         (0..LOOKS).find_map(|_| copy(entry)).and_then(|words| state_of(flow, &words))
     }
 }
 
-/// An entry's words behind its version, if nobody wrote meanwhile.
+/// Copies an entry's words behind its version, if no write interfered.
 fn copy(entry: &[AtomicU64]) -> Option<[u64; ENTRY - 1]> {
     let before = entry[VERSION].load(Ordering::Acquire);
     let words = std::array::from_fn(|at| entry[at + 1].load(Ordering::Relaxed));
-    // What was copied is not older than the version that is read behind it.
+    // Orders the copy before the second read of the version.
     fence(Ordering::Acquire);
     let after = entry[VERSION].load(Ordering::Relaxed);
     (before == after && before.is_multiple_of(2)).then_some(words)
 }
 
-/// The head: generation above, then 12 bits of flags; the loss, at most a million, has the last 20.
+/// Encodes the head: generation in the upper half, then 12 bits of flags; the loss, at most a million, in the last 20
+/// bits.
 fn head(flow: Handle, flags: u64, loss: u64) -> u64 {
     u64::from(flow.generation) << 32 | (flags >> 8) << LOSS_BITS | loss.min(LOSS_MAX)
 }
@@ -72,7 +72,7 @@ fn state_of(flow: Handle, words: &[u64; ENTRY - 1]) -> Option<PathState> {
     path_state(head & LOSS_MAX, flags, rest)
 }
 
-/// The daemon's end of the table. It knows the versions by itself: what the client writes over them is the client's loss.
+/// The daemon's end of the table. It keeps the versions privately: a client that overwrites them harms only itself.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     table: Table,
@@ -85,14 +85,14 @@ impl Publisher {
         Self { table, versions }
     }
 
-    /// Writes what is known of a flow's path. Beyond the table nothing is written: the slots are the daemon's to give.
+    /// Writes a flow's path state. Slots beyond the table are ignored: the daemon assigns slots.
     pub(crate) fn write(&mut self, flow: Handle, state: &PathState) {
         let [loss, flags, rest @ ..] = state_words(state);
         let head = head(flow, flags, loss);
         self.put(flow.slot, [head, rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]]);
     }
 
-    /// The flow is closed: nothing is known any more.
+    /// Clears the entry of a closed flow.
     pub(crate) fn clear(&mut self, slot: u32) {
         self.put(slot, [0; ENTRY - 1]);
     }
@@ -102,7 +102,7 @@ impl Publisher {
             return;
         };
         entry[VERSION].store(*version + 1, Ordering::Relaxed);
-        // The odd version is there before any of the words.
+        // The odd version is visible before any of the words.
         fence(Ordering::Release);
         for (word, value) in entry[HEAD..].iter().zip(words) {
             word.store(value, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The races of the queues and the table, explored by a model checker:
+//! Races of the queues and the table, explored by a model checker:
 //! `RUSTFLAGS="--cfg loom" cargo test -p timeous-ipc --test loom --release`.
 #![cfg(loom)]
 
@@ -16,7 +16,7 @@ fn pair() -> (Channel, Peer) {
     Channel::pair(Geometry { submissions: 2, completions: 2, flows: 1 }).unwrap()
 }
 
-/// Every schedule, or every one with at most so many switches that no side asked for.
+/// Explores every schedule, or those with at most `preemptions` preemptions.
 fn model(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 100_000;
@@ -41,7 +41,7 @@ fn bytes(submission: Submission) -> u64 {
     }
 }
 
-/// A queue of two, wrapped: every message comes whole, once and in order.
+/// A queue of two that wraps: every message arrives whole, once and in order.
 #[test]
 fn messages_come_whole_and_in_order() {
     model(None, || {
@@ -59,7 +59,7 @@ fn messages_come_whole_and_in_order() {
     });
 }
 
-/// The store-buffer race: after the daemon has lain down to sleep, a submission is seen by it or rings its bell.
+/// Store-buffer race: while the daemon goes to sleep, it sees a submission or its bell is signalled.
 #[test]
 fn no_bell_of_the_daemon_is_lost() {
     model(None, || {
@@ -77,7 +77,7 @@ fn no_bell_of_the_daemon_is_lost() {
                 break submission;
             }
             if channel.rest().unwrap().may_sleep {
-                // The model checker sees a deadlock if nobody rings.
+                // Without a signal, the model checker reports a deadlock.
                 bell.wait();
             }
         };
@@ -86,7 +86,7 @@ fn no_bell_of_the_daemon_is_lost() {
     });
 }
 
-/// The same for a client that sleeps while it is granted something.
+/// The same for a client that goes to sleep while it gets a grant.
 #[test]
 fn no_wake_up_of_the_client_is_lost() {
     model(None, || {
@@ -112,7 +112,7 @@ fn no_wake_up_of_the_client_is_lost() {
     });
 }
 
-/// Who found no room and asked to be told is told, or finds room when it looks again.
+/// A writer that found no room and requested a signal is signalled, or finds room when it checks again.
 #[test]
 fn no_word_of_room_is_lost() {
     model(None, || {
@@ -142,7 +142,7 @@ fn state(rate: u64) -> PathState {
     PathState { rate: Rate::from_bps(rate), window: rate, outstanding: rate, ..PathState::default() }
 }
 
-/// What is read from the table while it is written is whole, or nothing.
+/// A path state read during a write is consistent, or not returned.
 #[test]
 fn a_path_state_is_whole() {
     model(Some(2), || {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the program sees of the kernel: only the members it uses. Where they are is found when the program is loaded
- * (CO-RE), so that one object fits every kernel that has them. */
+/* Kernel types, with only the members that the program uses. Their offsets are resolved when the program is loaded (CO-RE),
+ * so that one object fits every kernel that has them. */
 #ifndef TIMEOUS_KERNEL_H
 #define TIMEOUS_KERNEL_H
 
@@ -19,7 +19,7 @@ typedef _Bool bool;
 
 enum { false = 0, true = 1 };
 
-/* From the kernel's user interface (bpf.h), which would bring other definitions of the types above. */
+/* Copied from bpf.h, the kernel's user interface: including it would define the types above a second time. */
 enum { BPF_MAP_TYPE_HASH = 1 };
 enum { BPF_NOEXIST = 1, BPF_F_NO_PREALLOC = 1 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A macroflow: the window that the flows to one destination share, and how it grows and shrinks. All of it runs under
- * the macroflow's lock, and none of it knows what a TCP connection is. */
+/* Macroflow: the congestion window that the flows to one destination share, and its growth and reduction. All functions run
+ * under the macroflow's lock and are independent of TCP. */
 #ifndef TIMEOUS_MACROFLOW_H
 #define TIMEOUS_MACROFLOW_H
 
@@ -9,39 +9,39 @@
 #define NANOS_IN_SECOND 1000000000ull
 #define UNLIMITED (~0ull)
 
-/* An idle path's window halves in each of these: what was known of it gets old (RFC 9040), but starts are paced, so that
- * it need not be forgotten within a second (RFC 7661). */
+/* Half-life of an idle path's window, in nanoseconds: path state ages (RFC 9040), but restarts are paced, so that a shorter
+ * half-life (RFC 7661) is not needed. */
 #define IDLE_HALVES (60 * NANOS_IN_SECOND)
-/* The daemon's flows count for so long after they were last told of. */
+/* Lifetime of the daemon's last report of its flows, in nanoseconds. */
 #define COMPANIONS_LAST NANOS_IN_SECOND
-/* A timeout concerns the path, not one connection, if nobody heard anything for this long. */
+/* Minimum time without acknowledgements, of any connection, after which a timeout concerns the whole path. */
 #define SILENCE (100 * NANOS_IN_MILLI)
-/* Slow start ends after so many samples in a row, as a rule of one round, that are longer than the least by a quarter,
- * within these bounds: single samples, as the manager's AIMD counts them (aimd.rs says why), not rounds. */
+/* Slow start exit: RTT samples in a row (usually of one round trip) above the minimum RTT by a quarter, within the bounds
+ * below. Samples are counted, not round trips, as in the manager's AIMD (see aimd.rs). */
 #define QUEUEING_SAMPLES 3
 #define MIN_QUEUEING_US 8000
 #define MAX_QUEUEING_US 50000
 #define INITIAL_PACKETS 10
 
-/* Whose packets take one path. The words of addresses are as on the wire; IPv4 is mapped into IPv6. */
+/* Key of a macroflow. Addresses are in network byte order; IPv4 is mapped into IPv6. */
 struct destination {
-	__u64 netns; /* the network namespace, as SO_NETNS_COOKIE tells it */
+	__u64 netns; /* network namespace (SO_NETNS_COOKIE) */
 	__u8 addr[16];
 	__u32 dscp;
 	__u32 unused;
 };
 
-/* What a flow holds of its macroflow. */
+/* A flow's part of its macroflow's window. */
 struct stake {
-	__u64 committed; /* bytes that it has under way or may send before it is heard of again */
-	__u64 hungry; /* for how many it counts of those that would send more if they might: one or none */
+	__u64 committed; /* bytes in flight, or that may be sent before the next update */
+	__u64 hungry; /* number of flows that are limited by the window: 0 or 1 for a connection */
 };
 
-/* The daemon's flows to the same destination, all in one. */
+/* All flows of the daemon to the same destination. */
 struct companions {
 	__u64 told_at;
-	__u64 acked; /* bytes, ever */
-	__u64 congestions; /* ever */
+	__u64 acked; /* bytes, in total */
+	__u64 congestions; /* in total */
 	__u64 flows;
 	struct stake stake;
 };
@@ -50,30 +50,30 @@ struct macroflow {
 	struct bpf_spin_lock lock;
 	__u32 mss;
 	__u64 born;
-	__u64 window; /* bytes that all flows together may have under way */
-	__u64 threshold; /* slow start ends here */
+	__u64 window; /* congestion window of all flows, in bytes */
+	__u64 threshold; /* slow start threshold, in bytes */
 	__u64 counted; /* bytes acknowledged since the window last grew in congestion avoidance */
-	__u64 committed; /* of all flows */
-	__u64 modest; /* of those that are not hungry */
-	__u64 hungry; /* how many are, the companions' among them */
-	__u64 flows; /* connections that are open */
+	__u64 committed; /* sum over all flows */
+	__u64 modest; /* sum over the flows that are not hungry */
+	__u64 hungry; /* number of hungry flows, including the daemon's */
+	__u64 flows; /* open connections */
 	__u64 next_id;
-	__u64 turn; /* whose turn it is to have the packet that cannot be divided */
-	__u64 reduced_at; /* losses of what was sent before have been answered */
-	__u64 heard_at; /* when anything was last acknowledged */
-	__u64 busy_at; /* when there was last something under way */
-	__u64 reducer; /* the flow that told of the last loss, if that may still turn out to be none */
+	__u64 turn; /* rotates the packets left over by the division among flows */
+	__u64 reduced_at; /* last reduction: losses of earlier packets do not reduce the window again */
+	__u64 heard_at; /* last acknowledgement */
+	__u64 busy_at; /* last time at which data was in flight */
+	__u64 reducer; /* flow that caused the last reduction, while it can be undone */
 	__u64 window_before;
 	__u64 threshold_before;
 	__u32 srtt_us;
 	__u32 rttvar_us;
 	__u32 min_rtt_us;
 	__u32 queueing;
-	__u64 acked; /* bytes, ever */
-	__u64 lost; /* packets, ever */
-	__u64 losses; /* answered, ever */
-	__u64 timeouts; /* of the whole path, ever */
-	__u64 opened; /* connections, ever */
+	__u64 acked; /* bytes, in total */
+	__u64 lost; /* packets, in total */
+	__u64 losses; /* window reductions, in total */
+	__u64 timeouts; /* of the whole path, in total */
+	__u64 opened; /* connections, in total */
 	struct companions companions;
 };
 
@@ -102,7 +102,7 @@ inline_ void macroflow_stake(struct macroflow *m, struct stake *held, __u64 comm
 	held->hungry = hungry;
 }
 
-/* Bytes that `held` may have under way beside what others hold already. */
+/* Bytes that the flow of `held` may commit beside the other flows' commitments. */
 inline_ __u64 macroflow_room(const struct macroflow *m, const struct stake *held)
 {
 	__u64 others = m->committed - held->committed;
@@ -110,7 +110,7 @@ inline_ __u64 macroflow_room(const struct macroflow *m, const struct stake *held
 	return m->window > others ? m->window - others : 0;
 }
 
-/* Bytes that the hungry share: what the modest ones leave. */
+/* Bytes that hungry flows share: the window less the other flows' commitments. */
 inline_ __u64 macroflow_left(const struct macroflow *m, const struct stake *held)
 {
 	__u64 modest = m->modest - (held->hungry ? 0 : held->committed);
@@ -118,7 +118,7 @@ inline_ __u64 macroflow_left(const struct macroflow *m, const struct stake *held
 	return m->window > modest ? m->window - modest : 0;
 }
 
-/* What a flow may have under way: an even share, and not what others hold already. */
+/* A flow's window in bytes: an even share, at most what other flows have not committed. */
 inline_ __u64 macroflow_share(const struct macroflow *m, const struct stake *held, __u64 id, __u32 mss)
 {
 	__u64 sharers = m->hungry - held->hungry + 1;
@@ -128,7 +128,7 @@ inline_ __u64 macroflow_share(const struct macroflow *m, const struct stake *hel
 		return 0;
 	packets = macroflow_left(m, held) / mss;
 	share = packets / sharers;
-	/* Packets cannot be divided: the odd ones go round. */
+	/* Packets left over by the division are given to flows in turn. */
 	if ((id + m->turn) % sharers < packets % sharers)
 		share++;
 	return least(share * mss, macroflow_room(m, held));
@@ -145,7 +145,7 @@ inline_ void macroflow_forget_silent_companions(struct macroflow *m, __u64 now)
 	c->told_at = 0;
 }
 
-/* Somebody begins to send. If nobody did for long, less is known than was (RFC 9040 §2). */
+/* Handles the start of sending: after a long idle time the window is reduced, since path state ages (RFC 9040 §2). */
 inline_ void macroflow_wake(struct macroflow *m, __u64 now)
 {
 	__u64 idle = now > m->busy_at ? now - m->busy_at : 0;
@@ -162,7 +162,7 @@ inline_ void macroflow_wake(struct macroflow *m, __u64 now)
 	m->busy_at = now;
 }
 
-/* Smoothed as in RFC 6298 §2; and slow start ends where packets begin to queue. */
+/* Takes an RTT sample: smoothing as in RFC 6298 §2, and slow start exit when packets begin to queue. */
 inline_ void macroflow_round_trip(struct macroflow *m, __u32 rtt_us)
 {
 	__u32 off, queued, limit;
@@ -186,7 +186,7 @@ inline_ void macroflow_round_trip(struct macroflow *m, __u32 rtt_us)
 		m->threshold = m->window;
 }
 
-/* Bytes arrived. Who is not held back by the window proves nothing of it. */
+/* Handles acknowledged bytes. An application-limited flow does not grow the window (RFC 7661): `grows` is false. */
 inline_ void macroflow_acked(struct macroflow *m, __u64 now, __u64 bytes, bool grows)
 {
 	m->acked += bytes;
@@ -198,7 +198,7 @@ inline_ void macroflow_acked(struct macroflow *m, __u64 now, __u64 bytes, bool g
 		m->window = least(m->window + bytes, m->threshold);
 		return;
 	}
-	/* One TCP does not grow either in the round trip in which it repairs. */
+	/* No growth during the round trip of recovery, as in a single TCP connection. */
 	if (now - m->reduced_at < m->srtt_us * NANOS_IN_MICRO)
 		return;
 	m->counted += bytes;
@@ -209,7 +209,7 @@ inline_ void macroflow_acked(struct macroflow *m, __u64 now, __u64 bytes, bool g
 	}
 }
 
-/* A loss or a mark of what was sent at a time: the window halves once for all that was sent before it did. */
+/* Handles a loss or an ECN mark of a packet sent at `sent_at`: packets sent before the last reduction do not reduce again. */
 inline_ bool macroflow_congested(struct macroflow *m, __u64 now, __u64 sent_at, __u64 who)
 {
 	__u64 half = least(m->window, m->committed) / 2;
@@ -228,7 +228,7 @@ inline_ bool macroflow_congested(struct macroflow *m, __u64 now, __u64 sent_at, 
 	return true;
 }
 
-/* What looked like a loss was none. */
+/* Undoes the last reduction of flow `who`, whose loss was spurious. */
 inline_ void macroflow_undo(struct macroflow *m, __u64 who)
 {
 	if (m->reducer != who)
@@ -238,7 +238,7 @@ inline_ void macroflow_undo(struct macroflow *m, __u64 who)
 	m->reducer = 0;
 }
 
-/* A connection's timer ran out. If others hear of their packets, it concerns that connection alone. */
+/* Handles a connection's timeout. It concerns that connection alone if other connections receive acknowledgements. */
 inline_ void macroflow_timed_out(struct macroflow *m, __u64 now)
 {
 	if (now - m->heard_at < most(SILENCE, 2 * m->srtt_us * NANOS_IN_MICRO))
@@ -247,18 +247,18 @@ inline_ void macroflow_timed_out(struct macroflow *m, __u64 now)
 	m->timeouts++;
 }
 
-/* What the daemon tells of its flows to a destination, and what it is told. */
+/* The daemon's report of its flows to a destination, and the kernel's answer. */
 struct told {
-	struct destination to; /* namespace 0: the caller's */
+	struct destination to; /* namespace 0: the caller's namespace */
 	__u64 flows;
 	__u64 hungry;
 	__u64 outstanding;
 	__u64 acked;
 	__u64 congestions;
-	__u64 window; /* what they may have under way; 0 if the kernel has no flows there */
+	__u64 window; /* answer: window of these flows in bytes; 0 if the kernel has no connections to the destination */
 };
 
-/* The daemon's flows take part: what they learnt counts as if connections had learnt it. */
+/* Takes the daemon's report: acknowledgements and congestion of its flows count like those of connections. */
 inline_ void macroflow_told(struct macroflow *m, __u64 now, struct told *told)
 {
 	struct companions *c = &m->companions;

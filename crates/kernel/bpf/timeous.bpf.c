@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// TCP's congestion control as a client of the Congestion Manager: a connection's window is its share of a macroflow's.
+// Linux TCP congestion control as a client of the Congestion Manager: a connection's window is a share of its macroflow's.
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -7,12 +7,12 @@
 #include <bpf/bpf_endian.h>
 #include "macroflow.h"
 
-/* Ours is MIT OR Apache-2.0; the kernel knows MIT only by this name. */
+/* The licence is MIT OR Apache-2.0; the kernel accepts MIT under this name only. */
 char _license[] SEC("license") = "Dual MIT/GPL";
 
 #define MAX_MACROFLOWS 16384
 #define IS_OURS 0x54494d454f5553ull
-/* So many packets may leave at once; more are spread over a round trip, unless paths are shorter than timers are fine. */
+/* Largest burst in packets: more are paced over a round trip, unless the RTT is below SHORTEST_PACED_US (timer resolution). */
 #define BURST INITIAL_PACKETS
 #define SHORTEST_PACED_US 1000
 
@@ -24,19 +24,19 @@ struct {
 	__type(value, struct macroflow);
 } macroflows SEC(".maps");
 
-/* What user space tells the program. */
+/* Settings from user space. */
 struct orders {
-	__u32 retired; /* it is to go: every connection takes the congestion control of that name */
+	__u32 retired; /* the program is being removed: every connection changes to the congestion control `fallback` */
 	char fallback[16];
 };
 
 volatile struct orders orders SEC(".data.orders") = { .retired = 0, .fallback = "reno" };
 
-/* A connection's part, in the room that the kernel keeps for it. */
+/* State of a connection, in the kernel's private area of congestion control (icsk_ca_priv). */
 struct flow {
 	__u64 is_ours;
 	struct destination to;
-	__u64 born; /* its macroflow's */
+	__u64 born; /* creation time of its macroflow */
 	__u64 id;
 	struct stake stake;
 	__u64 paced_until;
@@ -53,7 +53,7 @@ inline_ __u32 in_flight(struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* Bytes that wait to be sent. */
+/* Unsent bytes in the socket. */
 inline_ __u32 unsent(struct tcp_sock *tp) { return tp->write_seq - tp->snd_nxt; }
 
 inline_ void destination_of(struct sock *sk, struct destination *to)
@@ -85,7 +85,7 @@ inline_ void fall_back(struct sock *sk)
 	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
 }
 
-/* The macroflow of a connection, made if there is none. None only if there are too many. */
+/* Returns a connection's macroflow, which is created if there is none; null if the map is full. */
 inline_ struct macroflow *macroflow_of(struct sock *sk, __u64 now)
 {
 	struct tcp_sock *tp = tcp(sk);
@@ -102,7 +102,7 @@ inline_ struct macroflow *macroflow_of(struct sock *sk, __u64 now)
 	return m;
 }
 
-/* Under the lock. A macroflow that nobody used may have been forgotten and made again: then all is to be told anew. */
+/* Adds a connection to its macroflow, under the lock: also if an unused macroflow was removed and created again. */
 inline_ void join(struct macroflow *m, struct flow *flow)
 {
 	if (flow->born == m->born)
@@ -115,8 +115,8 @@ inline_ void join(struct macroflow *m, struct flow *flow)
 	m->opened++;
 }
 
-/* Linux's pace: ahead of the window, so that the window is the limit; also what segmentation offload goes by. It holds
- * back only who may suddenly send `more` packets than acknowledgements asked for: acknowledgements pace the others. */
+/* Sets the pacing rate as Linux does: above window / RTT, so that the window is the limit; segmentation offload uses it, too.
+ * It takes effect only if the window allows `more` than BURST packets beyond those acknowledged: others are clocked by ACKs. */
 inline_ void pace(struct sock *sk, struct flow *flow, const struct macroflow *m, __u64 now, __u32 window, __u32 more)
 {
 	struct tcp_sock *tp = tcp(sk);
@@ -188,7 +188,7 @@ SEC("struct_ops") void BPF_PROG(timeous_release, struct sock *sk)
 	flow->is_ours = 0;
 }
 
-/* A connection with nothing under way begins to send: it may have what it is due now, not what it was due once. */
+/* Handles the start of sending with nothing in flight: the connection gets its present share, not its former window. */
 inline_ void begins(struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
@@ -231,8 +231,8 @@ SEC("struct_ops") void BPF_PROG(timeous_cwnd_event, struct sock *sk, enum tcp_ca
 	}
 }
 
-/* A loss or a mark was found. Of several losses the kernel points at the first: if the answer came after that was sent,
- * it was an answer to this loss, too. */
+/* Handles a loss or an ECN mark. Of several losses the kernel points at the first: if the window was reduced after that packet
+ * was sent, this loss does not reduce it again. */
 SEC("struct_ops") __u32 BPF_PROG(timeous_ssthresh, struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
@@ -296,10 +296,10 @@ SEC("struct_ops") void BPF_PROG(timeous_cong_control, struct sock *sk, __u32 ack
 		return;
 	}
 	bytes = (__u64)acked * mss;
-	/* As tcp_is_cwnd_limited() has it. */
+	/* As in tcp_is_cwnd_limited(). */
 	hungry = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 	limited = hungry || (in_slow_start(m) && tp->snd_cwnd < 2 * tp->max_packets_out);
-	/* What only the pace holds back wants its window all the same. */
+	/* A flow that is limited only by pacing is hungry, too. */
 	hungry = flight > 0 && (hungry || (now < flow->paced_until && unsent(tp) > 0));
 	bpf_spin_lock(&m->lock);
 	join(m, flow);
@@ -313,7 +313,7 @@ SEC("struct_ops") void BPF_PROG(timeous_cong_control, struct sock *sk, __u32 ack
 	share = macroflow_share(m, &flow->stake, flow->id, mss);
 	window = least(most(share / mss, 1), tp->snd_cwnd_clamp);
 	if (state >= TCP_CA_CWR) {
-		/* What is found lost leaves room at once: it is filled as acknowledgements come (RFC 6937). */
+		/* Lost packets leave the flight at once: the room is filled as acknowledgements arrive (RFC 6937). */
 		cautious = flight + (acked ? acked : 1);
 		if (state == TCP_CA_Loss || flight < window)
 			cautious++;
@@ -326,7 +326,7 @@ SEC("struct_ops") void BPF_PROG(timeous_cong_control, struct sock *sk, __u32 ack
 	pace(sk, flow, m, now, window, window > before ? window - before : 0);
 }
 
-/* The daemon tells of its own flows to a destination, and is told their part of the window. */
+/* Exchange with the daemon: takes the report of its flows to a destination, and returns their window. */
 SEC("syscall") int timeous_tell(struct told *told)
 {
 	struct destination to = told->to;
@@ -350,14 +350,14 @@ SEC("syscall") int timeous_tell(struct told *told)
 	return 0;
 }
 
-/* A connection, as it is shown. */
+/* A connection's record in listings. */
 struct shown {
 	struct destination to;
 	__u8 local[16];
 	__u64 id;
 	__u32 local_port;
 	__u32 remote_port;
-	__u32 window; /* packets, as all that follow */
+	__u32 window; /* packets, as is flight */
 	__u32 mss; /* bytes */
 	__u32 flight;
 	__u32 srtt_us;
@@ -365,7 +365,7 @@ struct shown {
 	__u64 hungry;
 };
 
-/* All connections of the namespace of who reads it, one record each. */
+/* Writes one record for each connection in the reader's network namespace. */
 SEC("iter/tcp") int timeous_flows(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
@@ -412,6 +412,6 @@ SEC(".struct_ops.link") struct tcp_congestion_ops timeous = {
 	.cong_control = (void *)timeous_cong_control,
 	.undo_cwnd = (void *)timeous_undo_cwnd,
 	.name = "timeous",
-	/* For programs without privileges, and as the default of any network namespace. */
+	/* Available without privileges, and as the default of any network namespace. */
 	.flags = TCP_CONG_NON_RESTRICTED,
 };

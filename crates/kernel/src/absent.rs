@@ -1,4 +1,4 @@
-//! What is there without the feature `bpf`: the same names, and an error that says so.
+//! Stand-in without the feature `bpf`: the same names, and an error that reports the missing feature.
 
 use std::path::Path as FilePath;
 
@@ -21,7 +21,7 @@ impl Installed {
         Err(KernelError::NotBuilt)
     }
 
-    /// What an earlier process loaded.
+    /// Opens the program loaded by an earlier process.
     ///
     /// # Errors
     /// [`KernelError::NotBuilt`].
@@ -29,7 +29,7 @@ impl Installed {
         Err(KernelError::NotBuilt)
     }
 
-    /// The macroflows.
+    /// Returns the macroflows.
     ///
     /// # Errors
     /// None can occur.
@@ -37,7 +37,7 @@ impl Installed {
         match self.0 {}
     }
 
-    /// The connections.
+    /// Returns the connections.
     ///
     /// # Errors
     /// None can occur.
@@ -45,7 +45,7 @@ impl Installed {
         match self.0 {}
     }
 
-    /// Forgets macroflows.
+    /// Removes idle macroflows.
     ///
     /// # Errors
     /// None can occur.
@@ -53,7 +53,7 @@ impl Installed {
         match self.0 {}
     }
 
-    /// Takes the program away.
+    /// Removes the program.
     ///
     /// # Errors
     /// None can occur.
@@ -62,12 +62,12 @@ impl Installed {
     }
 }
 
-/// The daemon's part in the kernel's macroflows. There are none.
+/// The daemon's share in the kernel's macroflows. There are none.
 #[derive(Debug)]
 pub struct Companion(std::convert::Infallible);
 
 impl Companion {
-    /// Finds the kernel's macroflows.
+    /// Opens the kernel's macroflows.
     ///
     /// # Errors
     /// [`KernelError::NotBuilt`].
@@ -75,12 +75,12 @@ impl Companion {
         Err(KernelError::NotBuilt)
     }
 
-    /// Whether the kernel's TCP sends where the manager's flows do.
+    /// Returns whether the kernel's TCP shares a path with the manager's flows.
     pub fn is_shared(&self) -> bool {
         match self.0 {}
     }
 
-    /// Tells the kernel of the manager's flows, and the manager of the window that is left for them.
+    /// Reports the manager's flows to the kernel, and the remaining window to the manager.
     ///
     /// # Errors
     /// None can occur.

@@ -1,5 +1,5 @@
-//! The daemon's part in the kernel's macroflows: its flows count there as connections do, and their window is what is
-//! left for them.
+//! The daemon's part in the kernel's macroflows: the daemon's flows share a macroflow's window with the kernel's
+//! connections.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,9 +15,9 @@ use crate::program::{self, MACROFLOWS, TELL};
 use crate::view::Path;
 use crate::words::{TOLD, Told};
 
-/// Tells the kernel of a manager's flows, and the manager of the window that the kernel leaves to them.
+/// Reports a manager's flows to the kernel, and the window that the kernel leaves to them to the manager.
 ///
-/// Only macroflows that the host vouches for take part: what users tell of their own flows must not touch the windows of
+/// Only macroflows without a user take part: reports of users about their own flows must not change the windows of
 /// others.
 #[derive(Debug)]
 pub struct Companion {
@@ -27,12 +27,12 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Finds the kernel's macroflows, pinned at `at`. The flows it will tell of are those of this network namespace.
+    /// Opens the kernel's macroflows, pinned at `at`, for flows of this network namespace.
     ///
     /// # Errors
-    /// [`KernelError::NotLoaded`] if the kernel's TCP is not a client; [`KernelError::NoRights`] without those of root.
+    /// [`KernelError::NotLoaded`] if the program is not loaded; [`KernelError::NoRights`] without root's rights.
     pub fn open(at: &FilePath) -> Result<Self, KernelError> {
-        // So that a missing one is told apart from a kernel that cannot.
+        // Tells a program that is not loaded apart from a kernel without support.
         program::Installed::open(at)?;
         let mut object = program::open_object()?;
         for mut program in object.progs_mut() {
@@ -49,17 +49,17 @@ impl Companion {
         Ok(Self { at: at.to_owned(), object: object.load().map_err(program::refused)?, shared: BTreeSet::new() })
     }
 
-    /// Whether the kernel's TCP sends where the manager's flows do, as of the last exchange: then it should be repeated
-    /// every 10 ms, else a few times a second.
+    /// Returns whether the kernel has connections to a destination of the manager's flows, as of the last exchange:
+    /// then it should be repeated every 10 ms, else a few times a second.
     pub fn is_shared(&self) -> bool {
         !self.shared.is_empty()
     }
 
-    /// Tells the kernel of the manager's flows, and the manager of the window that is left for them.
+    /// Reports the manager's flows to the kernel, and the window that is left for them to the manager.
     ///
     /// # Errors
-    /// [`KernelError::System`] if the kernel does not answer, [`KernelError::NotLoaded`] if the program was taken away or
-    /// replaced by another (open a new companion then); the manager goes on by itself.
+    /// [`KernelError::System`] if the kernel's program fails; [`KernelError::NotLoaded`] if it was removed or replaced
+    /// (open a new companion then). The manager continues by itself.
     pub fn exchange(&mut self, now: Instant, manager: &mut Manager) -> Result<(), KernelError> {
         if !self.is_shared() && !self.is_theirs() {
             return Err(KernelError::NotLoaded { at: self.at.clone() });
@@ -95,7 +95,7 @@ impl Companion {
         done
     }
 
-    /// Whether the macroflows that are pinned are still those that were opened.
+    /// Returns whether the pinned map of macroflows is still the one that was opened.
     fn is_theirs(&self) -> bool {
         let id = |map: &dyn AsFd| MapInfo::new(map.as_fd()).map(|map| map.info.id).ok();
         let ours = self.object.maps().find(|map| map.name() == MACROFLOWS).and_then(|map| id(&map));
@@ -104,7 +104,7 @@ impl Companion {
     }
 
     fn tell(&self, destination: &Destination, told: &Told) -> Result<Option<u64>, KernelError> {
-        // The program takes its caller's namespace.
+        // Namespace 0: the program uses its caller's.
         let path = Path { namespace: 0, addr: destination.addr, dscp: destination.dscp };
         let mut record: [u8; TOLD] = told.record(&path);
         let program = self.object.progs_mut().find(|program| program.name() == TELL).expect("the object has it");

@@ -1,9 +1,9 @@
-//! What can be in the way of the kernel's TCP: the machine's refusals, and the caller's mistakes.
+//! Errors of the kernel's TCP as a client: the machine's refusals, and the caller's mistakes.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the kernel's TCP is not, or cannot be, a client of the Congestion Manager.
+/// Reason why the kernel's TCP is not, or cannot be, a client of the Congestion Manager.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -13,18 +13,18 @@ pub enum KernelError {
     /// The process may not load programs into the kernel.
     #[error("not permitted: {what}; run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")]
     NoRights {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
     },
-    /// The kernel does not know what the program needs of it.
+    /// The kernel lacks a feature that the program needs.
     #[error(
         "this kernel cannot run a TCP congestion control of ours: {why}; it needs Linux 6.12 or later with BPF, BTF and struct_ops"
     )]
     Unsupported {
-        /// What it said.
+        /// The kernel's error.
         why: String,
     },
-    /// It is there already.
+    /// A congestion control of this name is loaded already.
     #[error(
         "a congestion control named {name:?} is loaded already: see `timeous cm kernel-tcp --status`, or take it away by `--remove`"
     )]
@@ -32,33 +32,33 @@ pub enum KernelError {
         /// Its name.
         name: String,
     },
-    /// It is not there.
+    /// The program is not loaded.
     #[error("the kernel's TCP is not a client of the Congestion Manager: nothing is pinned at {}", at.display())]
     NotLoaded {
-        /// Where it was looked for.
+        /// Directory in which it was expected.
         at: PathBuf,
     },
-    /// What is pinned was loaded by another version.
+    /// The pinned program is of another version.
     #[error("what is pinned at {} was loaded by another version of Timeous: take it away by `--remove` and load it again", at.display())]
     OtherVersion {
-        /// Where.
+        /// Directory where it is pinned.
         at: PathBuf,
     },
-    /// A name that no congestion control can have.
+    /// Invalid name for a congestion control.
     #[error("{name:?} cannot name a congestion control: give 1 to 15 letters, digits or '_'")]
     Name {
         /// The name.
         name: String,
     },
-    /// There is no way to a destination, or no route of that kind.
+    /// No route to a destination, or none that can be changed.
     #[error("{destination:?} has no route that could be changed: {said}")]
     Route {
-        /// What was asked for.
+        /// Requested destination.
         destination: String,
-        /// What `ip` said.
+        /// Output of `ip`.
         said: String,
     },
-    /// The settings to be undone belong to another network namespace.
+    /// The settings to undo belong to another network namespace.
     #[error(
         "what was changed was changed in another network namespace ({there}): undo it there, for example by `ip netns exec`"
     )]
@@ -66,18 +66,18 @@ pub enum KernelError {
         /// Its number, as `lsns` shows it.
         there: u64,
     },
-    /// The system refused something else.
+    /// Another error of the system.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl KernelError {
-    /// What the system refused, told by its reason.
+    /// Returns a function that converts an I/O error of the operation `what`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NoRights { what },
@@ -85,7 +85,7 @@ impl KernelError {
         }
     }
 
-    /// Whether the machine cannot do it at all, whatever the caller asks: tests are skipped for nothing else.
+    /// Returns whether the machine lacks the capability, whatever the caller requests: the only reason to skip tests.
     pub fn is_incapable(&self) -> bool {
         matches!(self, Self::NotBuilt | Self::NoRights { .. } | Self::Unsupported { .. })
     }

@@ -1,9 +1,9 @@
-//! The kernel's TCP as a client of the Congestion Manager (Andersen et al. §3.2): a congestion control that the kernel
-//! runs (BPF struct_ops), whose connections to one destination share a macroflow's window with each other and with the
-//! daemon's own flows.
+//! The kernel's TCP as a client of the Congestion Manager (Andersen et al. §3.2): a congestion control in BPF
+//! (struct_ops), whose connections to one destination share a macroflow's window with each other and with the daemon's
+//! flows.
 //!
-//! The program itself is C, in `bpf/`; it is compiled and loaded where the feature `bpf` is on. Without it everything
-//! here exists and says so.
+//! The BPF program is written in C, in `bpf/`; it is compiled and loaded with the feature `bpf`. Without the feature,
+//! functions of this crate return an error.
 
 #![forbid(unsafe_code)]
 
@@ -33,18 +33,18 @@ pub use program::Installed;
 pub use settings::{Settings, Wish};
 pub use view::{Flow, Macroflow, Path};
 
-/// The name of the congestion control: for `TCP_CONGESTION`, `congctl` of routes and the sysctl.
+/// Name of the congestion control: for `TCP_CONGESTION`, `congctl` of routes and the sysctl.
 pub const NAME: &str = "timeous";
 
-/// Where the loaded program is pinned, unless told otherwise.
+/// Default path at which the loaded program is pinned.
 pub const PINNED: &str = "/sys/fs/bpf/timeous";
 
-/// Where a program of this name is pinned, unless told otherwise: [`PINNED`] for [`NAME`].
+/// Returns the default path at which a program is pinned: [`PINNED`] for [`NAME`].
 pub fn pinned(name: &str) -> PathBuf {
     FilePath::new(PINNED).with_file_name(name)
 }
 
-/// Where it is written down what of the system was changed for it, unless told otherwise.
+/// Returns the default path of the file that records changes to system settings.
 pub fn changes(name: &str) -> PathBuf {
     PathBuf::from(format!("/run/timeous/kernel-tcp-{name}.json"))
 }

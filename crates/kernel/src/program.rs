@@ -1,4 +1,4 @@
-//! The program in the kernel: loaded, pinned so that it outlives who loaded it, looked at, and taken away.
+//! The BPF program in the kernel: loading, pinning (it outlives the loading process), inspection, removal.
 
 use std::fs;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::words;
 /// The compiled program.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timeous.bpf.o"));
 
-/// The names of what is pinned, and of the maps and programs in the object.
+/// Names of the pinned objects, and of the maps and programs in the object file.
 pub(crate) const MACROFLOWS: &str = "macroflows";
 const ORDERS: &str = ".data.orders";
 const PINNED_ORDERS: &str = "orders";
@@ -23,19 +23,19 @@ const OPERATIONS: &str = "timeous";
 const LINK: &str = "congestion_control";
 const FLOWS: &str = "timeous_flows";
 const PINNED_FLOWS: &str = "flows";
-/// The program that only the daemon runs.
+/// Program that only the daemon runs.
 pub(crate) const TELL: &str = "timeous_tell";
 
-/// The file system in which the kernel keeps what is pinned.
+/// Mount point of the BPF file system, which holds pinned objects.
 const BPF_FS: &str = "/sys/fs/bpf";
-/// The size of `struct orders`.
+/// Size of `struct orders`, in bytes.
 const ORDERS_LEN: usize = 20;
-/// The longest name of a congestion control.
+/// Maximum length of a congestion control's name.
 const MAX_NAME: usize = 15;
 
 /// The program in the kernel, pinned in a directory of the BPF file system.
 ///
-/// It outlives this value and this process: connections depend on it. [`remove`](Self::remove) takes it away.
+/// It outlives this value and this process, since connections depend on it. [`remove`](Self::remove) unloads it.
 ///
 /// ```no_run
 /// use timeous_kernel::{Installed, NAME, pinned};
@@ -55,11 +55,11 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// Loads the program and registers it as a congestion control called `name`, which sockets, routes and the default can
-    /// then name. `at` is a directory of the BPF file system, which is mounted if it is not.
+    /// Loads the program and registers it as the congestion control `name`, for use by sockets, by routes and as the default. `at` is a
+    /// directory of the BPF file system, which is mounted if it is not.
     ///
     /// # Errors
-    /// [`KernelError`], by what is in the way; nothing is left behind.
+    /// [`KernelError`], by cause; nothing is left behind.
     pub fn load(at: &FilePath, name: &str) -> Result<Self, KernelError> {
         if fs::exists(at.join(LINK)).unwrap_or(false) {
             return Err(KernelError::AlreadyLoaded { name: name.to_owned() });
@@ -75,10 +75,10 @@ impl Installed {
         loaded
     }
 
-    /// What this or an earlier process has loaded.
+    /// Opens the program loaded by this or an earlier process.
     ///
     /// # Errors
-    /// [`KernelError::NotLoaded`] if there is nothing.
+    /// [`KernelError::NotLoaded`] if there is none.
     pub fn open(at: &FilePath) -> Result<Self, KernelError> {
         let open = |name: &str| MapHandle::from_pinned_path(at.join(name)).map_err(|error| missing(at, &error));
         let (macroflows, orders) = (open(MACROFLOWS)?, open(PINNED_ORDERS)?);
@@ -89,7 +89,7 @@ impl Installed {
         Ok(Self { at: at.to_owned(), macroflows, orders })
     }
 
-    /// The macroflows of all network namespaces, those that nobody uses at the moment among them.
+    /// Returns the macroflows of all network namespaces, including unused ones.
     ///
     /// # Errors
     /// [`KernelError::System`] if they cannot be read.
@@ -98,14 +98,14 @@ impl Installed {
         let mut found = Vec::new();
         for key in self.macroflows.keys() {
             let value = self.macroflows.lookup(&key, MapFlags::LOCK).map_err(environment("read the macroflows"))?;
-            // One that went between the two is no longer of interest.
+            // Entries removed between the two calls are skipped.
             found.extend(value.and_then(|value| words::macroflow(&key, &value, now)));
         }
         found.sort_by_key(|macroflow| macroflow.path);
         Ok(found)
     }
 
-    /// The connections of this thread's network namespace that draw their windows from macroflows.
+    /// Returns the connections of this thread's network namespace whose windows come from macroflows.
     ///
     /// # Errors
     /// [`KernelError::System`] if they cannot be read.
@@ -116,19 +116,19 @@ impl Installed {
         Ok(records.chunks(words::SHOWN).filter_map(words::flow).collect())
     }
 
-    /// Forgets the macroflows that nothing was sent in for so long. Gives how many.
+    /// Removes macroflows without traffic for longer than this, and returns their number.
     ///
     /// # Errors
     /// [`KernelError::System`] if they cannot be read.
     pub fn forget_idle(&self, longer_than: Duration) -> Result<usize, KernelError> {
         let idle = |macroflow: &Macroflow| macroflow.flows == 0 && macroflow.idle > longer_than;
         let old: Vec<_> = self.macroflows()?.into_iter().filter(idle).collect();
-        // One that was taken up again meanwhile is made again by its next connection, which then starts afresh.
+        // A macroflow used again meanwhile is recreated by its next connection, which then starts afresh.
         Ok(old.iter().filter(|macroflow| self.macroflows.delete(&words::key(&macroflow.path)).is_ok()).count())
     }
 
-    /// Takes the program away. No new connection gets it; those that there are take the congestion control `fallback` at
-    /// their next acknowledgement (Reno if it is not there), and with the last of them the kernel forgets all of it.
+    /// Unloads the program. New connections do not use it; existing ones change to the congestion control `fallback` at their next
+    /// acknowledgement (Reno if it is missing), and with the last of them the kernel frees the program.
     ///
     /// # Errors
     /// [`KernelError::System`] if the kernel refuses.
@@ -139,16 +139,16 @@ impl Installed {
         orders[4..4 + fallback.len()].copy_from_slice(fallback.as_bytes());
         let told = self.orders.update(&0_u32.to_ne_bytes(), &orders, MapFlags::ANY);
         let link = Link::open(self.at.join(LINK)).map_err(|error| missing(&self.at, &error))?;
-        // Another process may hold it, too: this ends it for all. Kernels that cannot forget it when it is unpinned.
+        // Another process may hold the link, too: this detaches it for all. Kernels without detach free it when it is unpinned.
         let _ = link.detach();
         unpin(&self.at);
         told.map_err(environment("tell the connections"))
     }
 }
 
-/// The object as it was compiled, with the programs that the kernel runs by itself.
+/// Opens the compiled object, with the programs that the kernel runs by itself.
 pub(crate) fn open_object() -> Result<OpenObject, KernelError> {
-    // libbpf prints on standard error what its callers are told, too.
+    // libbpf prints its errors on standard error, too.
     set_print(Some((PrintLevel::Debug, |_, _| {})));
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(refused)?;
     for mut program in object.progs_mut() {
@@ -158,7 +158,7 @@ pub(crate) fn open_object() -> Result<OpenObject, KernelError> {
     Ok(object)
 }
 
-/// Gives the congestion control its name.
+/// Sets the name of the congestion control.
 fn named(mut object: OpenObject, name: &str) -> Result<OpenObject, KernelError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(allowed) {
@@ -174,7 +174,7 @@ fn named(mut object: OpenObject, name: &str) -> Result<OpenObject, KernelError> 
     Ok(object)
 }
 
-/// Registers what was loaded, and pins it.
+/// Registers and pins the loaded objects.
 fn register(mut object: Object, at: &FilePath, name: &str) -> Result<(), KernelError> {
     for mut map in object.maps_mut() {
         let pinned = match map.name().to_str() {
@@ -198,7 +198,7 @@ fn register(mut object: Object, at: &FilePath, name: &str) -> Result<(), KernelE
     Ok(())
 }
 
-/// Takes the names away. What is not there need not go.
+/// Removes the pinned names, as far as they exist.
 fn unpin(at: &FilePath) {
     for name in [LINK, PINNED_FLOWS, MACROFLOWS, PINNED_ORDERS] {
         let _ = fs::remove_file(at.join(name));
@@ -206,7 +206,7 @@ fn unpin(at: &FilePath) {
     let _ = fs::remove_dir(at);
 }
 
-/// Mounts the BPF file system if nobody has.
+/// Mounts the BPF file system if it is not mounted.
 fn have_bpf_fs() -> Result<(), KernelError> {
     let magic = |found: rustix::fs::StatFs| found.f_type as u64 == 0xcafe_4a11;
     if rustix::fs::statfs(BPF_FS).is_ok_and(magic) {
@@ -216,16 +216,16 @@ fn have_bpf_fs() -> Result<(), KernelError> {
         .map_err(|error| KernelError::system("mount the BPF file system")(io::Error::from(error)))
 }
 
-/// Now, on the clock that the program uses.
+/// Returns the current time on the clock that the program uses.
 fn monotonic_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// What libbpf was refused when it loaded or attached: rights, or a kernel that cannot.
+/// Converts a libbpf error of loading or attaching: missing rights, or an unsupported kernel.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn refused(error: libbpf_rs::Error) -> KernelError {
-    // The verifier says EACCES, too; who may load programs at all is not refused with EPERM.
+    // The verifier returns EACCES, too; a process that may load programs gets no EPERM.
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
             KernelError::NoRights { what: "load a program into the kernel" }
@@ -234,12 +234,12 @@ pub(crate) fn refused(error: libbpf_rs::Error) -> KernelError {
     }
 }
 
-/// What the machine refused of a program that it runs.
+/// Returns a function that converts an error of an operation on the running program.
 fn environment(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> KernelError {
     move |error| KernelError::system(what)(io::Error::other(error.to_string()))
 }
 
-/// What is pinned cannot be opened.
+/// Converts an error of opening a pinned object.
 fn missing(at: &FilePath, error: &libbpf_rs::Error) -> KernelError {
     match error.kind() {
         libbpf_rs::ErrorKind::NotFound => KernelError::NotLoaded { at: at.to_owned() },

@@ -1,5 +1,5 @@
-//! What of the system is changed so that sockets get the congestion control: the default and routes. It is written down
-//! before it is done, so that it can be undone even if who did it died.
+//! System settings that assign the congestion control to sockets: the default and routes. They are recorded before they are changed, so
+//! that they can be undone even if the process died.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -11,28 +11,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::KernelError;
 
-/// The variable that holds the default of a network namespace.
+/// Default congestion control of a network namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Which sockets are to get the congestion control, beside those that ask for it by name.
+/// Sockets that get the congestion control, besides those that request it by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// All new connections of this network namespace.
     pub default: bool,
-    /// Those to these destinations: addresses, prefixes, or `default`, as `ip route` has them.
+    /// Connections to these destinations: addresses, prefixes, or `default`, as in `ip route`.
     pub routes: Vec<String>,
 }
 
-/// What was changed in a network namespace, and how it was before.
+/// Changed settings of a network namespace, with their previous values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The name of the congestion control.
+    /// Name of the congestion control.
     pub name: String,
-    /// Where it is pinned.
+    /// Directory where it is pinned.
     pub pinned: PathBuf,
-    /// Who changed it.
+    /// Process that changed the settings.
     pub pid: u32,
-    /// The default before, whether it was changed or not.
+    /// Previous default, whether it was changed or not.
     pub default_before: String,
     namespace: u64,
     default: bool,
@@ -43,18 +43,18 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Changed {
     ipv6: bool,
-    /// What names the route.
+    /// The route, as `ip route` identifies it.
     route: String,
-    /// Whether it was there before, like this.
+    /// Whether it existed before, in this form.
     was_there: bool,
 }
 
 impl Settings {
-    /// Does what is wished in this thread's network namespace, for the congestion control `name` that is pinned at
-    /// `pinned`, and writes it down in `file`.
+    /// Applies `wish` in this thread's network namespace, for the congestion control `name` pinned at `pinned`, and records the changes in
+    /// `file`.
     ///
     /// # Errors
-    /// [`KernelError`]; what had been done by then is undone.
+    /// [`KernelError`]; all changes made until then are undone.
     pub fn apply(file: &Path, name: &str, pinned: &Path, wish: &Wish) -> Result<Self, KernelError> {
         let default_before = read(DEFAULT).map_err(KernelError::system("read the default congestion control"))?;
         let mut settings = Self {
@@ -70,7 +70,7 @@ impl Settings {
         match done {
             Ok(()) => Ok(settings),
             Err(error) => {
-                // The first error is the one to tell.
+                // The first error is the one to report.
                 let _ = settings.undo(file);
                 Err(error)
             }
@@ -93,7 +93,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What is written down in `file`, if anything is.
+    /// Returns the settings recorded in `file`, if there are any.
     ///
     /// # Errors
     /// [`KernelError::System`] if it cannot be read.
@@ -111,7 +111,7 @@ impl Settings {
             if let Some(directory) = file.parent() {
                 fs::create_dir_all(directory)?;
             }
-            // Whole or not at all: who reads it may have to undo it.
+            // Written atomically: a reader may have to undo it.
             let new = file.with_extension("new");
             fs::write(&new, serde_json::to_vec(self)?)?;
             fs::rename(new, file)
@@ -119,12 +119,10 @@ impl Settings {
         write().map_err(KernelError::system("write down what is changed"))
     }
 
-    /// Undoes it: the default is what it was, unless somebody changed it since; routes are as they were. Then forgets
-    /// `file`.
+    /// Undoes the changes: restores the default, unless it was changed since, and the routes. Then removes `file`.
     ///
     /// # Errors
-    /// [`KernelError::OtherNamespace`] outside the network namespace in which it was done; else the first thing that could
-    /// not be undone, after all others were.
+    /// [`KernelError::OtherNamespace`] in another network namespace; else the first failure, after all other changes were undone.
     pub fn undo(&self, file: &Path) -> Result<(), KernelError> {
         let here = namespace()?;
         if here != self.namespace && (self.default || !self.routes.is_empty()) {
@@ -154,7 +152,7 @@ fn read(file: &str) -> io::Result<String> {
     fs::read_to_string(file).map(|text| text.trim().to_owned())
 }
 
-/// The number of this thread's network namespace.
+/// Returns the number of this thread's network namespace.
 fn namespace() -> Result<u64, KernelError> {
     let found =
         fs::metadata("/proc/thread-self/ns/net").map_err(KernelError::system("look at the network namespace"))?;
@@ -162,7 +160,7 @@ fn namespace() -> Result<u64, KernelError> {
 }
 
 impl Changed {
-    /// The route to a destination: its own, or else one like the route that its packets take.
+    /// Returns the route to a destination: its own, or else one like the route that its packets take.
     fn find(destination: &str) -> Result<Self, KernelError> {
         let ipv6 = destination.contains(':');
         let refused = |said: &str| KernelError::Route { destination: destination.to_owned(), said: said.to_owned() };
@@ -208,13 +206,13 @@ impl Changed {
     }
 }
 
-/// What `ip` shows of a route beside what it takes.
+/// Returns a route as shown by `ip`, without the parts that it does not accept.
 fn without_state(route: &str) -> String {
     let words = route.split_whitespace().filter(|word| !["linkdown", "dead", "offload", "trap"].contains(word));
     without(&words.collect::<Vec<_>>().join(" "), "expires")
 }
 
-/// A route without a key and its value.
+/// Returns a route without a key and its value.
 fn without(route: &str, key: &str) -> String {
     let mut words = route.split_whitespace();
     let mut kept = Vec::new();
@@ -230,7 +228,7 @@ fn without(route: &str, key: &str) -> String {
     kept.join(" ")
 }
 
-/// Runs `ip`. What it said, if it refused.
+/// Runs `ip`, and returns its output; its error message if it failed.
 fn ip(ipv6: bool, arguments: &[&str]) -> Result<String, String> {
     let family = if ipv6 { "-6" } else { "-4" };
     let output = Command::new("ip").arg(family).args(arguments).output();

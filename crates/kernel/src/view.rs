@@ -1,17 +1,17 @@
-//! What the program knows, as people and programs see it.
+//! State of the kernel program, for display and for programs.
 
 use std::net::{IpAddr, SocketAddr};
 
 use timeous_core::Duration;
 
-/// What the packets of a macroflow have in common.
+/// Common properties of a macroflow's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
-    /// The network namespace that it begins in, as the socket option `SO_NETNS_COOKIE` names it.
+    /// Network namespace, as the socket option `SO_NETNS_COOKIE` identifies it.
     pub namespace: u64,
-    /// Where it leads to.
+    /// Destination address.
     pub addr: IpAddr,
-    /// The Differentiated Services code point of its packets.
+    /// DSCP of its packets.
     pub dscp: u8,
 }
 
@@ -20,59 +20,59 @@ pub struct Path {
 pub struct Macroflow {
     /// Its path.
     pub path: Path,
-    /// Connections that are open.
+    /// Open connections.
     pub flows: u64,
-    /// How many would send more if they might, the daemon's flows among them.
+    /// Flows limited by the window, including the daemon's.
     pub hungry: u64,
-    /// What all of them together may have under way.
+    /// Congestion window of all flows together.
     pub window: u64,
-    /// Where slow start ends, if it has ended before.
+    /// Slow start threshold, once there is one.
     pub threshold: Option<u64>,
-    /// What they have under way, or may send before they are heard of again.
+    /// Part of the window that is in flight or assigned to flows.
     pub committed: u64,
-    /// The largest payload of a packet.
+    /// Maximum payload of a packet.
     pub mss: u32,
-    /// The round trip, smoothed; none before the first sample.
+    /// Smoothed RTT; none before the first sample.
     pub srtt: Option<Duration>,
-    /// Its deviation.
+    /// Mean deviation of the RTT.
     pub rttvar: Duration,
-    /// The shortest round trip that was seen.
+    /// Minimum RTT.
     pub min_rtt: Option<Duration>,
-    /// Connections that were opened, ever.
+    /// Connections opened in total.
     pub opened: u64,
-    /// What was acknowledged, ever; whole packets are counted.
+    /// Bytes acknowledged in total, counted in whole packets.
     pub acked: u64,
-    /// Packets that were found lost, ever.
+    /// Packets lost in total.
     pub lost: u64,
-    /// Losses and marks that were answered, those of a window counted once.
+    /// Congestion events (losses and ECN marks), at most one per window.
     pub losses: u64,
     /// Timeouts of the whole path.
     pub timeouts: u64,
-    /// Flows of the daemon that take part.
+    /// Flows of the daemon in this macroflow.
     pub companions: u64,
-    /// For how long nothing has been under way, at most.
+    /// Idle time: for how long nothing has been in flight, at most.
     pub idle: Duration,
 }
 
-/// A connection that draws its window from a macroflow.
+/// A connection whose window comes from a macroflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The path of its macroflow.
+    /// Path of its macroflow.
     pub path: Path,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Its window, in packets.
+    /// Congestion window, in packets.
     pub window: u32,
-    /// The largest payload of its packets, in bytes.
+    /// Maximum payload of its packets, in bytes.
     pub mss: u32,
-    /// What it has under way, in packets.
+    /// Data in flight, in packets.
     pub flight: u32,
-    /// Its own smoothed round trip.
+    /// Smoothed RTT of the connection.
     pub srtt: Duration,
-    /// What it holds of the macroflow's window, in bytes.
+    /// Its part of the macroflow's window, in bytes.
     pub committed: u64,
-    /// Whether it would send more if it might.
+    /// Whether it is limited by the window.
     pub hungry: bool,
 }

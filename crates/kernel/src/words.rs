@@ -1,4 +1,4 @@
-//! The records that the program shares with us, read word by word in the order of `bpf/macroflow.h`.
+//! Records shared with the BPF program, parsed word by word in the order of `bpf/macroflow.h`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,16 +6,16 @@ use timeous_core::Duration;
 
 use crate::view::{Flow, Macroflow, Path};
 
-/// The size of a macroflow's name.
+/// Size of a macroflow's key, in bytes.
 pub(crate) const KEY: usize = 32;
-/// The size of a macroflow.
+/// Size of a macroflow, in bytes.
 pub(crate) const VALUE: usize = 240;
-/// The size of a connection, as it is shown.
+/// Size of a connection record, in bytes.
 pub(crate) const SHOWN: usize = 96;
-/// The size of what is told and answered.
+/// Size of the record by which the daemon reports its flows and gets the answer, in bytes.
 pub(crate) const TOLD: usize = KEY + 6 * 8;
 
-/// Reads words one after another. Who reads has checked the length.
+/// Parser of consecutive words. The caller has checked the length.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -52,7 +52,7 @@ fn some(duration: Duration) -> Option<Duration> {
     (!duration.is_zero()).then_some(duration)
 }
 
-/// A path as the program's maps name it.
+/// Encodes a path as a key of the program's maps.
 pub(crate) fn key(path: &Path) -> [u8; KEY] {
     let addr = match path.addr {
         IpAddr::V4(addr) => addr.to_ipv6_mapped(),
@@ -65,7 +65,7 @@ pub(crate) fn key(path: &Path) -> [u8; KEY] {
     key
 }
 
-/// A macroflow, at a time of the monotonic clock. None if these bytes are not one.
+/// Parses a macroflow, at a time of the monotonic clock. `None` if the lengths are wrong.
 pub(crate) fn macroflow(key: &[u8], value: &[u8], now_nanos: u64) -> Option<Macroflow> {
     if key.len() != KEY || value.len() != VALUE {
         return None;
@@ -103,7 +103,7 @@ pub(crate) fn macroflow(key: &[u8], value: &[u8], now_nanos: u64) -> Option<Macr
     })
 }
 
-/// A connection. None if these bytes are not one.
+/// Parses a connection. `None` if the length is wrong.
 pub(crate) fn flow(shown: &[u8]) -> Option<Flow> {
     if shown.len() != SHOWN {
         return None;
@@ -120,8 +120,8 @@ pub(crate) fn flow(shown: &[u8]) -> Option<Flow> {
     Some(Flow { path, local, remote, window, mss, flight, srtt, committed, hungry })
 }
 
-/// What is told of the daemon's flows: how many, how many of them wait, what is under way, what was ever acknowledged,
-/// and how often congestion was answered.
+/// Report on the daemon's flows: their number, those waiting, bytes in flight, bytes acknowledged in total, and
+/// congestion events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) flows: u64,
@@ -142,7 +142,7 @@ impl Told {
         record
     }
 
-    /// The answer in a record: the window that is left, if the kernel has flows there.
+    /// Returns the answer in a record: the remaining window, if the kernel has flows there.
     pub(crate) fn answer(record: &[u8; TOLD]) -> Option<u64> {
         let window = record.last_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).unwrap_or_default();
         (window > 0).then_some(window)

@@ -1,4 +1,4 @@
-//! The kernel's TCP as a client, on this machine's kernel: loaded, used by sockets that know nothing of it, taken away.
+//! The kernel's TCP as a client, on this machine's kernel: the program is loaded, used by ordinary sockets, and removed.
 
 #![cfg(feature = "bpf")]
 
@@ -22,7 +22,7 @@ fn wait_a_little() {
     let _ = rustix::thread::nanosleep(&rustix::fs::Timespec { tv_sec: 0, tv_nsec: 5_000_000 });
 }
 
-/// The macroflows, once the first of them is so: what is under way is acknowledged, sockets are closed.
+/// Waits until the first macroflow fulfils `so`, for example until all data is acknowledged; returns the macroflows.
 fn until(loaded: &Loaded, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
     loop {
         let macroflows = loaded.installed().macroflows().unwrap();
@@ -33,7 +33,7 @@ fn until(loaded: &Loaded, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
     }
 }
 
-/// A link, and the program loaded.
+/// Loads the program and creates a link.
 fn ready(test: &str) -> Option<(Bed, Loaded)> {
     let loaded = need(test, Loaded::new(test))?;
     Some((need(test, Bed::make(test))?, loaded))
@@ -64,7 +64,7 @@ fn the_next_connection_starts_from_what_the_path_bears() {
     let first = pair(&bed, RIGHT, Some(&loaded.name));
     transfer(&first.0, &first.1, 500_000);
     drop(first);
-    // The last acknowledgements make it larger still.
+    // The last acknowledgements still increase the window.
     let known = until(&loaded, |macroflow| macroflow.flows == 0 && macroflow.committed == 0)[0].window;
     let next = pair(&bed, RIGHT, Some(&loaded.name));
     let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
@@ -86,7 +86,7 @@ fn connections_share_one_window() {
             let mut most = 0;
             for _ in 0..100 {
                 let macroflow = loaded.installed().macroflows().unwrap()[0];
-                // Each may hold a packet, however small the window; what was given before it shrank comes back with
+                // Each flow may have one packet, however small the window is; commitments from before a reduction end with
                 // acknowledgements.
                 if macroflow.losses == 0 {
                     let most = macroflow.window + 4 * u64::from(macroflow.mss);
@@ -120,7 +120,7 @@ fn the_default_and_a_route_serve_programs_that_know_nothing_of_it_and_are_put_ba
         let during = pair(&bed, RIGHT, None);
         assert_eq!(tcp_congestion(&during.0).unwrap(), loaded.name, "{wish:?}");
         transfer(&during.0, &during.1, 10_000);
-        // As after a crash: all that is known is what was written down.
+        // As after a crash: only the file's content is known.
         let read = Settings::read(&file).unwrap().unwrap();
         assert_eq!(read, settings);
         assert!(matches!(read.undo(&file), Err(KernelError::OtherNamespace { .. })));
@@ -141,7 +141,7 @@ fn connections_in_flight_survive_its_removal() {
     let Some((bed, mut loaded)) = ready("remove") else { return };
     let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
     transfer(&sending, &receiving, 100_000);
-    // As after a crash: the process that loaded it is gone, and another one finds it.
+    // As after a crash: the process that loaded the program is gone, and another one finds it.
     drop(loaded.installed.take());
     assert!(available(&loaded.name));
     let again = Installed::load(&loaded.at, &loaded.name);
@@ -202,7 +202,7 @@ fn a_name_that_cannot_be_one_is_refused() {
     assert!(none.as_ref().is_err_and(|error| matches!(error, KernelError::NotLoaded { .. })), "{none:?}");
 }
 
-/// A flow of the daemon that always wants to send: it is told of half of what it has under way each time, so that some is.
+/// A flow of the daemon that always has data. Half of its data in flight is acknowledged each time, so that some remains.
 struct Bulk {
     manager: Manager,
     flow: FlowId,
@@ -220,7 +220,7 @@ impl Bulk {
         Self { manager, flow, now: Instant::ZERO + Duration::from_secs(1), under_way: 0 }
     }
 
-    /// A round trip: the window is filled, and half of it arrives, or some of it is lost.
+    /// Simulates a round trip: the window is filled, and half of it arrives, or some of it is lost.
     fn round(&mut self, lost: bool) {
         while self.manager.ask(self.now, self.flow).unwrap().is_some() {
             self.manager.notify(self.now, self.flow, Self::PACKET).unwrap();
@@ -257,8 +257,7 @@ fn the_daemons_flows_share_the_window_with_connections() {
     assert_eq!((macroflow.companions, macroflow.hungry), (0, 0), "{macroflow:?}");
 }
 
-/// Which part of the window the daemon has beside a connection; and how many flows it is said to have a while after its
-/// flow has ended.
+/// Returns the daemon's part of the window beside a connection, and the number of its flows some time after they ended.
 fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
     let look = || loaded.installed().macroflows().unwrap()[0];
     let mut companion = Companion::open(&loaded.at).unwrap();
@@ -283,7 +282,7 @@ fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
     (part, look().companions)
 }
 
-/// Connections that come, send, and end in order or are reset in mid-send, many at once, over a queue that overflows.
+/// Many connections at once that end in order or are reset while sending, over a queue that overflows.
 #[test]
 fn nothing_is_held_by_connections_that_are_gone() {
     let Some((bed, loaded)) = ready("gone") else { return };
@@ -307,7 +306,7 @@ fn nothing_is_held_by_connections_that_are_gone() {
     });
     let macroflow = until(&loaded, |macroflow| macroflow.flows == 0)[0];
     assert_eq!((macroflow.opened, macroflow.committed, macroflow.hungry), (96, 0, 0), "{macroflow:?}");
-    // The whole window is there for the next one.
+    // The next connection gets the whole window.
     let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
     let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
     let flow = flows.iter().find(|flow| flow.remote == sending.peer_addr().unwrap()).unwrap();

@@ -375,10 +375,15 @@ impl Playout {
     }
 
     fn settle(&mut self, now: Instant) {
-        while self.settle_head(Some(now)) {}
-        self.give_up_blocked(now);
         let (bytes, packets) = (self.config.buffer_bytes, self.config.buffer_packets);
-        while self.buffer.exceeds(bytes, packets) && self.settle_head(None) {}
+        loop {
+            while self.settle_head(Some(now)) {}
+            self.give_up_blocked(now);
+            // The frame behind one that leaves for want of room may be due.
+            if !(self.buffer.exceeds(bytes, packets) && self.settle_head(None)) {
+                break;
+            }
+        }
         let reports = &mut self.reports;
         self.stragglers.expire(now, |report| reports.push_back(report));
     }

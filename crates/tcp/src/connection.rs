@@ -33,22 +33,23 @@ use agreed::Agreed;
 use owed::Owed;
 use timers::{Timer, TimerTable};
 
-/// Challenge ACKs in a second (RFC 5961 §7); Linux allows 500 an interface and one each half a second a connection.
+/// Limit of challenge ACKs per second (RFC 5961 §7); Linux allows 500 per interface, and one each half a second per
+/// connection.
 const CHALLENGES_PER_SECOND: u32 = 10;
 
-/// Between whom a connection is.
+/// Both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The address and port here.
+    /// The local address and port.
     pub local: SocketAddr,
-    /// The address and port there.
+    /// The remote address and port.
     pub remote: SocketAddr,
     /// The Differentiated Services code point of its packets, for the Congestion Manager.
     pub dscp: u8,
 }
 
 impl Target {
-    /// The addresses of a segment that leaves.
+    /// Returns the addresses of an outgoing segment.
     fn addresses(&self) -> Addresses {
         Addresses { source: self.local.ip(), destination: self.remote.ip() }
     }
@@ -57,7 +58,7 @@ impl Target {
 /// A TCP connection, sans-IO, a client of the Congestion Manager.
 ///
 /// The driving order is that of [`Transport`]. Every segment of new data is one pull from the source, with room for a
-/// full segment, and its bytes are kept until they are acknowledged. Each pull is told of by exactly one
+/// full segment, and its bytes are kept until they are acknowledged. Each pull is reported by exactly one
 /// [`Event::Acked`] or [`Event::Lost`], at the latest before [`Event::Closed`].
 ///
 /// ```
@@ -95,12 +96,12 @@ pub struct Connection {
     state: State,
     order: DriveOrder,
     timers: TimerTable,
-    /// Where our timestamps' clock began: it counts milliseconds (RFC 7323 §5.4).
+    /// Origin of our timestamp clock, which counts milliseconds (RFC 7323 §5.4).
     clock: u32,
     iss: Seq,
-    /// The peer's, once it is known.
+    /// The peer's initial sequence number, once it is known.
     irs: Seq,
-    /// How often the SYN was repeated; later, how many timeouts there were in a row.
+    /// Number of SYN retransmissions; later, of consecutive timeouts.
     repeats: u32,
     syn_sent_at: Instant,
     agreed: Agreed,
@@ -113,30 +114,30 @@ pub struct Connection {
     events: VecDeque<Event>,
     statistics: Statistics,
     flow: Option<FlowId>,
-    /// The application sends nothing more than what its source holds.
+    /// The application has closed: nothing is sent beyond the queued data.
     is_closing: bool,
-    /// What the acknowledgement of our FIN acknowledges, once that was sent.
+    /// Stream offset that acknowledges our FIN, once it was sent.
     fin: Option<u64>,
-    /// How many window probes were sent since the window closed, and how many since the peer was last heard.
+    /// Window probes sent since the window closed, and since the peer was last heard.
     probes: u32,
     unanswered_probes: u32,
-    /// The timeout of data until there is a sample, if the handshake gave none.
+    /// Retransmission timeout before the first RTT sample, if the handshake gave none.
     first_timeout: Option<Duration>,
-    /// The application knows that there is something to read.
+    /// The application was told that data can be read.
     told_readable: bool,
-    /// It knows that nothing is replaced any more.
+    /// The application was told that segments are not changed any more.
     told_refusal: bool,
 }
 
 impl Connection {
-    /// The end that asks for the connection.
+    /// Opens a connection to `target.remote`.
     pub fn connect(now: Instant, config: Config, target: Target, rng: &mut Rng) -> Self {
         let mut connection = Self::new(now, config, target, rng);
         connection.begin_connecting(now);
         connection
     }
 
-    /// The end that is asked: it takes one connection, from `target.remote`.
+    /// Waits for one connection, from `target.remote`.
     pub fn listen(now: Instant, config: Config, target: Target, rng: &mut Rng) -> Self {
         let mut connection = Self::new(now, config, target, rng);
         connection.state = State::Listen;
@@ -148,7 +149,7 @@ impl Connection {
         let random = rng.next_u64();
         let iss = config.initial_seq.unwrap_or_else(|| Seq::new(random as u32));
         let mut order = DriveOrder::default();
-        // A fresh order takes any instant.
+        // A fresh driving order accepts any instant.
         let _ = order.fed(now);
         Self {
             config,
@@ -181,8 +182,8 @@ impl Connection {
         }
     }
 
-    /// Sends nothing more: what the source still holds leaves, and then a FIN. The peer may go on sending, and what it
-    /// sends can be read. The end of both directions is an [`Event::Closed`].
+    /// Closes the sending direction: queued data is sent, then a FIN. The peer may go on sending, and its data can be
+    /// read. The end of both directions is an [`Event::Closed`].
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -192,7 +193,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection at once with a reset. What was not read is gone.
+    /// Aborts the connection with a reset. Unread data is discarded.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -202,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes in a segment that was parsed already, as [`Transport::handle_datagram`] does.
+    /// Processes a parsed segment, as [`Transport::handle_datagram`] does.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -219,8 +220,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends what the peer sent to `out`, in order, `limit` bytes at most, and gives how many those were. It may make
-    /// a window update due: poll again.
+    /// Appends received data to `out`, in order, at most `limit` bytes, and returns their number. A window update may
+    /// become due: poll again.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
         self.told_readable = false;
         self.receiver.as_mut().map_or(0, |receiver| receiver.read(limit, out))
@@ -233,13 +234,13 @@ impl Connection {
         self.receiver.as_mut()?.read_datagram(out)
     }
 
-    /// How many bytes can be read now; where datagrams are received, how many of those.
+    /// Returns the number of readable bytes or, where datagrams are received, of readable datagrams.
     pub fn readable(&self) -> usize {
         self.receiver.as_ref().map_or(0, Receiver::readable)
     }
 
-    /// The most bytes of new data in one segment: the room that the source is asked to fill (McQuistin's `getPMTU`,
-    /// where records are sent). Before the handshake is over, what it will be at most.
+    /// Returns the maximum of new data in one segment, in bytes: the room that the source is asked to fill (McQuistin's
+    /// `getPMTU`, where records are sent). Before the end of the handshake it is an upper bound.
     pub fn max_payload(&self) -> usize {
         let segment = match self.flow {
             Some(_) => self.window.segment(self.agreed.payload) as usize,
@@ -248,47 +249,47 @@ impl Connection {
         if self.config.sending == Sending::Stream { segment } else { datagram_room(segment) }
     }
 
-    /// Where the connection is in its life.
+    /// Returns the state of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Between whom it is.
+    /// Returns both ends of the connection.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// What was counted.
+    /// Returns the connection's counters.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Its flow at the Congestion Manager, once the handshake is complete and until the end.
+    /// Returns its flow at the Congestion Manager, from the end of the handshake to the close.
     pub fn flow(&self) -> Option<FlowId> {
         self.flow
     }
 
-    /// Bytes of data that are thought to be under way now: RFC 6675's pipe.
+    /// Returns the number of data bytes in flight: RFC 6675's pipe.
     pub fn outstanding(&self) -> u64 {
         self.sender.pipe()
     }
 
-    /// Bytes of data that were sent and are not acknowledged.
+    /// Returns the number of sent, unacknowledged data bytes.
     pub fn unacknowledged(&self) -> u64 {
         self.sender.nxt() - self.sender.una() - u64::from(self.fin.is_some_and(|fin| self.sender.una() < fin))
     }
 
-    /// Whether lost segments are being repaired by fast recovery.
+    /// Returns whether the connection is in fast recovery.
     pub fn is_recovering(&self) -> bool {
         matches!(self.sender.phase(), Phase::Recovery { .. })
     }
 
-    /// Whether nothing more will happen: closed, with everything sent, read and heard.
+    /// Returns whether the connection is closed, with everything sent, read and reported.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.is_drained()
     }
 
-    /// Whether it is over and has nothing more to send, to tell, or to be read.
+    /// Returns whether the connection is closed and has nothing more to send, to report, or to be read.
     pub(crate) fn is_drained(&self) -> bool {
         !self.state.is_alive()
             && self.owed.is_nothing()
@@ -297,13 +298,13 @@ impl Connection {
             && self.readable() == 0
     }
 
-    /// Whether an acknowledgement, a window update perhaps, is due.
+    /// Returns whether an acknowledgement, which may be a window update, is due.
     fn owes_ack(&self, now: Instant) -> bool {
-        // Who is not connected, or not any more, owes nobody anything, whatever was received before.
+        // Outside of the synchronized states no acknowledgement is owed, whatever was received before.
         self.state.is_synchronized() && self.receiver.as_ref().is_some_and(|receiver| receiver.ack_is_due(now))
     }
 
-    /// Ends the connection on this end. Nobody will hear of what is under way.
+    /// Closes this end. Data in flight is reported as lost.
     fn tear_down(&mut self, next: State, reason: CloseReason) {
         self.events.extend(self.sender.give_up().map(|token| Event::Lost { token }));
         self.tell_settled();
@@ -313,7 +314,7 @@ impl Connection {
         self.events.push_back(Event::Closed { reason });
     }
 
-    /// Gives the flow back once the connection is over; called wherever the Congestion Manager is at hand.
+    /// Closes the flow once the connection is over; called wherever the Congestion Manager is at hand.
     fn release(&mut self, now: Instant, cm: &mut Manager) {
         if !self.state.is_alive()
             && let Some(flow) = self.flow.take()
@@ -326,17 +327,17 @@ impl Connection {
         Destination::from(self.target.remote.ip()).with_dscp(self.target.dscp)
     }
 
-    /// The number on the wire of a stream offset.
+    /// Returns the sequence number of a stream offset.
     fn wire(&self, offset: u64) -> Seq {
         self.iss + 1 + offset as u32
     }
 
-    /// The stream offset that a number of ours means, by the nearest way from what is acknowledged.
+    /// Returns the stream offset of one of our sequence numbers, the one nearest to SND.UNA.
     fn offset(&self, seq: Seq) -> i64 {
         self.sender.una() as i64 + i64::from(seq.offset_from(self.wire(self.sender.una())))
     }
 
-    /// Our clock for timestamps.
+    /// Returns the value of our timestamp clock.
     fn timestamp(&self, now: Instant) -> u32 {
         self.clock.wrapping_add((now - Instant::ZERO).as_millis() as u32)
     }
@@ -386,7 +387,7 @@ impl Transport for Connection {
     fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
         self.order.may_sleep()?;
         let ack = self.receiver.as_ref().filter(|_| self.state.is_synchronized()).and_then(Receiver::poll_timeout);
-        // What was read since has opened the window.
+        // Reading may have opened the window.
         let at_once = Some(self.order.now()).filter(|&now| self.owes_ack(now));
         Ok([self.timers.next(), ack, at_once].into_iter().flatten().min())
     }
@@ -396,16 +397,16 @@ impl Transport for Connection {
     }
 }
 
-/// The Congestion Manager refuses only what this connection never does, unless the driver has swapped managers.
+/// Unwraps a result of the Congestion Manager, which fails only if the driver has swapped managers.
 fn told<T>(result: Result<T, CmError>) -> Option<T> {
     debug_assert!(result.is_ok(), "{:?}", result.err());
     result.ok()
 }
 
-/// The longest that a timeout is backed off to (RFC 6298 §2.5 asks for no less than a minute; Linux takes two).
+/// Maximum of a backed-off timeout (RFC 6298 §2.5 requires at least a minute; Linux uses two).
 const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// `first`, doubled `times` times.
+/// Returns `first`, doubled `times` times.
 fn backed_off(first: Duration, times: u32) -> Duration {
     (first * (1 << times.min(32))).min(MAX_TIMEOUT)
 }

@@ -22,60 +22,60 @@ use names::FlowKey;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
-    /// That of one connection; asked for connected ones only. [`NoAdus`] serves for one that never sends.
+    /// Returns the source of one connection; called for connected ones only. [`NoAdus`] serves one that never sends.
     fn source(&mut self, connection: ConnectionId) -> &mut dyn AduSource;
 }
 
-/// A segment that leaves an endpoint.
+/// An outgoing segment of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where from.
+    /// Source address.
     pub from: SocketAddr,
-    /// Where to.
+    /// Destination address.
     pub to: SocketAddr,
-    /// The connection that it belongs to; a refusal belongs to none.
+    /// Its connection; a reset for an unknown connection has none.
     pub connection: Option<ConnectionId>,
-    /// How to send it, and which ADU it carries for the first time.
+    /// How to send it, and the ADU that it carries for the first time.
     pub transmit: Transmit,
 }
 
-/// Why a connection could not be begun. Nothing has changed.
+/// Reason why no connection could be opened. The endpoint is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The endpoint holds all connections that it may.
+    /// The limit of connections is reached.
     #[error("{0} connections are open, which is the most: close some, or raise max_connections")]
     TooMany(usize),
     /// Every local port is in use towards this peer.
     #[error("no TCP port is free towards {0}: wait for TIME-WAIT to end")]
     NoPort(SocketAddr),
-    /// The driver broke the order.
+    /// The driver broke the driving order.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// The command names a connection that is not there (any more).
+/// The command names an unknown connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// It has ended, or never was.
+    /// The connection has ended, or never existed.
     #[error("there is no connection {0:?}: it has ended")]
     Unknown(ConnectionId),
-    /// The driver broke the order.
+    /// The driver broke the driving order.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// What an endpoint has counted besides its connections.
+/// Counters of an endpoint, besides those of its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointStatistics {
-    /// Segments that cannot be read, or whose checksum is wrong.
+    /// Segments that cannot be parsed, or have a wrong checksum.
     pub malformed: u64,
-    /// Segments that belong to no connection and begin none.
+    /// Segments that belong to no connection and open none.
     pub stray: u64,
     /// SYNs that were refused or dropped.
     pub refused: u64,
-    /// Resets sent to segments of no connection.
+    /// Resets sent for segments of no connection.
     pub resets_sent: u64,
-    /// Half-open connections given up for newcomers.
+    /// Half-open connections evicted for new ones.
     pub evicted: u64,
 }
 
@@ -84,7 +84,7 @@ struct Slot {
     connection: Box<Connection>,
     key: FlowKey,
     flow: Option<FlowId>,
-    /// The application has heard that it is connected.
+    /// The application was told that it is connected.
     is_known: bool,
     since: Instant,
 }
@@ -98,8 +98,8 @@ struct Refusal {
 
 /// The TCP connections of one host, sans-IO: segments and time in, segments and events out.
 ///
-/// The driving order is that of [`Transport`]. A connection is looked at only when it has a reason to send, so the
-/// driver has to pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two segments) by
+/// The driving order is that of [`Transport`]. A connection is polled only when it has a reason to send, so the driver
+/// has to forward the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two segments) by
 /// [`granted`](Self::granted), and the application's by [`wake`](Self::wake).
 ///
 /// ```
@@ -120,24 +120,24 @@ pub struct Endpoint {
     keys: BTreeMap<FlowKey, ConnectionId>,
     flows: BTreeMap<FlowId, ConnectionId>,
     listeners: BTreeSet<u16>,
-    /// Connections that a peer has asked for and not completed, oldest first.
+    /// Incoming connections with an incomplete handshake, oldest first.
     half_open: BTreeSet<ConnectionId>,
-    /// Connections in TIME-WAIT that nobody has anything to do with any more.
+    /// Connections in TIME-WAIT that the application is done with.
     lingering: BTreeSet<ConnectionId>,
     schedule: Schedule<ConnectionId>,
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<Refusal>,
     refusal_rate: RateLimit,
     statistics: EndpointStatistics,
-    /// Those whose end was told: they are still there to be read, and to be asked for their statistics.
+    /// Connections whose end was reported; they stay for reading and for their statistics.
     ended: BTreeSet<ConnectionId>,
-    /// Those of them that may have become superfluous.
+    /// Candidates for removal among them.
     to_reap: Vec<ConnectionId>,
     next_id: u64,
 }
 
 impl Endpoint {
-    /// An endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the system.
+    /// Creates an endpoint. `rng` makes sequence numbers and ports unguessable: seed it from the system.
     pub fn new(config: EndpointConfig, rng: Rng) -> Self {
         Self {
             rng,
@@ -165,12 +165,12 @@ impl Endpoint {
         self.listeners.insert(port);
     }
 
-    /// Accepts no more connections to `port`; those that are there stay.
+    /// Stops accepting connections to `port`; existing ones stay.
     pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
 
-    /// Asks `remote` for a connection, from an ephemeral port of the address `local`.
+    /// Connects to `remote` from an ephemeral port of the address `local`.
     ///
     /// # Errors
     /// [`ConnectError`] if there is no room for another connection.
@@ -187,7 +187,7 @@ impl Endpoint {
         Ok(self.add(now, FlowKey { remote, local }, connection))
     }
 
-    /// Sends nothing more than what is queued, as [`Connection::close`].
+    /// Closes the sending direction after the queued data, as [`Connection::close`].
     ///
     /// # Errors
     /// [`CommandError`] if there is no such connection.
@@ -195,7 +195,7 @@ impl Endpoint {
         self.command(now, id, |connection| connection.close(now))
     }
 
-    /// Ends a connection at once, as [`Connection::abort`].
+    /// Aborts a connection, as [`Connection::abort`].
     ///
     /// # Errors
     /// [`CommandError`] if there is no such connection.
@@ -216,13 +216,13 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Appends to `out` all that can be read from a connection, in order, and gives how many bytes those were. It may
-    /// make a window update due: drain again.
+    /// Appends all readable bytes of a connection to `out`, in order, and returns their number. A window update may
+    /// become due: drain again.
     pub fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
         self.read_at_most(id, usize::MAX, out)
     }
 
-    /// The same, but `limit` bytes at most.
+    /// As [`read`](Self::read), but at most `limit` bytes.
     pub fn read_at_most(&mut self, id: ConnectionId, limit: usize, out: &mut Vec<u8>) -> usize {
         let Some(slot) = self.slots.get_mut(&id) else { return 0 };
         let count = slot.connection.read(limit, out);
@@ -245,7 +245,8 @@ impl Endpoint {
         Some(received)
     }
 
-    /// The Congestion Manager has granted `flow` a segment. Says whether the flow is one of this endpoint's.
+    /// Notes that the Congestion Manager has granted `flow` a segment. Returns whether the flow is one of this
+    /// endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {
         let id = self.flows.get(&flow).copied();
         if let Some(id) = id {
@@ -254,40 +255,40 @@ impl Endpoint {
         id.is_some()
     }
 
-    /// The application has put something into the connection's source.
+    /// Notes that the application has put data into the connection's source.
     pub fn wake(&mut self, id: ConnectionId) {
         if self.slots.contains_key(&id) {
             self.schedule.make_ready(id);
         }
     }
 
-    /// A connection, until its end was told by [`poll_event`](Self::poll_event), all was read, and the next call is
-    /// made.
+    /// Returns a connection, until its end was reported by [`poll_event`](Self::poll_event), everything was read, and
+    /// the next call is made.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.slots.get(&id).filter(|_| !self.lingering.contains(&id)).map(|slot| &*slot.connection)
     }
 
-    /// The connections there are, half-open ones included, those in TIME-WAIT not.
+    /// Returns the connections, including half-open ones, without those in TIME-WAIT.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.slots.keys().copied().filter(|id| !self.lingering.contains(id))
     }
 
-    /// How many connections a peer has asked for and not completed.
+    /// Returns the number of incoming connections with an incomplete handshake.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// How many ended connections are in TIME-WAIT.
+    /// Returns the number of ended connections in TIME-WAIT.
     pub fn lingering(&self) -> usize {
         self.lingering.len()
     }
 
-    /// What was counted.
+    /// Returns the endpoint's counters.
     pub fn statistics(&self) -> &EndpointStatistics {
         &self.statistics
     }
 
-    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    /// Handles expired timers: due at [`poll_timeout`](Self::poll_timeout), harmless earlier.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -303,7 +304,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The next segment to send now, appended to the empty `packet`, or `None`. Connections take turns.
+    /// Returns the next segment to send now, appended to the empty `packet`, or `None`. Connections take turns.
     ///
     /// # Errors
     /// [`Misuse`] if the driver broke the order.
@@ -360,18 +361,18 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; `None`: not before another call.
     ///
     /// # Errors
     /// [`Misuse::NotDrained`] while segments may wait.
     pub fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
         self.order.may_sleep()?;
-        // What was read, or woken, since the last drain may have something to send at once.
+        // Reads and wake-ups since the last drain may have made a segment due at once.
         let at_once = Some(self.order.now()).filter(|_| self.schedule.first_ready().is_some());
         Ok(self.schedule.first_timeout().into_iter().chain(at_once).min())
     }
 
-    /// The next event, or `None`.
+    /// Returns the next event, or `None`.
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
         self.reap();
         let (id, event) = self.events.pop_front()?;
@@ -392,7 +393,7 @@ impl Endpoint {
         id
     }
 
-    /// A port from the dynamic range (RFC 6335 §6) that is free towards this peer.
+    /// Returns an ephemeral port (RFC 6335 §6) that is free towards this peer.
     fn ephemeral(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
         const FIRST: u16 = 49_152;
         const COUNT: u16 = u16::MAX - FIRST + 1;
@@ -404,13 +405,13 @@ impl Endpoint {
         candidates.into_iter().find(is_free)
     }
 
-    /// Something happened on a connection: it may have segments to send, and events to tell.
+    /// Schedules a connection after a change: it may have segments to send, and events to report.
     fn after(&mut self, id: ConnectionId) {
         self.schedule.make_ready(id);
         self.settle(id);
     }
 
-    /// Takes over what a connection has to tell.
+    /// Collects the events of a connection.
     fn settle(&mut self, id: ConnectionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let flow = slot.connection.flow();
@@ -434,7 +435,7 @@ impl Endpoint {
                     self.events.push_back((id, Event::Incoming { port }));
                 }
             }
-            // Nobody has heard of a connection that was never completed.
+            // The application does not know of a connection whose handshake was never completed.
             if !is_hidden {
                 self.events.push_back((id, event));
             }
@@ -449,8 +450,8 @@ impl Endpoint {
         }
     }
 
-    /// Forgets the connections whose end was told, once they have said their last word and all was read. In TIME-WAIT
-    /// they go on by themselves.
+    /// Removes connections whose end was reported, once everything was sent and read. In TIME-WAIT they stay on their
+    /// own.
     fn reap(&mut self) {
         while let Some(id) = self.to_reap.pop() {
             let Some(slot) = self.slots.get(&id).filter(|slot| slot.connection.is_drained()) else { continue };

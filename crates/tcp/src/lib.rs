@@ -1,7 +1,7 @@
 //! TCP as a state machine without input and output (RFC 9293), a client of the Congestion Manager.
 //!
-//! It is a peer for measurements and the ground on which late data choice over TCP stands: what a segment carries, and
-//! what is delivered when, are decided in rooms of their own.
+//! It serves as a peer for measurements and as the basis of late data choice over TCP: the content of segments and the
+//! order of delivery are decided in modules of their own.
 
 #![forbid(unsafe_code)]
 

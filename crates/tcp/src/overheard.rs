@@ -1,40 +1,39 @@
-//! Segments of a connection of somebody else's, overheard on the host at which they arrive: which of them that host takes,
-//! and where their data lie in the stream.
+//! Passive observer of a TCP receiver on its own host: determines which incoming segments the host accepts, and the stream position of
+//! their data.
 
 use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
 
-/// What is known of a receiver by what it says: the host whose acknowledgements are heard as it sends them.
+/// Receiver state derived from the acknowledgements that the host sends.
 ///
-/// Nothing is believed of what arrives but what the host is going to believe: data within its window, and not older by
-/// their timestamp than what it has taken (RFC 7323 §5.3). The stream is counted from the first acknowledgement that was
-/// heard: what comes before is not looked at.
+/// Only data that the host will accept is reported: within its window, and not older by timestamp than accepted data (RFC 7323 §5.3).
+/// Stream positions count from the first acknowledgement that was seen; data before it is ignored.
 #[derive(Clone, Debug)]
 pub struct Overheard {
-    /// By how much its windows are shifted.
+    /// Window scale of the host.
     scale: u8,
     heard: Option<Heard>,
-    /// TS.Recent, as far as it can be known.
+    /// TS.Recent, as far as it can be inferred.
     recent: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Heard {
-    /// The number of the byte from which the stream is counted.
+    /// Sequence number of stream position 0.
     base: Seq,
-    /// Everything before has come.
+    /// Position up to which all data has arrived.
     next: u64,
-    /// Nothing beyond is taken.
+    /// Right edge of the window.
     right: u64,
 }
 
 impl Overheard {
-    /// Of a host whose windows are shifted by `scale` (RFC 7323 §2.2), 14 at most.
+    /// Creates an observer of a host with window scale `scale` (RFC 7323 §2.2), at most 14.
     pub fn new(scale: u8) -> Self {
         Self { scale: scale.min(14), heard: None, recent: None }
     }
 
-    /// Hears a segment that the host sends: up to where everything has come.
+    /// Processes a segment sent by the host; returns the position up to which all data has arrived.
     pub fn handle_sent(&mut self, segment: &Segment<'_>) -> Option<u64> {
         let ack = segment.header.ack?;
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
@@ -47,10 +46,10 @@ impl Overheard {
         Some(heard.next)
     }
 
-    /// Hears a segment that arrives: its data that are new, and where they begin. `None`: it has none that the host takes.
+    /// Processes an incoming segment; returns the position and bytes of its new data. `None`: it has none that the host accepts.
     pub fn handle_arriving<'a>(&mut self, segment: &Segment<'a>) -> Option<(u64, &'a [u8])> {
         let heard = self.heard?;
-        // Beginning and end of a connection are between the kernels.
+        // Handshake and reset are left to the kernels.
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
             return None;
         }
@@ -61,12 +60,12 @@ impl Overheard {
         }
         match heard.next.checked_add_signed(by) {
             Some(at) => Some((at, segment.payload)),
-            // It begins before the first acknowledgement.
+            // The data begins before the first acknowledgement.
             None => Some((0, &segment.payload[segment.payload.len() - end as usize..])),
         }
     }
 
-    /// PAWS: a segment whose timestamp is older than that of the last one in order is an old duplicate.
+    /// PAWS: returns whether the timestamp is not older than that of the last segment in order, which would be an old duplicate.
     fn is_recent(&mut self, segment: &Segment<'_>, in_order: bool) -> bool {
         match (segment.options.timestamps, self.recent) {
             (None, recent) => recent.is_none(),
@@ -82,7 +81,7 @@ impl Overheard {
 }
 
 impl Heard {
-    /// How far `seq` is from what comes next.
+    /// Returns the distance of `seq` from the next expected byte.
     fn offset(&self, seq: Seq) -> i64 {
         i64::from(seq.offset_from(self.base + self.next as u32))
     }

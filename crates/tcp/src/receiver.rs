@@ -1,17 +1,17 @@
-//! The receive side of a connection: reassembly, the window, and what acknowledgements say and when.
+//! Receive side of a connection: reassembly, window, content and timing of acknowledgements.
 //!
 //! # How a connection drives it
 //!
-//! 1. When the peer's SYN is in: [`Receiver::new`], with the SYN's number and, if timestamps were agreed upon, its
+//! 1. After the peer's SYN: [`Receiver::new`], with the SYN's sequence number and, if timestamps were agreed, its
 //!    TSval.
-//! 2. For every segment: [`Receiver::accept`], the first check of RFC 9293 §3.10.7.4 and PAWS. What is not acceptable
-//!    is dropped, and an acknowledgement has fallen due where one is owed.
-//! 3. Then the connection's own checks (RST, SYN, ACK); if they let it pass, [`Receiver::on_segment`] takes data, FIN,
-//!    timestamp and congestion marks, and says what is new.
-//! 4. Before each segment that is sent with an ACK: [`Receiver::stamp`] fills header and options in; when it leaves,
-//!    [`Receiver::on_sent`]. A pure ACK is to be sent if [`Receiver::ack_is_due`], at the latest at
-//!    [`Receiver::poll_timeout`].
-//! 5. The application takes its bytes by [`Receiver::read`], which may make a window update fall due.
+//! 2. For every segment: [`Receiver::accept`], the first check of RFC 9293 §3.10.7.4 and PAWS. An unacceptable segment
+//!    is dropped, and an acknowledgement becomes due if one is required.
+//! 3. After the connection's own checks (RST, SYN, ACK): [`Receiver::on_segment`] takes data, FIN, timestamp and
+//!    congestion marks, and reports what is new.
+//! 4. Before each segment with an ACK is sent: [`Receiver::stamp`] fills in header and options; afterwards
+//!    [`Receiver::on_sent`].
+//! 5. A pure ACK is due if [`Receiver::ack_is_due`], at the latest at [`Receiver::poll_timeout`].
+//! 6. The application reads by [`Receiver::read`], after which a window update may be due.
 
 mod acks;
 mod assembly;
@@ -69,71 +69,72 @@ pub use self::datagrams::ReceivedDatagram;
 /// ```
 #[derive(Debug)]
 pub struct Receiver {
-    /// The number of the stream's first byte.
+    /// Sequence number of the stream's first byte.
     first: Seq,
     assembly: Assembly,
     delivery: Delivery,
-    /// Datagrams that the segment at hand has completed.
+    /// Datagrams completed by the current segment.
     complete: usize,
     window: Window,
     acks: AckSchedule,
     recent: Option<Recent>,
     clock: Option<PeerClock>,
     echo: Option<Echo>,
-    /// Where the stream ends, once a FIN said so.
+    /// End of the stream, once a FIN has set it.
     end: Option<u64>,
     last_ack_sent: Seq,
     statistics: ReceiverStatistics,
 }
 
-/// The first check of a segment (RFC 9293 §3.10.7.4, RFC 7323 §5.3).
+/// Result of the first check of a segment (RFC 9293 §3.10.7.4, RFC 7323 §5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acceptance {
-    /// Go on with it.
+    /// Process it.
     Acceptable,
-    /// Nothing of it is in the window: drop it. It is answered, unless it is a reset.
+    /// No part is in the window: drop it. It is answered, unless it is a reset.
     OutsideWindow,
-    /// PAWS: it is from before: drop it. It is answered.
+    /// Rejected by PAWS as an old duplicate: drop it. It is answered.
     OldTimestamp,
-    /// It lacks the timestamp that was agreed upon: drop it silently (RFC 7323 §3.2).
+    /// Lacks the negotiated timestamp: drop it silently (RFC 7323 §3.2).
     NoTimestamp,
 }
 
 impl Acceptance {
-    /// Whether to go on with the segment.
+    /// Returns whether to process the segment.
     pub const fn is_acceptable(self) -> bool {
         matches!(self, Self::Acceptable)
     }
 }
 
-/// What a segment brought.
+/// New data in a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Receipt {
-    /// So many bytes more are there in order, and can be read.
+    /// Number of bytes that became readable in order.
     pub bytes: usize,
-    /// So many datagrams more can be read, where they are received as such.
+    /// Number of datagrams that became readable, where they are received as such.
     pub datagrams: usize,
-    /// The FIN has been reached just now: when all is read, nothing more comes.
+    /// The FIN was reached by this segment: no data follows.
     pub finished: bool,
 }
 
-/// What a receiver has counted.
+/// Counters of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverStatistics {
-    /// Segments that brought nothing new.
+    /// Segments without new data.
     pub duplicates: u64,
     /// Segments beyond a gap.
     pub out_of_order: u64,
-    /// Segments with data beyond the window, or for which there were too many gaps.
+    /// Segments with data beyond the window, or dropped because there were too many gaps.
     pub refused: u64,
     /// Segments outside of the window.
     pub unacceptable: u64,
-    /// Segments refused by PAWS, or without a timestamp.
+    /// Segments rejected by PAWS, or without a timestamp.
     pub strays: u64,
 }
 
 impl Receiver {
-    /// A receiver of what follows the SYN numbered `syn`, whose TSval is `timestamp` if timestamps were agreed upon.
+    /// Creates a receiver of the data behind the SYN numbered `syn`, whose TSval is `timestamp` if timestamps were
+    /// negotiated.
     pub fn new(now: Instant, config: &ReceiverConfig, syn: Seq, timestamp: Option<u32>) -> Self {
         let buffer = config.buffer.min(ReceiverConfig::MAX_BUFFER);
         Self {
@@ -152,37 +153,37 @@ impl Receiver {
         }
     }
 
-    /// RCV.NXT: the number that is expected next, after the FIN if that was reached.
+    /// Returns RCV.NXT, after the FIN if that was reached.
     pub fn next(&self) -> Seq {
         self.seq_of(self.assembly.next()) + u32::from(self.is_finished())
     }
 
-    /// Whether the FIN was reached: everything that the peer sent is here.
+    /// Returns whether the FIN was reached: all data of the peer is here.
     pub fn is_finished(&self) -> bool {
         self.end == Some(self.assembly.next())
     }
 
-    /// How many bytes can be read now; where datagrams are received, how many of those.
+    /// Returns the number of readable bytes or, where datagrams are received, of readable datagrams.
     pub fn readable(&self) -> usize {
         self.delivery.readable(&self.assembly)
     }
 
-    /// What was counted.
+    /// Returns the receiver's counters.
     pub const fn statistics(&self) -> ReceiverStatistics {
         self.statistics
     }
 
-    /// How much memory the bytes take that were not read.
+    /// Returns the memory used for unread bytes.
     pub fn capacity(&self) -> usize {
         self.assembly.capacity()
     }
 
-    /// How many stretches wait beyond the first gap.
+    /// Returns the number of islands (contiguous ranges) beyond the first gap.
     pub fn islands(&self) -> usize {
         self.assembly.islands().len()
     }
 
-    /// The first check of a segment, and PAWS; an acknowledgement falls due where one is owed.
+    /// Checks a segment for acceptability, with PAWS, and schedules an acknowledgement where one is owed.
     pub fn accept(&mut self, now: Instant, segment: &Segment<'_>) -> Acceptance {
         let is_reset = segment.has(Flags::RST);
         if let Some(clock) = self.clock.filter(|_| !is_reset) {
@@ -206,7 +207,7 @@ impl Receiver {
         Acceptance::OutsideWindow
     }
 
-    /// Takes in what an acceptable segment carries.
+    /// Processes the content of an acceptable segment.
     pub fn on_segment(&mut self, now: Instant, segment: &Segment<'_>, ecn: Ecn) -> Receipt {
         if let (Some(clock), Some(timestamps)) = (&mut self.clock, segment.options.timestamps) {
             clock.hear(now, timestamps.value, segment.header.seq, self.last_ack_sent);
@@ -215,7 +216,7 @@ impl Receiver {
         if segment.payload.is_empty() && !has_fin {
             return Receipt::default();
         }
-        // Only data are sent with ECT, so that only with data is a mark a mark (RFC 3168 §6.1.4).
+        // Only data is sent with ECT, so that only a mark on data counts (RFC 3168 §6.1.4).
         if let Some(echo) = self.echo.as_mut().filter(|_| !segment.payload.is_empty())
             && echo.arrived(ecn, segment.has(Flags::CWR))
         {
@@ -240,7 +241,7 @@ impl Receiver {
         Some(received)
     }
 
-    /// Appends what can be read to `out`, `limit` bytes at most, and gives how many those were.
+    /// Appends readable bytes to `out`, at most `limit`, and returns their number.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
         let count = self.delivery.read(&mut self.assembly, limit, out);
         if count > 0 {
@@ -249,30 +250,30 @@ impl Receiver {
         count
     }
 
-    /// What was read may have opened the window so far that the peer should hear of it.
+    /// Schedules a window update, if reading has opened the window far enough.
     fn tell_window(&mut self) {
         if !self.is_finished() && self.window.is_news(self.assembly.next(), self.delivery.freed()) {
             self.acks.at_once();
         }
     }
 
-    /// Makes an acknowledgement fall due now: a challenge ACK, say (RFC 5961 §3.2).
+    /// Makes an acknowledgement due now, such as a challenge ACK (RFC 5961 §3.2).
     pub fn demand_ack(&mut self) {
         self.acks.at_once();
     }
 
-    /// Whether an acknowledgement must leave now, with data or without.
+    /// Returns whether an acknowledgement must be sent now, with data or without.
     pub fn ack_is_due(&self, now: Instant) -> bool {
         self.acks.is_due(now)
     }
 
-    /// When an acknowledgement that is held back falls due.
+    /// Returns when a delayed acknowledgement becomes due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.acks.timeout()
     }
 
-    /// Fills in what the receive side says in a segment: the acknowledgement, the window, ECE, the echo in the
-    /// timestamp if there is one, and as many SACK blocks as fit. The number of SACK blocks may be cut afterwards.
+    /// Fills in the receive side's fields of a segment: acknowledgement, window, ECE, timestamp echo, and as many SACK
+    /// blocks as fit. The number of SACK blocks may be reduced afterwards.
     pub fn stamp(&self, header: &mut Header, options: &mut Options) {
         header.ack = Some(self.next());
         let is_syn = header.flags.contains(Flags::SYN);
@@ -287,7 +288,7 @@ impl Receiver {
         }
     }
 
-    /// The segment with this stamped header leaves.
+    /// Notes that the segment with this stamped header was sent.
     pub fn on_sent(&mut self, header: &Header) {
         self.last_ack_sent = self.next();
         self.window.told(self.assembly.next(), header.window, header.flags.contains(Flags::SYN));
@@ -297,12 +298,11 @@ impl Receiver {
         }
     }
 
-    /// Whether any of the segment is between the last acknowledgement and the edge of the window.
+    /// Returns whether any of the segment is between the last acknowledgement and the edge of the window.
     ///
-    /// This is wider than RFC 9293 §3.10.7.4 by two things that Linux, too, lets pass: what came before RCV.NXT but
-    /// was not acknowledged yet, so that an ACK that was overtaken by data still counts; and what stands right at the
-    /// edge, so that ACKs and RSTs of a peer that has filled the window count (they should, "if the RCV.WND is zero").
-    /// What it carries is cut to the window all the same.
+    /// This is wider than RFC 9293 §3.10.7.4, as in Linux: it accepts data before RCV.NXT that was not acknowledged yet
+    /// (an overtaken ACK still counts), and a segment right at the edge (so do ACKs and RSTs of a peer that has filled
+    /// the window).
     fn touches_window(&self, segment: &Segment<'_>) -> bool {
         let edge = self.seq_of(self.window.promised()).max(self.next());
         segment.end().is_at_or_after(self.last_ack_sent) && segment.header.seq.is_at_or_before(edge)
@@ -319,7 +319,7 @@ impl Receiver {
         }
     }
 
-    /// The stream ends at `end`, unless that is nonsense: the first FIN counts, what comes after it does not.
+    /// Notes the end of the stream, if `end` is plausible: the first FIN counts, later ones do not.
     fn note_end(&mut self, end: i64) {
         if self.end.is_none() && end >= self.next_offset() && end <= self.window.promised() as i64 {
             self.end = Some(end as u64);
@@ -328,7 +328,7 @@ impl Receiver {
         self.acks.at_once();
     }
 
-    /// Takes the data that start at `at`, cut to what is wanted.
+    /// Takes the data that starts at `at`, cut to the part that is new and within the window.
     fn take(&mut self, now: Instant, at: i64, payload: &[u8]) {
         let next = self.next_offset();
         let limit = self.end.unwrap_or(u64::MAX).min(self.window.promised()) as i64;
@@ -386,7 +386,7 @@ impl Receiver {
         }
     }
 
-    /// From `start` to `end` has come again. A hostile peer may say so of what was before the stream.
+    /// Notes duplicate data from `start` to `end`. A hostile peer may report a range before the stream.
     fn report_duplicate(&mut self, start: i64, end: i64) {
         if let Some(recent) = self.recent.as_mut().filter(|_| start >= 0 && start < end) {
             recent.duplicate(start as u64..end as u64);
@@ -402,7 +402,7 @@ impl Receiver {
         self.first + offset as u32
     }
 
-    /// Where `seq` stands in the stream, by the nearest way from what is expected next.
+    /// Returns the stream offset of `seq`, the one nearest to the next expected byte.
     fn offset_of(&self, seq: Seq) -> i64 {
         self.next_offset() + i64::from(seq.offset_from(self.seq_of(self.assembly.next())))
     }

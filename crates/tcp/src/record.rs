@@ -1,4 +1,4 @@
-//! Records: datagrams over a byte stream, as uTLTCP has them (McQuistin §3.1, §3.2).
+//! Records: datagrams over a byte stream, as in uTLTCP (McQuistin §3.1, §3.2).
 //!
 //! # On the wire
 //! ```text
@@ -6,28 +6,28 @@
 //!   sealed, what we send:   00 │ COBS( 80+s │ number (4) │ data │ CRC-32 (4) ) │ 00 │ 00 … 00
 //!                padding:   00 │ COBS( 01 │ 00 … 00 ) = 02 01 01 … 01 │ 00
 //! ```
-//! COBS ([Cheshire & Baker](https://doi.org/10.1109/90.769765)) leaves no zero in a record, so that a receiver finds
-//! records between zeros, wherever in the stream it begins to look. `s` is the sub-stream: [`PADDING`], [`TIMED`], or one
-//! of the application's from [`UNTIMED`] to [`MAX_SUBSTREAM`]. Two zeros beside each other enclose nothing.
+//! COBS ([Cheshire & Baker](https://doi.org/10.1109/90.769765)) leaves no zero byte in a record, so that a receiver
+//! finds records between zeros from any place in the stream. `s` is the sub-stream: [`PADDING`], [`TIMED`], or one of
+//! the application's from [`UNTIMED`] to [`MAX_SUBSTREAM`]. Empty records are ignored.
 //!
-//! # What we add to the paper, and why
-//! A segment that is sent again may carry another datagram than before. So a receiver may get the old one *and*, later,
-//! the same datagram at another place; and where something on the way cuts segments anew, it may get the front of the
-//! old bytes with the end of the new ones. The bit `80` of the sub-stream says that a record is *sealed* against both:
-//! - The **number**, big-endian, is the datagram's own; each one of a connection has another, counted up. It keeps its
-//!   number wherever it is sent, so that a receiver knows a duplicate.
-//! - The **CRC-32** (that of zlib, Ethernet and PNG: every language has it), big-endian, is over everything before it: a
-//!   mixture of two versions does not pass.
+//! # Extensions of the paper's format
+//! A retransmitted segment may carry another datagram. So a receiver may get a datagram twice, at two places in the
+//! stream; and where a middlebox splits segments anew, it may get a mixture of the old and the new bytes. The bit `80`
+//! of the sub-stream marks a *sealed* record, which is protected against both:
+//! - The **number**, big-endian, identifies the datagram: numbers of a connection count up, and a datagram keeps its
+//!   number in every transmission, so that a receiver detects duplicates.
+//! - The **CRC-32** (that of zlib, Ethernet and PNG), big-endian, is over everything before it: a mixture of two
+//!   versions fails the check.
 //!
-//! A record without that bit is the paper's, and is read if it is asked for ([`Framing::Plain`]).
+//! A record without that bit has the paper's format, and is read only with [`Framing::Plain`].
 //!
 //! # Sizes
-//! What COBS adds depends on the data. A sealed record always takes what it would at worst ([`sealed_len`]): zeros fill it
-//! up. So its length on the wire depends on the payload's length alone, and a datagram fits in the place of another that
-//! is as long or longer; the rest is [padding](pad), of exactly any length.
+//! COBS's overhead depends on the data. A sealed record always has the worst-case length ([`sealed_len`]): zeros fill
+//! it up. So its length on the wire depends on the payload's length only, and a datagram fits in the place of another
+//! that is as long or longer; the rest is [padding](pad), which can have any length.
 //!
-//! # A receiver in a few lines
-//! Whoever reads the stream in order needs no more than this (Python):
+//! # A minimal receiver
+//! A program that reads the stream in order (Python):
 //! ```python
 //! def datagrams(connection):
 //!     chunk, seen = b"", set()

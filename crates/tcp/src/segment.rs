@@ -1,4 +1,4 @@
-//! Segments: the header, its options, and how they travel (RFC 9293 §3.1).
+//! Segments: header, options, parsing and writing (RFC 9293 §3.1).
 
 mod checksum;
 mod emit;

@@ -1,4 +1,4 @@
-//! The send side: what is under way, what has to be sent again, and when (RFC 6675, RFC 6582, RFC 8985).
+//! Send side: data in flight, loss detection, retransmission (RFC 6675, RFC 6582, RFC 8985).
 
 mod acknowledgement;
 mod bundle;
@@ -40,32 +40,32 @@ use spurious::Timeout;
 /// `DupThresh` of RFC 6675 §2.
 const DUP_THRESH: u32 = 3;
 
-/// A timeout is doubled so many times at most; the bound on the timeout itself comes earlier.
+/// Maximum number of times a timeout is doubled; the bound on the timeout itself applies earlier.
 const MAX_BACKOFF: u32 = 32;
 
-/// What may be sent next, as far as this end of the path knows.
+/// Next transmission, as far as this end decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The segment at this place again, at once: the window has no say (RFC 6675 §5 step 4.3, RFC 6298 §5.4).
+    /// Retransmission of the segment at this place, regardless of the window (RFC 6675 §5 step 4.3, RFC 6298 §5.4).
     AgainNow(usize),
-    /// The segment at this place again.
+    /// Retransmission of the segment at this place.
     Again(usize),
     /// New data.
     Fresh,
 }
 
-/// Which losses are told how.
+/// Loss detection in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detection {
     /// Three duplicate acknowledgements (RFC 6582).
     DuplicateAcks,
-    /// The scoreboard of RFC 6675.
+    /// RFC 6675's scoreboard.
     DupThresh,
-    /// RACK, the scoreboard besides (RFC 8985 §6).
+    /// RACK, besides the scoreboard (RFC 8985 §6).
     Rack,
 }
 
-/// The send side of a connection. Its numbers are offsets in the stream: 0 is the first byte after the SYN.
+/// Send side of a connection. Numbers are stream offsets: 0 is the first byte after the SYN.
 #[derive(Debug)]
 pub(crate) struct Sender {
     board: Scoreboard,
@@ -76,24 +76,24 @@ pub(crate) struct Sender {
     dup_acks: u32,
     /// Full-sized segments, for RFC 6675's `DupThresh` in bytes.
     smss: u64,
-    /// The next segment to be repeated leaves without a look at the window.
+    /// The next retransmission is sent regardless of the window.
     is_urgent: bool,
-    /// What follows RFC 6675's HighRxt.
+    /// Offset behind RFC 6675's HighRxt.
     next_doubt: u64,
     /// RFC 6675's RescueRxt.
     rescued: u64,
-    /// Where the next segment is that a duplicate acknowledgement may be for.
+    /// Start of the next segment that a duplicate acknowledgement may stand for.
     presumed: u64,
-    /// Retransmission timeouts in a row.
+    /// Consecutive retransmission timeouts.
     backoff: u32,
     timeout: Timeout,
-    /// Whether a partial acknowledgement came in this recovery.
+    /// Whether this recovery has seen a partial acknowledgement.
     had_partial: bool,
     probe: Probe,
     pub(crate) ecn: EcnSender,
     bundling: Bundling,
     newest_acked: Instant,
-    /// When the latest acknowledgement came.
+    /// Arrival time of the latest acknowledgement.
     heard_at: Instant,
 }
 
@@ -122,27 +122,27 @@ impl Sender {
         }
     }
 
-    /// SND.UNA.
+    /// Returns SND.UNA.
     pub(crate) fn una(&self) -> u64 {
         self.board.una()
     }
 
-    /// SND.NXT.
+    /// Returns SND.NXT.
     pub(crate) fn nxt(&self) -> u64 {
         self.board.nxt()
     }
 
-    /// RFC 6675's pipe: data bytes taken to be under way. The Congestion Manager holds the same number.
+    /// Returns RFC 6675's pipe: data bytes in flight. The Congestion Manager has the same number.
     pub(crate) fn pipe(&self) -> u64 {
         self.board.pipe()
     }
 
-    /// What is sent and not acknowledged, and yet not in the pipe: the peer holds it beyond a gap, or it is missing.
+    /// Returns the unacknowledged bytes that are not in the pipe: SACKed or lost.
     fn beyond_gap(&self) -> u64 {
         (self.nxt() - self.una()).saturating_sub(self.pipe())
     }
 
-    /// Whether everything sent is acknowledged.
+    /// Returns whether everything sent is acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.board.is_empty()
     }
@@ -155,23 +155,23 @@ impl Sender {
         self.backoff
     }
 
-    /// Whether [`RoundTrip`] matters to it.
+    /// Returns whether the loss detection uses [`RoundTrip`].
     pub(crate) fn needs_round_trip(&self) -> bool {
         self.detection == Detection::Rack
     }
 
-    /// Whether the retransmission timer starts anew for an acknowledgement that acknowledged something (RFC 6298 §5.3);
-    /// in NewReno's recovery only the first partial one does that (RFC 6582 §3.2).
+    /// Returns whether an acknowledgement of new data restarts the retransmission timer (RFC 6298 §5.3); in NewReno's recovery only the
+    /// first partial one does (RFC 6582 §3.2).
     pub(crate) fn restarts_timer(&self, verdict: &Verdict) -> bool {
         self.detection != Detection::DuplicateAcks || !self.phase.is_recovery() || verdict.first_partial
     }
 
-    /// How many segments are under way or missing.
+    /// Returns the number of segments that are in flight or lost.
     pub(crate) fn segments(&self) -> usize {
         self.board.segments()
     }
 
-    /// Takes in an acknowledgement.
+    /// Processes an acknowledgement.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
@@ -226,8 +226,8 @@ impl Sender {
         if let Some(sent_at) = self.answer_hidden(hidden) {
             verdict.loss = Some((Loss::Transient, sent_at));
         }
-        // Duplicate acknowledgements leave the window as it is (RFC 5681 §3.2), and so does the one that ends a
-        // recovery, and one with ECE (RFC 3168 §6.1.2).
+        // Duplicate acknowledgements leave the window unchanged (RFC 5681 §3.2), and so do the one that ends a recovery, and one with ECE
+        // (RFC 3168 §6.1.2).
         let marked = ack.ece && self.ecn.is_agreed();
         let answers = was_recovering || self.phase.is_recovery() || self.answers_hidden();
         verdict.holds_window = answers || !advanced || marked;
@@ -239,7 +239,7 @@ impl Sender {
         verdict
     }
 
-    /// What carries the data hears what has arrived.
+    /// Reports arrived segments to the payload.
     fn tell_of_arrivals(
         &mut self,
         now: Instant,
@@ -251,7 +251,7 @@ impl Sender {
         let echo = ack.echo(now);
         let last = feedback.arrived.len().saturating_sub(1);
         for (place, span) in feedback.arrived.iter().enumerate() {
-            // A second segment is acknowledged at once, and so is one that makes a gap or fills it (RFC 5681 §4.2).
+            // The peer acknowledges a second segment at once, and one that makes or fills a gap (RFC 5681 §4.2).
             let is_prompt = place == last && (last > 0 || had_gap || !ack.sacked.is_empty());
             let (span, before, least) = (span.clone(), self.heard_at, path.least);
             self.payload.arrived(&Arrived { span, now, before, least, una, is_prompt, echo });
@@ -260,8 +260,8 @@ impl Sender {
         self.payload.release(self.una());
     }
 
-    /// If what the latest timeout took for lost was late, all of it is under way again, and nothing more is repeated (RFC 4015
-    /// §3.2, step 8). With a mark there is congestion all the same (step 9). Gives how many bytes those are.
+    /// Undoes a spurious timeout: everything is in flight again, and nothing more is retransmitted (RFC 4015 §3.2, step 8). An ECN mark
+    /// means congestion all the same (step 9). Returns the number of bytes restored.
     fn undo_if_spurious(&mut self, now: Instant, ack: &Acknowledgement<'_>) -> Option<u64> {
         let marked = ack.ece && self.ecn.is_agreed();
         if !self.timeout.was_spurious(ack.echo(now), ack.ack >= self.nxt()) || marked {
@@ -286,12 +286,12 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer went off (RFC 6298 §5.4 to §5.6).
+    /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6).
     pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
         let beyond_gap = self.beyond_gap();
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
-        // The peer holds what comes first and does not acknowledge it: it has dropped it (RFC 2018 §8).
+        // The peer SACKed the first segment and does not acknowledge it: it has reneged (RFC 2018 §8).
         if self.board.get(0).is_some_and(|first| first.sacked) {
             self.board.forget_sacked();
         }
@@ -314,7 +314,7 @@ impl Sender {
         Verdict { loss, beyond_gap, ..Verdict::default() }
     }
 
-    /// The connection ends: the tokens of what is under way.
+    /// Ends the connection, and returns the tokens of data in flight.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.payload.give_up();
         self.board.give_up()

@@ -19,22 +19,22 @@ use std::fmt;
 pub struct Seq(u32);
 
 impl Seq {
-    /// The sequence number `value`.
+    /// Creates the sequence number `value`.
     pub const fn new(value: u32) -> Self {
         Self(value)
     }
 
-    /// The number itself.
+    /// Returns the number.
     pub const fn value(self) -> u32 {
         self.0
     }
 
-    /// How many steps forward lead from `earlier` to this number.
+    /// Returns the forward distance from `earlier` to this number.
     pub const fn distance_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// How far this number is from `other`, negative if it is before: the shorter way round.
+    /// Returns the signed distance from `other`, negative if this number is before: the shorter way round.
     pub const fn offset_from(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0) as i32
     }
@@ -59,19 +59,19 @@ impl Seq {
         self.0 == other.0 || self.is_after(other)
     }
 
-    /// The later of the two in circular order.
+    /// Returns the later of the two in circular order.
     #[must_use]
     pub const fn max(self, other: Self) -> Self {
         if self.is_before(other) { other } else { self }
     }
 
-    /// The earlier of the two in circular order.
+    /// Returns the earlier of the two in circular order.
     #[must_use]
     pub const fn min(self, other: Self) -> Self {
         if self.is_after(other) { other } else { self }
     }
 
-    /// Whether this number is one of the `len` numbers that start at `start`, a stretch that may wrap.
+    /// Returns whether this number is one of the `len` numbers from `start` on, a range that may wrap.
     pub const fn is_within(self, start: Self, len: u32) -> bool {
         self.distance_from(start) < len
     }

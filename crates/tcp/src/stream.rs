@@ -1,10 +1,10 @@
-//! A plain byte stream as a send queue: what a socket's send buffer is.
+//! A plain byte stream as a send queue, like a socket's send buffer.
 
 use std::collections::VecDeque;
 
 use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu};
 
-/// Bytes that wait to be sent, at most so many, without boundaries: a pull gives as much as there is room for.
+/// Send buffer of bounded capacity, without record boundaries: a pull takes as much as there is room for.
 ///
 /// ```
 /// use timeous_tcp::StreamBuffer;
@@ -21,29 +21,30 @@ pub struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    /// An empty buffer for at most `capacity` bytes that were not sent yet.
+    /// Creates an empty buffer for at most `capacity` unsent bytes.
     pub fn new(capacity: usize) -> Self {
         Self { bytes: VecDeque::new(), capacity, next_token: 0, closed: false }
     }
 
-    /// Takes as many of `bytes` as there is room for; how many. After it, the connection must be woken.
+    /// Appends as many of `bytes` as there is room for, and returns their number. The connection must be woken
+    /// afterwards.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let accepted = bytes.len().min(self.room());
         self.bytes.extend(&bytes[..accepted]);
         accepted
     }
 
-    /// How many bytes it would take now; none once the connection has ended.
+    /// Returns the free capacity in bytes; zero once the connection has ended.
     pub fn room(&self) -> usize {
         if self.closed { 0 } else { self.capacity.saturating_sub(self.bytes.len()) }
     }
 
-    /// How many bytes wait.
+    /// Returns the number of unsent bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -13,14 +13,14 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::view::{Macroflow, View};
 
-/// So many macroflows are shown, the longest known first: each has about twenty series, and those who collect them pay for
-/// every one. `timeous_macroflows` counts all.
+/// Maximum number of macroflows shown, the oldest first: each has about twenty series, which cost their collectors. `timeous_macroflows`
+/// counts all.
 pub const LISTED: usize = 200;
 
-/// What the text is, as HTTP says it.
+/// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The view as text.
+/// Renders the view as text.
 pub fn exposition(view: &View) -> String {
     let mut registry = Registry::with_prefix("timeous");
     let build = Info::new([("version", view.version.clone())]);
@@ -29,7 +29,7 @@ pub fn exposition(view: &View) -> String {
     let mut text = String::new();
     match text::encode(&mut text, &registry) {
         Ok(()) => text,
-        // A String takes whatever it is given.
+        // Writing to a string cannot fail.
         Err(fmt::Error) => unreachable!("writing to a string has failed"),
     }
 }
@@ -39,13 +39,13 @@ struct Shown {
     view: View,
 }
 
-/// Which macroflow a value belongs to. Its number is not a label: it would make a new series for each that comes and goes.
+/// Labels of a macroflow's values. Its identifier is not a label, since every new macroflow would be a new series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Labels {
     address: IpAddr,
     dscp: u8,
     user: Option<u32>,
-    /// 0, or which of several to one destination that were split.
+    /// Index among several split macroflows of one destination, from 0.
     part: usize,
 }
 
@@ -77,7 +77,7 @@ fn labelled(macroflows: &[Macroflow]) -> Vec<(Labels, &Macroflow)> {
     by_age.into_iter().take(LISTED).map(|macroflow| (label(macroflow), macroflow)).collect()
 }
 
-/// Families of values, written one after the other.
+/// Encoder of metric families.
 struct Families<'a, 'b> {
     encoder: &'a mut DescriptorEncoder<'b>,
     macroflows: Vec<(Labels, &'a Macroflow)>,
@@ -94,7 +94,7 @@ impl Families<'_, '_> {
         metric.encode(self.encoder.encode_descriptor(name, help, None, metric.metric_type())?)
     }
 
-    /// A value of each macroflow that has it.
+    /// Encodes a value of each macroflow that has it.
     fn gauges<N: EncodeGaugeValue>(
         &mut self,
         name: &str,

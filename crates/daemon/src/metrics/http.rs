@@ -1,4 +1,4 @@
-//! The HTTP server of the metrics: one page, few callers, bounded in what each may cost.
+//! HTTP server of the metrics: one page, few connections, with bounded cost each.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, TcpListener};
@@ -20,13 +20,13 @@ use tokio::time::timeout;
 use super::exposition;
 use super::look::{Look, Reach};
 
-/// Callers at one time. Prometheus keeps one connection.
+/// Maximum number of connections. Prometheus keeps one.
 const CALLERS: usize = 16;
-/// A caller is heard out for so long.
+/// Timeout of a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// A connection lasts so long: who keeps one and asks nothing makes room for others.
+/// Lifetime of a connection, so that idle ones make room for others.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// What was seen is shown again for so long: a look takes the Congestion Manager's lock.
+/// Lifetime of a snapshot: taking one needs the Congestion Manager's lock.
 const FRESH: timeous_core::Duration = timeous_core::Duration::from_millis(250);
 
 struct Page {
@@ -54,7 +54,7 @@ pub(super) async fn serve(
             _ = &mut stopped => return Ok(()),
         };
         let Ok((stream, _)) = stream else {
-            // Out of descriptors, or the caller is gone already.
+            // No descriptors are left, or the connection is gone already.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -69,7 +69,7 @@ pub(super) async fn serve(
                 .header_read_timeout(PATIENCE)
                 .max_buf_size(8 << 10)
                 .serve_connection(TokioIo::new(stream), service);
-            // Whatever a caller does wrong is its own affair.
+            // Errors of a connection concern only its peer.
             let _ = timeout(LIFETIME, connection).await;
             drop(place);
         });
@@ -108,8 +108,8 @@ impl Page {
     }
 }
 
-/// A page of the web that has its own name resolved to loopback must not read what this host does (DNS rebinding): such a
-/// request names the page's host.
+/// Returns whether the request's host is an address: a web page that resolves its name to loopback (DNS rebinding) must
+/// not read this host's metrics, and such a request has the page's host name.
 fn names_an_address(request: &Request<Incoming>) -> bool {
     let Some(host) = request.headers().get(HOST) else { return true };
     let Some(authority) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };

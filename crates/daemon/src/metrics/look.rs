@@ -1,18 +1,18 @@
-//! What the server is given: how to look at the daemon, and who may.
+//! Access of the metrics server to the daemon, and of others to the server.
 
 use std::sync::Arc;
 
 use crate::view::View;
 
-/// How the daemon is looked at.
+/// Function that returns a view of the daemon.
 pub type Look = Arc<dyn Fn() -> View + Send + Sync>;
 
-/// Who may ask for metrics.
+/// Hosts that may read metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Programs of this host.
+    /// This host only.
     #[default]
     Loopback,
-    /// Whoever reaches the address.
+    /// Any host that reaches the address.
     Beyond,
 }

@@ -1,4 +1,4 @@
-//! Metrics are scraped over real HTTP and read by a parser of others.
+//! Metrics: scraped over HTTP and read by an independent parser.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -88,7 +88,7 @@ fn parsed(text: &str) -> Vec<Family<'_>> {
     families
 }
 
-/// The value of a series, and whether its labels are among those of the series.
+/// Returns the value of the only series with this name and these labels.
 #[track_caller]
 fn value(families: &[Family<'_>], name: &str, labels: &[(&str, &str)]) -> f64 {
     let samples = families.iter().flat_map(|family| &family.samples).filter(|sample| sample.name() == name);
@@ -143,7 +143,7 @@ fn a_client_scrapes_what_is_seen_and_a_parser_reads_it() {
     assert!(!text.contains("threshold_bytes{") && !text.contains("min_rtt_seconds{"), "what is unknown has no value");
 }
 
-/// Prometheus, "Metric and label naming", and OpenMetrics' rules on types and units.
+/// Conventions of Prometheus ("Metric and label naming") and OpenMetrics' rules on types and units.
 #[test]
 fn names_keep_the_conventions() {
     let text = exposition(&view(vec![macroflow(5, 1)]));
@@ -176,7 +176,7 @@ fn the_number_of_series_is_bounded() {
     let families = parsed(&over);
     assert_eq!(value(&families, "timeous_macroflows", &[]), 50_000.0);
     assert_eq!(value(&families, "timeous_macroflows_listed", &[]), LISTED as f64);
-    // The longest known stay, so that a series lasts as long as its macroflow.
+    // The macroflows that exist longest are listed, so that a series lasts as long as its macroflow.
     assert_eq!(value(&families, "timeous_macroflow_flows", &[("address", "192.0.2.0")]), 2.0);
 }
 
@@ -231,7 +231,7 @@ fn many_scrapes_are_few_looks() {
     assert!(looks.load(Ordering::Relaxed) <= quarters + 1, "at most one look in a quarter of a second");
 }
 
-/// The status line of what the server answers to `request`.
+/// Returns the status line of the server's answer to `request`.
 fn ask(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();

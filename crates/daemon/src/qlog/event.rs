@@ -15,10 +15,10 @@ use timeous_core::{Instant, PathState, Rate};
 
 use crate::wall::WallTime;
 
-/// What the events of our own are, as qlog names schemas.
+/// URI of our event schema, as in qlog.
 pub const NAMESPACE: &str = "https://github.com/timeous/timeous/qlog#timeous-1";
 
-/// The beginning of a file, and of time in it.
+/// Header of a file, with its time origin.
 pub(super) struct Header {
     zero: Instant,
     wall: WallTime,
@@ -29,7 +29,7 @@ impl Header {
         Self { zero, wall }
     }
 
-    /// Milliseconds since the qlog began.
+    /// Returns the milliseconds since the qlog began.
     pub(super) fn time(&self, at: Instant) -> f64 {
         at.saturating_since(self.zero).as_micros() as f64 / 1e3
     }
@@ -44,7 +44,7 @@ impl Header {
                 time_format: Some(TimeFormat::RelativeToEpoch),
                 ..CommonFields::default()
             }),
-            // A manager is neither end of a connection: it looks after the sending side of many.
+            // The manager is no end of a connection: it handles the sending side of many.
             vantage_point: Some(VantagePoint {
                 name: Some("timeous".into()),
                 ty: VantagePointType::Unknown,
@@ -62,7 +62,7 @@ impl Header {
     }
 }
 
-/// RFC 7464 §2.2: a record separator, the JSON text, a line feed.
+/// Frames a record (RFC 7464 §2.2): a record separator, the JSON text, a line feed.
 fn framed(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut record = vec![0x1e];
     serde_json::to_writer(&mut record, value)?;
@@ -75,7 +75,7 @@ pub(super) enum Record {
     Own(Own),
 }
 
-/// An event of our own namespace.
+/// Event of our own namespace.
 #[derive(Serialize)]
 pub(super) struct Own {
     time: f64,
@@ -118,7 +118,7 @@ impl Record {
         }
     }
 
-    /// Here `count` events are missing.
+    /// Returns a record of `count` missing events.
     pub(super) fn lost(time: f64, count: u64) -> Self {
         Self::Own(Own { time, name: "timeous:events_lost", data: json!({ "count": count }), group_id: None })
     }
@@ -156,7 +156,8 @@ fn metrics(state: &PathState, threshold: Option<u64>, flow: Option<u64>) -> Reco
     }
 }
 
-/// The states are those that the schema names for controllers like NewReno; `None`: the loss says nothing of congestion.
+/// Returns the congestion state that the schema defines for controllers like NewReno; `None`: the loss is no sign of
+/// congestion.
 fn congestion(kind: Loss) -> Option<CongestionStateUpdated> {
     let (new, trigger) = match kind {
         Loss::None => return None,

@@ -1,21 +1,21 @@
-//! Files of bounded size and number.
+//! File rotation, with bounded size and number of files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// How much a qlog may grow: a full `cm.sqlog` becomes `cm.1.sqlog`, that one `cm.2.sqlog`, and so on.
+/// Bounds of a qlog: a full `cm.sqlog` becomes `cm.1.sqlog`, that one `cm.2.sqlog`, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// A file of so many bytes is full.
+    /// Maximum file size in bytes.
     pub bytes: u64,
-    /// So many full ones are kept.
+    /// Number of full files that are kept.
     pub kept: u32,
 }
 
 impl Default for Bounds {
-    /// 16 MiB, and three before it.
+    /// Returns 16 MiB, and three full files.
     fn default() -> Self {
         Self { bytes: 16 << 20, kept: 3 }
     }
@@ -25,7 +25,7 @@ impl Default for Bounds {
 pub(super) struct Rotation {
     path: PathBuf,
     bounds: Bounds,
-    /// Each file begins with it.
+    /// Header of each file.
     header: Vec<u8>,
     file: BufWriter<File>,
     written: u64,
@@ -60,7 +60,7 @@ impl Rotation {
 }
 
 fn create(path: &Path) -> io::Result<BufWriter<File>> {
-    // Nobody else reads whom this host talks to.
+    // Private: the log shows this host's peers.
     Ok(BufWriter::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?))
 }
 

@@ -1,4 +1,4 @@
-//! A qlog is read back by another program's library, by ours, and record by record.
+//! qlog files: read by an independent library, by this project's reader, and record by record.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -40,7 +40,8 @@ fn state() -> PathState {
     }
 }
 
-/// Each text of the sequence, as RFC 7464 has them: a separator before, a line feed after.
+/// Returns the records of a JSON text sequence (RFC 7464): each begins with a record separator and ends with a line
+/// feed.
 #[track_caller]
 fn records(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap();
@@ -178,12 +179,12 @@ fn who_writes_too_fast_does_not_wait_and_the_file_says_what_is_missing() {
     let path = room.path().join("cm.sqlog");
     let log = Log::open(&path, START, WALL).unwrap();
     let mut written = 0;
-    // A loop that counts is faster than a thread that formats: the queue fills.
+    // The loop is faster than the thread that formats records: the queue fills.
     while log.lost() == 0 {
         log.write(&traced(written, Happening::Granted));
         written += 1;
     }
-    // Until there is room again, so that the last loss is told, too.
+    // Waits until the queue has room again, so that the last loss is reported, too.
     let mut before = 0;
     while log.lost() > before {
         before = log.lost();

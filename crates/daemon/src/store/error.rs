@@ -1,8 +1,8 @@
-//! What can be wrong with the path memory.
+//! Errors of the path memory.
 
 use std::path::PathBuf;
 
-/// Why the path memory cannot be used. All are the environment's: the daemon may go on without it.
+/// Reason why the path memory cannot be used. All are environment errors: the daemon may run without it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has it open.
@@ -10,35 +10,35 @@ pub enum StoreError {
     InUse {
         /// The file.
         path: PathBuf,
-        /// Who holds it, as far as that is known.
+        /// Process that holds it, as far as that is known.
         holder: String,
     },
-    /// The system does not let us at it.
+    /// The system denies access.
     #[error("the path memory {path} cannot be used: {error}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The database refuses for another reason.
+    /// Another error of the database.
     #[error("the path memory {path} cannot be used: {why}; move it away to begin a new one")]
     Database {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The database's error.
         why: String,
     },
 }
 
-/// A damaged file was moved away and a new one begun: to be told to whoever runs the daemon.
+/// A damaged file was moved away and a new one created: to be reported to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the path memory {path} is damaged ({why}): it was moved to {moved_to}, and a new one begun")]
 pub struct SetAside {
-    /// Where the path memory is.
+    /// Path of the path memory.
     pub path: PathBuf,
-    /// Where the damaged one is now. One that was set aside earlier is overwritten.
+    /// New path of the damaged file. An earlier one is overwritten.
     pub moved_to: PathBuf,
-    /// What was wrong with it.
+    /// The damage found.
     pub why: String,
 }

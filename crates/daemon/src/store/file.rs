@@ -1,4 +1,4 @@
-//! The file behind the path memory: a redb database, which a crash in mid-write leaves as it was before that write.
+//! File of the path memory: a redb database. A crash during a write leaves it as it was before that write.
 
 use std::fs;
 use std::io::{self, Read, Seek, Write};
@@ -16,24 +16,24 @@ use super::error::{SetAside, StoreError};
 use super::memory::{CAPACITY, Entry};
 use crate::wall::WallTime;
 
-/// Address (IPv4 mapped into IPv6), code point, user.
+/// Address (IPv4 mapped into IPv6), DSCP, user.
 type Key = (u128, u8, Option<u32>);
-/// When (nanoseconds since 1970), window and threshold (bytes), round trip, its deviation and its least (nanoseconds), rate
-/// (bits per second), loss (parts per million).
+/// Time (nanoseconds since 1970), window and threshold (bytes), smoothed RTT, its deviation and the minimum RTT (nanoseconds), rate (bits
+/// per second), loss (parts per million).
 type Value = (u64, u64, Option<u64>, u64, u64, u64, u64, u32);
 
-/// The version is part of the name: another meaning of the columns is another table.
+/// The version is part of the name: columns with another meaning are another table.
 const PATHS: TableDefinition<'_, Key, Value> = TableDefinition::new("paths-1");
 const CACHE: usize = 1 << 20;
-/// redb refuses what is damaged, but here and there believes what it reads, and panics.
+/// redb rejects damaged files, but in places trusts what it reads, and panics.
 const UNREADABLE: &str = "it cannot be read";
 
 #[derive(Debug)]
 pub(super) struct File {
     path: PathBuf,
-    /// None after a write that failed: redb refuses all others then, until it is opened anew.
+    /// `None` after a failed write: redb then refuses further ones until it is reopened.
     database: Option<Database>,
-    /// Held for as long as this lasts.
+    /// Held as long as the file is open.
     _lock: fs::File,
 }
 
@@ -45,7 +45,7 @@ enum Trouble {
 }
 
 impl Trouble {
-    /// Damage that cannot be set aside now is an error like others.
+    /// Converts damage that cannot be set aside now to an error.
     fn into_error(self, path: &Path) -> StoreError {
         match self {
             Self::Error(error) => error,
@@ -60,12 +60,12 @@ impl File {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(io)?;
         }
-        // A lock of our own beside redb's, which ends when a damaged file is moved away.
+        // A lock besides redb's, which ends when a damaged file is moved away.
         let lock = lock(path)?;
         let (database, entries, set_aside) = match read(path) {
             Ok((database, entries)) => (database, entries, None),
             Err(Trouble::Error(error)) => return Err(error),
-            // Somebody may have named a file that is something else, and needed where it is.
+            // The path may name a file of another program, which must stay where it is.
             Err(Trouble::Damaged(why)) if !looks_like_ours(path) => {
                 return Err(StoreError::Database { path: path.to_owned(), why });
             }
@@ -79,7 +79,7 @@ impl File {
         Ok((Self { path: path.to_owned(), database: Some(database), _lock: lock }, entries, set_aside))
     }
 
-    /// Writes all changes or, if it fails, none.
+    /// Writes all changes or, if that fails, none.
     pub(super) fn apply(&mut self, changes: &[(Destination, Option<Entry>)]) -> Result<(), StoreError> {
         let database = match self.database.take() {
             Some(database) => database,
@@ -108,14 +108,14 @@ fn write(database: &Database, changes: &[(Destination, Option<Entry>)]) -> Resul
     transaction.commit().map_err(boxed)
 }
 
-/// In a box, since it is large.
+/// Boxed, since it is large.
 type Failed = Box<redb::Error>;
 
 fn boxed(error: impl Into<redb::Error>) -> Failed {
     Box::new(error.into())
 }
 
-/// Whether a damaged file was a path memory, by its name or its first bytes.
+/// Returns whether a damaged file was a path memory, by its name or its first bytes.
 fn looks_like_ours(path: &Path) -> bool {
     let mut first = [0; 4];
     let mut begins_so =
@@ -129,7 +129,7 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Takes the lock beside `path` and writes into it who has it.
+/// Takes the lock beside `path` and writes the holder into it.
 fn lock(path: &Path) -> Result<fs::File, StoreError> {
     let io = |error| StoreError::Io { path: path.to_owned(), error };
     let mut lock = private().truncate(false).open(beside(path, "lock")).map_err(io)?;
@@ -152,14 +152,14 @@ fn lock(path: &Path) -> Result<fs::File, StoreError> {
     Ok(lock)
 }
 
-/// Nobody else reads whom this host talks to.
+/// Returns options for private files: they show this host's peers.
 fn private() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
     options
 }
 
-/// Opens the database and reads all of it, checksums verified.
+/// Opens the database and reads all of it, with checksums verified.
 fn read(path: &Path) -> Result<(Database, Entries), Trouble> {
     let attempt = AssertUnwindSafe(|| {
         let file = private().truncate(false).open(path).map_err(boxed)?;
@@ -199,7 +199,7 @@ fn entries(database: &Database) -> Result<Entries, Failed> {
         Err(TableError::TableDoesNotExist(_)) => return Ok(Entries::new()),
         Err(error) => return Err(boxed(error)),
     };
-    // No honest file holds more: the rest of one that does stays on the disk, unused.
+    // No valid file holds more: any further entries stay on the disk, unused.
     let rows = table.iter().map_err(boxed)?.take(2 * CAPACITY);
     rows.map(|row| row.map(|(key, value)| entry(key.value(), value.value())).map_err(boxed)).collect()
 }

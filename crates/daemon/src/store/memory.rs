@@ -1,4 +1,4 @@
-//! What is remembered, within bounds: merged, aged and pruned.
+//! In-memory entries of the path memory: merged, aged and bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use timeous_core::{Duration, Rate};
 
 use crate::wall::WallTime;
 
-/// How many paths are remembered. Beyond it the user who has the most loses the oldest, so that nobody can crowd out others.
+/// Maximum number of paths. Beyond it the user with the most entries loses the oldest, so that no user can crowd out others.
 pub const CAPACITY: usize = 4_096;
-/// For how long a path is remembered that nobody uses. A window is worth nothing long before; a round trip may still be.
+/// Maximum age of an entry. A window is worthless long before; an RTT may still be useful.
 pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// What is older is replaced by what is learnt anew, what is younger is merged with it: Linux, too, takes what it knows of a
-/// host for outdated after an hour (`TCP_METRICS_TIMEOUT`).
+/// Age from which an entry is replaced instead of merged: Linux, too, considers its metrics of a host outdated after an hour
+/// (`TCP_METRICS_TIMEOUT`).
 const MERGE: Duration = Duration::from_secs(3_600);
-/// How often all entries are looked at for those that are too old.
+/// Interval of scans for entries that are too old.
 const PRUNE_EVERY: Duration = Duration::from_secs(3_600);
 
-/// What is remembered of one path.
+/// Remembered state of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remembered {
     /// The path.
     pub destination: Destination,
-    /// What was learnt of it.
+    /// Learned state.
     pub learnt: Learnt,
-    /// How long ago.
+    /// Age of that state.
     pub age: Duration,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) at: WallTime,
 }
 
-/// Entries and which of them have changed since they were last [taken](Self::take_changes).
+/// Entries, and those changed since they were last [taken](Self::take_changes).
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     entries: BTreeMap<Destination, Entry>,
@@ -43,7 +43,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// An entry as it is on the disk.
+    /// Adds an entry read from the disk.
     pub(super) fn restore(&mut self, destination: Destination, entry: Entry) {
         self.entries.insert(destination, entry);
     }
@@ -52,7 +52,7 @@ impl Memory {
         self.entries.len()
     }
 
-    /// A time that lies ahead was written under a clock that was wrong, or is wrong now: it counts as old as it lies ahead.
+    /// A time in the future comes from a clock that was, or is, wrong: its distance counts as age.
     pub(super) fn recall(&self, destination: &Destination, now: WallTime) -> Option<(Learnt, Duration)> {
         let entry = self.entries.get(destination)?;
         let age = now.apart(entry.at);
@@ -93,7 +93,7 @@ impl Memory {
         before - self.entries.len()
     }
 
-    /// Forgets what is too old, and what is too much.
+    /// Removes entries that are too old, and those beyond the capacity.
     pub(super) fn prune(&mut self, now: WallTime) {
         self.pruned = Some(now);
         let old: BTreeSet<_> =
@@ -104,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// Forgets the oldest entry of the user who has the most.
+    /// Removes the oldest entry of the user with the most entries.
     fn evict(&mut self, now: WallTime) {
         let mut counts = BTreeMap::<Option<User>, usize>::new();
         self.entries.keys().for_each(|destination| *counts.entry(destination.user).or_default() += 1);
@@ -117,13 +117,13 @@ impl Memory {
         }
     }
 
-    /// What has changed since it was last asked: entries, or that they are gone.
+    /// Returns the entries changed or removed since the last call.
     pub(super) fn take_changes(&mut self) -> Vec<(Destination, Option<Entry>)> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().map(|destination| (destination, self.entries.get(&destination).copied())).collect()
     }
 
-    /// What was taken could not be written: it counts as changed again.
+    /// Marks entries as changed again, after a failed write.
     pub(super) fn put_back(&mut self, changes: &[(Destination, Option<Entry>)]) {
         self.changed.extend(changes.iter().map(|(destination, _)| *destination));
     }
@@ -133,8 +133,8 @@ impl Memory {
     }
 }
 
-/// What is kept of a path that was known and is seen anew: the mean of both, as RFC 9040 §6.2 suggests, so that one odd
-/// connection does not count for all. What says how much may be sent is never more than what was seen last.
+/// Merges the old and the new state of a path: their mean, as RFC 9040 §6.2 suggests, so that one odd connection does not dominate. Values
+/// that bound the sending never exceed the newest ones.
 fn merge(old: &Learnt, new: &Learnt) -> Learnt {
     let mean = |a: Duration, b: Duration| a.min(b) + Duration::from_nanos(a.abs_diff(b).as_nanos() / 2);
     let cautious = |old: u64, new: u64| new.min(old.midpoint(new));

@@ -1,4 +1,4 @@
-//! Path memory: what outlives the store, what does not, and damaged files.
+//! Path memory: persistence, expiry and damaged files.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,7 +43,7 @@ struct Room {
 
 impl Room {
     fn new() -> Self {
-        // In memory where there is such a place: what is tested is what the file says, not the disk.
+        // In memory if possible: the tests concern the file's content, not the disk.
         Self { dir: tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap() }
     }
 
@@ -57,13 +57,13 @@ impl Room {
         store
     }
 
-    /// With one entry, and closed.
+    /// Creates a path memory with one entry, closes it, and returns its path.
     fn filled(&self) -> PathBuf {
         self.open().learn(host(1), learnt(48_000), NOW);
         self.path()
     }
 
-    /// The file is damaged: it is set aside, a new one is begun and works.
+    /// Checks that a damaged file is set aside, and that a new one is created and works.
     #[track_caller]
     fn is_set_aside(&self, damaged: &[u8]) {
         let (store, told) = Store::open(&self.path(), NOW).unwrap();
@@ -213,7 +213,7 @@ fn what_is_no_path_memory_is_set_aside() {
     let room = Room::new();
     fs::write(room.path(), b"this is a letter to my aunt").unwrap();
     room.is_set_aside(b"this is a letter to my aunt");
-    // Once more: what was set aside before makes room.
+    // A second damaged file replaces the first one that was set aside.
     let noise: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(room.path(), &noise).unwrap();
     room.is_set_aside(&noise);
@@ -227,7 +227,7 @@ fn a_file_of_another_kind_is_left_where_it_is() {
     let error = Store::open(&letter, NOW).unwrap_err();
     assert!(matches!(error, StoreError::Database { .. }) && error.to_string().contains("letter.txt"), "{error}");
     assert_eq!(fs::read(&letter).unwrap(), b"dear aunt");
-    // By its first bytes a path memory is known under any name.
+    // A path memory is recognised by its first bytes, whatever its name is.
     let mut damaged = fs::read(room.filled()).unwrap();
     damaged[9..400].fill(0xff);
     fs::write(&letter, &damaged).unwrap();
@@ -254,7 +254,7 @@ fn flipped_bits_are_found_or_do_not_matter() {
     let (mut aside, mut read) = (0, 0);
     for round in 0..40 {
         let mut damaged = whole.clone();
-        // The header and the pages that are in use lie in front.
+        // The header and the used pages are at the file's beginning.
         let within = if round % 3 == 0 { 512 } else { 128 << 10 };
         let at = rng.below(within.min(whole.len() as u64)) as usize;
         damaged[at] ^= 1 << rng.below(8);

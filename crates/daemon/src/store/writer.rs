@@ -1,4 +1,4 @@
-//! The thread that writes what has changed, so that nobody else waits for the disk.
+//! Writer thread of the path memory, so that no other thread waits for the disk.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::file::File;
 use super::memory::Memory;
 
-/// What changes within this time is written at once: each write waits for the disk.
+/// Time for which changes are collected into one write: each write waits for the disk.
 const COMPANY: Duration = Duration::from_millis(500);
-/// After a failed write, the next is tried when this has passed.
+/// Retry interval after a failed write.
 const RETRY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Writer {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Rung when something has changed, and when something was written.
+    /// Signalled on changes, and after writes.
     rung: Condvar,
 }
 
@@ -29,7 +29,7 @@ struct Shared {
 struct State {
     memory: Memory,
     failures: u64,
-    /// Somebody waits for the disk.
+    /// A thread waits for the disk.
     hurry: bool,
     stop: bool,
     writing: bool,
@@ -37,7 +37,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread left is still only a cache of measurements.
+        // After a panic, the data is still only a cache of measurements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,12 +45,12 @@ impl Shared {
         self.rung.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits, but not for ever: who is waited for may be gone.
+    /// Waits for a limited time: the other thread may be gone.
     fn glance<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.rung.wait_timeout(state, COMPANY).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits for `at_most`, less if somebody is in a hurry.
+    /// Waits for `at_most`, less if a thread waits for the disk.
     fn linger<'a>(&self, state: MutexGuard<'a, State>, at_most: Duration) -> MutexGuard<'a, State> {
         let calm = |state: &mut State| !state.stop && !state.hurry;
         self.rung.wait_timeout_while(state, at_most, calm).unwrap_or_else(PoisonError::into_inner).0
@@ -99,7 +99,7 @@ impl Drop for Writer {
         self.shared.lock().stop = true;
         self.shared.rung.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic was reported already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What scripts rely on: names, and who sees what.
+//! Stable interface for scripts: field names, and visibility per user.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,8 @@ use timeous_core::{Duration, Instant};
 
 use super::{Client, View, sees};
 
-/// A manager with a flow of user 1000 that has sent a packet and heard of it, and one of the host that has not.
+/// Returns a view of two flows: one of user 1000 that has sent a packet and received feedback, and one of the host
+/// without any.
 fn view() -> View {
     let mut cm = Manager::default();
     let mut now = Instant::ZERO;

@@ -1,4 +1,4 @@
-//! Clients that are killed in the middle of whatever they do.
+//! Clients that are killed at any time.
 
 use std::io::{BufReader, Read};
 
@@ -11,7 +11,7 @@ use crate::sender::Sender;
 use crate::support::{Host, PATIENCE, is_root, pause, view};
 use crate::users::Guard;
 
-/// How often.
+/// Number of killed clients.
 const DEATHS: usize = 100;
 
 #[test]
@@ -21,7 +21,7 @@ fn a_hundred_clients_killed_in_mid_send_leave_nothing_behind_and_nobody_feels_it
     let flow = client.open(OpenFlow::to([192, 0, 2, 1].into(), 1_000)).unwrap();
     let mut rng = Rng::from_seed(4);
     let mut sender = Sender::new(&mut client, &[flow], 1_000);
-    // What one death leaves behind, all do: what the first brings into being is not counted.
+    // Warm-up: one-time allocations of the first clients are not counted.
     for _ in 0..5 {
         live_and_die(&host, &mut rng, &mut sender);
     }
@@ -32,15 +32,15 @@ fn a_hundred_clients_killed_in_mid_send_leave_nothing_behind_and_nobody_feels_it
     }
     sender.run(clock::now() + Duration::from_millis(200));
     assert!(!sender.lost);
-    // A share of what eleven flows may send: less than alone, and never nothing.
+    // With eleven flows, each gets a part of the rate: less than alone, but never nothing.
     let longest = sender.longest_pause();
     assert!(longest < Duration::from_secs(1), "nothing of this client arrived for {longest:?}");
     drop(sender);
-    // Within a second, says the daemon's promise; a machine that is busy may take longer to kill.
+    // The daemon reacts within a second; a busy machine may take longer to kill the process.
     let began = clock::now();
     host.until("the dead are forgotten", || view(&mut client).clients.len() == 1);
     let took = clock::now().saturating_since(began);
-    // What they had under way may fill the path's queues for a while, and counts as long.
+    // Data in flight of killed clients may fill the path's queues for a while, and counts until then.
     host.until("what the dead had outstanding is outstanding no more", || {
         view(&mut client).macroflows.iter().all(|macroflow| {
             let of_flows: u64 = macroflow.flows.iter().map(|flow| flow.outstanding_bytes).sum();
@@ -62,21 +62,22 @@ fn a_hundred_clients_killed_in_mid_send_leave_nothing_behind_and_nobody_feels_it
     assert!(grown < 4 << 20, "{grown} bytes more than before");
 }
 
-/// Another process sends through ten flows to the same host, as the same user, and is killed at some moment.
+/// Starts another process that sends through ten flows to the same host as the same user, and kills it at a random
+/// time.
 fn live_and_die(host: &Host, rng: &mut Rng, sender: &mut Sender<'_>) {
     let mut other = Guard(host.spawn("sender", &[(FLOWS, "10".to_owned())]));
     let mut says = BufReader::new(other.0.stdout.take().unwrap());
-    // It sends.
+    // It has begun to send.
     Guard::arrived(&mut says);
     sender.run(clock::now() + Duration::from_micros(5_000 + rng.below(40_000)));
     other.0.kill().unwrap();
     sender.run(clock::now() + Duration::from_millis(5));
-    // Until the kernel has closed all that it had.
+    // Waits until the kernel has closed all its descriptors.
     let mut rest = Vec::new();
     says.read_to_end(&mut rest).unwrap();
 }
 
-/// Figures rather than a verdict: what others send before, while and after clients die beside them.
+/// Prints the rates of other clients before, while and after clients die; it checks nothing.
 #[test]
 #[ignore = "measures for a minute"]
 fn rates_of_the_others() {

@@ -1,4 +1,4 @@
-//! One good client: the paper's calls through the daemon.
+//! A well-behaved client: the calls of the Congestion Manager paper through the daemon.
 
 use std::net::IpAddr;
 
@@ -117,7 +117,7 @@ fn many_flows_of_one_client_take_turns() {
     assert!(most - least <= 3_000, "each a packet, then each its second: {sent:?}");
 }
 
-/// A daemon that was held up hears of a packet and of its acknowledgement at once.
+/// A delayed daemon learns of a packet and of its acknowledgement at the same time.
 #[test]
 fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
     let host = Host::start();
@@ -138,7 +138,7 @@ fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
         assert!(client.poll_event().is_none(), "nothing is refused");
         view(&mut client).macroflows[0].totals.acked_bytes_total == 2_000
     });
-    // What was never sent does not become true.
+    // Feedback for data that was never sent is not accepted later either.
     client.update(flow, Update { acked: 1_000, ..Update::default() }).unwrap();
     assert!(matches!(next(&mut client), Event::Refused { why: Refusal::MoreThanSent, .. }));
 }

@@ -1,4 +1,4 @@
-//! A client that writes whatever it likes, wherever it can: its queues, its messages, its packet rings, its sockets.
+//! A client that writes arbitrary content: to its queues, messages, packet rings and sockets.
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -22,9 +22,9 @@ use crate::streams::{connected, local, receive, send as send_numbers, spec};
 use crate::support::{Host, USER, is_root, pause, view};
 use crate::users::Guard;
 
-/// For how long, in seconds.
+/// Duration of the test in seconds.
 const SECONDS: &str = "TIMEOUS_HOSTILE_SECONDS";
-/// What its randomness begins with.
+/// Variable for the seed of its random generator.
 const SEED: &str = "TIMEOUS_HOSTILE_SEED";
 const MALLORY: u32 = 61_666;
 
@@ -75,13 +75,13 @@ fn a_hostile_client_is_shown_out_and_nothing_else_happens() {
     assert!(largest.saturating_sub(memory) < 512 << 20, "no more than a user may have");
 }
 
-/// Until its time is over.
+/// Attacks until the test's time is over.
 pub(crate) fn attack(path: PathBuf) {
     let mut rng = Rng::from_seed(argument(SEED, 1));
     let end = clock::now() + Duration::from_secs(argument(SECONDS, 3));
     while clock::now() < end {
         let turn_ends = (clock::now() + Duration::from_micros(rng.below(300_000))).min(end);
-        // Refused, or found out: the next one.
+        // The attack was refused or detected: the next one.
         let _ = one_attack(&path, &mut rng, turn_ends);
     }
 }
@@ -114,7 +114,7 @@ fn connect_to(path: &Path) -> Option<OwnedFd> {
     Some(socket)
 }
 
-/// A message from the daemon, if there is one soon.
+/// Returns a message from the daemon, if one arrives soon.
 fn hear(socket: &OwnedFd) -> Option<(FromDaemon, Vec<OwnedFd>)> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -171,12 +171,12 @@ fn nonsense_before_hello(path: &Path, rng: &mut Rng) {
         0 => send(&socket, &noise(rng, 5_000), &[]),
         1 => send(&socket, &encode(&ToDaemon::Call { id: 7, call: Call::Describe(Document::Paths) }), &[]),
         2 => send(&socket, &encode(&ToDaemon::Hello { version: rng.next_u32() as u16, name: String::new() }), &[]),
-        // Descriptors that nobody asked for.
+        // Unexpected descriptors.
         _ => send(&socket, &noise(rng, 100), &[socket.as_fd(), socket.as_fd()]),
     };
 }
 
-/// Comes in, many times, and says nothing.
+/// Connects many times and sends nothing.
 fn silence(path: &Path, until: Instant) {
     let mut sockets = Vec::new();
     while clock::now() < until && sockets.len() < 100 {
@@ -184,7 +184,7 @@ fn silence(path: &Path, until: Instant) {
     }
 }
 
-/// Random words all over the shared memory, or over its first words, where the indexes are.
+/// Writes random words to the shared memory, or to its first words, which hold the indexes.
 fn scribble(line: &Line, rng: &mut Rng, until: Instant) {
     let Ok(file) = line.memory.try_clone().map(File::from) else { return };
     let size = line.welcome.geometry.bytes();
@@ -200,7 +200,7 @@ fn scribble(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
-/// Messages that are well formed, about anything.
+/// Sends well-formed submissions with random content.
 fn forged_submissions(line: &Line, rng: &mut Rng, until: Instant) {
     let Ok(Some(mut peer)) = Peer::open(&line.memory, &line.welcome.geometry) else { return };
     let flow = opened(line, rng).unwrap_or(Handle { slot: 0, generation: 1 });
@@ -230,7 +230,7 @@ fn forged_submissions(line: &Line, rng: &mut Rng, until: Instant) {
             return;
         }
         ring(&line.bell);
-        // Sometimes it reads what it is told, mostly not.
+        // It reads the daemon's messages only sometimes.
         if rng.chance(0.1) {
             let _ = peer.poll_completion();
         }
@@ -254,7 +254,7 @@ fn nonsense_on_the_socket(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
-/// Calls that are well formed, about anything, without waiting for answers.
+/// Makes well-formed calls with random content, without waiting for answers.
 fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
     let handle = |rng: &mut Rng| Handle { slot: rng.below(300) as u32, generation: 1 + rng.below(3) as u32 };
     while clock::now() < until {
@@ -280,7 +280,7 @@ fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
-/// Streams whose rings are written over, and whose sockets carry anything.
+/// Opens streams, overwrites their rings, and sends random messages on their sockets.
 fn rings(line: &Line, rng: &mut Rng, until: Instant) {
     let Some((Answer::Listening { local: at, .. }, _)) =
         call(line, Call::Listen { local: local(), spec: spec(), room: None })
@@ -305,7 +305,7 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
-/// Settings at their extremes.
+/// Returns extreme settings.
 fn any_spec(rng: &mut Rng) -> StreamSpec {
     let time = |rng: &mut Rng| Nanos([0, 1, 1_000_000, 1_000_000_000, u64::MAX][rng.below(5) as usize]);
     StreamSpec {
@@ -322,7 +322,7 @@ fn any_spec(rng: &mut Rng) -> StreamSpec {
     }
 }
 
-/// What two processes share of one open file: a bell that is made to block, filled and emptied.
+/// Attacks a descriptor that both processes share: the bell is made blocking, filled and emptied.
 fn flags_and_bells(line: &Line, rng: &mut Rng, until: Instant) {
     use rustix::fs::{OFlags, fcntl_setfl};
     let _flow = opened(line, rng);
@@ -337,7 +337,7 @@ fn flags_and_bells(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
-/// Calls, and never hears an answer.
+/// Makes calls and never reads the answers.
 fn never_read(line: &Line, rng: &mut Rng, until: Instant) {
     while clock::now() < until {
         let call = Call::Describe(if rng.chance(0.5) { Document::Snapshot } else { Document::Paths });

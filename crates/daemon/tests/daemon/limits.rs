@@ -1,4 +1,4 @@
-//! What a user may have, and not more.
+//! Limits per user are enforced.
 
 use std::net::IpAddr;
 

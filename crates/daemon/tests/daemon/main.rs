@@ -1,4 +1,4 @@
-//! The daemon and its clients in processes of their own: good ones, dead ones, lying ones and hostile ones.
+//! The daemon and its clients in separate processes: well-behaved, killed and hostile clients.
 
 mod deaths;
 mod flows;

@@ -1,4 +1,4 @@
-//! Clients outlive the daemon, and are told.
+//! Clients survive restarts of the daemon, and are told.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ fn a_daemon_that_is_killed_and_comes_back_is_told_and_flows_are_opened_again() {
     let new = client.open(to).unwrap();
     client.request(new).unwrap();
     granted(&mut client, new);
-    // And streams.
+    // Streams, too.
     let (here, _elsewhere, _) = connected(&host, &mut client);
     assert_eq!(here.status(), Status::Open);
 }
@@ -51,7 +51,7 @@ fn a_socket_has_one_daemon() {
     assert!(matches!(other(), Err(timeous_daemon::DaemonError::InUse(_))));
     host.client();
     host.kill();
-    // What a killed one leaves behind is in nobody's way.
+    // The files that a killed daemon leaves do not stop another one.
     let path = host.path();
     assert!(path.exists());
     timeous_daemon::Daemon::bind(timeous_daemon::Config::at(&path)).unwrap();

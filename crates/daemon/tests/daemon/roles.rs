@@ -1,4 +1,4 @@
-//! What the other processes of these tests do.
+//! Roles of the other processes in these tests.
 
 use std::env;
 use std::io::{Read, Write, stdin, stdout};
@@ -13,7 +13,7 @@ use crate::hostile;
 use crate::sender::Sender;
 use crate::support::{ROLE, SOCKET, USER};
 
-/// Not a test by itself: what another process does. Without a role it has nothing to do.
+/// Entry point of the other processes; without a role it does nothing.
 #[test]
 fn the_other_process() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -30,7 +30,7 @@ fn the_other_process() {
     }
 }
 
-/// Serves until its standard input ends.
+/// Runs a daemon until its standard input ends.
 fn daemon(path: PathBuf) {
     let limits = Limits { clients: 40, geometry: Geometry { flows: 256, ..Geometry::default() }, ..Limits::default() };
     let daemon = Daemon::bind(Config { mode: 0o666, limits, ..Config::at(path) }).unwrap();
@@ -42,18 +42,18 @@ fn daemon(path: PathBuf) {
     daemon.run().unwrap();
 }
 
-/// How many flows a sender has.
+/// Variable for the number of a sender's flows.
 pub(crate) const FLOWS: &str = "TIMEOUS_DAEMON_TEST_FLOWS";
-/// Where they go.
+/// Variable for their destination.
 pub(crate) const TO: &str = "TIMEOUS_DAEMON_TEST_TO";
-/// How many times more a sender claims to have arrived than did, by the thousand.
+/// Variable for the claimed share of arrived bytes, in thousandths.
 pub(crate) const LIES: &str = "TIMEOUS_DAEMON_TEST_LIES";
 
 pub(crate) fn argument<T: std::str::FromStr>(name: &str, default: T) -> T {
     env::var(name).ok().map_or(default, |text| text.parse().ok().unwrap_or_else(|| panic!("{name}={text}")))
 }
 
-/// Sends as fast as it may over an imagined path, and tells how much arrived, until it is killed.
+/// Sends at the permitted rate over a simulated path, and prints how much arrived, until it is killed.
 fn sender(path: PathBuf) {
     let mut client = Client::connect(Options { path, ..Options::default() }).unwrap();
     let to = argument(TO, std::net::IpAddr::from([192, 0, 2, 1]));
@@ -62,7 +62,7 @@ fn sender(path: PathBuf) {
     let mut out = stdout();
     loop {
         sender.run(clock::now() + Duration::from_millis(20));
-        // The reader is gone: so is the reason to go on.
+        // The reader has exited: stop.
         if writeln!(out, "arrived {}", sender.arrived()).and_then(|()| out.flush()).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A sender over an imagined path: each packet arrives, and its acknowledgement is there a round trip later.
+//! A sender over a simulated path: each packet arrives, and is acknowledged an RTT later.
 
 use std::collections::VecDeque;
 
@@ -7,24 +7,24 @@ use timeous_core::{Duration, Instant};
 use timeous_engine::clock;
 use timeous_ipc::{Client, ClientError, Event, Flow};
 
-/// The round trip of the path. It loses nothing, and is as wide as the bottleneck below.
+/// RTT of the path, which has no loss and the bottleneck's rate below.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// Bytes that the path carries in a millisecond: 8 Mbit/s.
+/// Rate of the path in bytes per millisecond: 8 Mbit/s.
 const BYTES_A_MILLISECOND: u64 = 1_000;
-/// Bytes of a packet.
+/// Size of a packet in bytes.
 const PACKET: u64 = 1_000;
 
 pub(crate) struct Sender<'a> {
     client: &'a mut Client,
-    /// Packets on their way: whose, when they were sent, and when their acknowledgement is back.
+    /// Packets in flight: flow, send time, and time of the acknowledgement.
     under_way: VecDeque<(Flow, Instant, Instant)>,
-    /// When the bottleneck is free again.
+    /// Time at which the bottleneck is idle again.
     free: Instant,
     arrived: u64,
-    /// When something arrived last, and the longest time in which nothing did.
+    /// Time of the last arrival, and the longest time without one.
     heard: Instant,
     longest: Duration,
-    /// What is claimed of each packet, in thousandths of it.
+    /// Claimed share of each packet that arrived, in thousandths.
     claim: u64,
     pub(crate) lost: bool,
 }
@@ -39,23 +39,23 @@ impl<'a> Sender<'a> {
         Self { client, under_way, free: now, arrived: 0, heard: now, longest, claim, lost: false }
     }
 
-    /// Bytes that arrived.
+    /// Returns the number of bytes that arrived.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// The longest time in which nothing arrived.
+    /// Returns the longest time without an arrival.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.longest
     }
 
-    /// Sends until then, or until the daemon is lost.
+    /// Sends until `until`, or until the connection to the daemon is lost.
     pub(crate) fn run(&mut self, until: Instant) {
         loop {
             while let Some(event) = self.client.poll_event() {
                 match event {
                     Event::Granted(flow) => self.send(flow),
-                    // It came too late for the grant: the next one is asked for.
+                    // Too late for the grant: requests another.
                     Event::Refused { flow, .. } => self.submit(|client| client.request(flow)),
                     Event::Disconnected(_) => self.lost = true,
                     _ => {}
@@ -97,7 +97,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A queue that is full is waited for.
+    /// Submits; waits while the queue is full.
     fn submit(&mut self, mut submit: impl FnMut(&mut Client) -> Result<(), ClientError>) {
         let end = clock::now() + crate::support::PATIENCE;
         loop {

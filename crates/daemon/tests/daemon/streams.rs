@@ -1,4 +1,4 @@
-//! Streams that the daemon's engine runs for its clients.
+//! Streams that the daemon's engine runs for clients.
 
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ pub(crate) fn local() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Two ends of a stream, both run by the daemon: the caller's, the listener's, and which listener.
+/// Opens a stream of the client to itself; returns the caller's end, the listener's end, and the listener's number.
 pub(crate) fn connected(host: &Host, client: &mut Client) -> (Stream, Stream, u32) {
     let (listener, at) = client.listen(local(), spec()).unwrap();
     let [ring, socket] = client.connect_stream(at, spec()).unwrap();
@@ -109,7 +109,7 @@ fn a_listener_with_room_for_one_takes_one_and_peers_addresses_are_told() {
     let second = call(&mut client);
     host.until("the other is refused", || matches!(second.status(), Status::Closed(reason) if reason.is_busy()));
     assert_eq!(first.status(), Status::Open);
-    // An application that does not want what has come in says so.
+    // The application refuses the connection.
     taken.refuse();
     host.until("its caller hears of it", || matches!(first.status(), Status::Closed(reason) if reason.is_busy()));
 }
@@ -123,7 +123,7 @@ fn a_stream_that_the_daemon_runs_advises_its_source() {
     let [ring, socket] = client.connect_stream(at, spec).unwrap();
     let mut stream = Stream::remote(ring, socket).unwrap();
     host.until("the stream is open", || stream.status() == Status::Open);
-    // Less than what is sent below, however slowly.
+    // Below the rate of the data sent here.
     let rate = Rate::from_kbps(5);
     stream.sending().set_rate(rate);
     let end = late();

@@ -1,4 +1,4 @@
-//! A daemon in a process of its own, and what can be seen of it from outside.
+//! A daemon in a separate process, and its observable state.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use timeous_daemon::view::View;
 use timeous_engine::{Waker, clock};
 use timeous_ipc::{Client, Event, Flow, Options};
 
-/// How long a test waits for what must come.
+/// Maximum wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A daemon. It is killed when this is dropped.
+/// A running daemon, which is killed when this is dropped.
 pub(crate) struct Host {
     daemon: Child,
     dir: TempDir,
@@ -22,7 +22,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Other users find the socket.
+        // Lets other users reach the socket.
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
         let daemon = spawn("daemon", &socket(&dir), &[]);
         let host = Self { daemon, dir };
@@ -34,19 +34,19 @@ impl Host {
         socket(&self.dir)
     }
 
-    /// Ends the daemon in order.
+    /// Stops the daemon cleanly.
     pub(crate) fn stop(&mut self) {
         drop(self.daemon.stdin.take());
         assert!(self.daemon.wait().unwrap().success());
     }
 
-    /// `kill -9`.
+    /// Kills the daemon (`kill -9`).
     pub(crate) fn kill(&mut self) {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
     }
 
-    /// Another daemon at the same place.
+    /// Starts another daemon at the same socket.
     pub(crate) fn start_again(&mut self) {
         self.daemon = spawn("daemon", &self.path(), &[]);
     }
@@ -59,17 +59,17 @@ impl Host {
         Client::connect(self.options()).unwrap()
     }
 
-    /// Another process with a role of its own.
+    /// Starts another process with this role.
     pub(crate) fn spawn(&self, role: &str, arguments: &[(&str, String)]) -> Child {
         spawn(role, &self.path(), arguments)
     }
 
-    /// Descriptors that the daemon has open.
+    /// Returns the number of the daemon's open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.daemon.id())).unwrap().count()
     }
 
-    /// Bytes of memory that the daemon holds.
+    /// Returns the daemon's resident memory in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.daemon.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -92,7 +92,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // It may have ended already.
+        // An error means that it has ended already.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
@@ -102,11 +102,11 @@ fn socket(dir: &TempDir) -> PathBuf {
     dir.path().join("daemon.sock")
 }
 
-/// What tells the other process what it is.
+/// Variable for the role of a process.
 pub(crate) const ROLE: &str = "TIMEOUS_DAEMON_TEST_ROLE";
-/// Where its daemon is.
+/// Variable for the daemon's socket.
 pub(crate) const SOCKET: &str = "TIMEOUS_DAEMON_TEST_SOCKET";
-/// Which user it becomes.
+/// Variable for the user that the process becomes.
 pub(crate) const USER: &str = "TIMEOUS_DAEMON_TEST_USER";
 
 fn spawn(role: &str, socket: &Path, arguments: &[(&str, String)]) -> Child {
@@ -125,12 +125,12 @@ pub(crate) fn pause(time: Duration) {
     Waker::new().unwrap().wait(Some(time));
 }
 
-/// What the daemon shows to the user of `client`.
+/// Returns the daemon's view for the user of `client`.
 pub(crate) fn view(client: &mut Client) -> View {
     serde_json::from_slice(&client.snapshot().unwrap()).unwrap()
 }
 
-/// The next event of a client.
+/// Waits for a client's next event.
 #[track_caller]
 pub(crate) fn next(client: &mut Client) -> Event {
     let end = clock::now() + PATIENCE;
@@ -156,13 +156,13 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says that a test needs what is not there; as a failure where everything has to be.
+/// Reports that a test is skipped and why; fails instead where skipping is not allowed.
 pub(crate) fn skip(test: &str, reason: &str) {
     println!("SKIPPED {test}: {reason}");
     assert!(std::env::var_os("TIMEOUS_REQUIRE_ALL").is_none(), "{test} needs what is not there: {reason}");
 }
 
-/// A deadline that is not soon.
+/// Returns a deadline in the far future.
 pub(crate) fn late() -> Instant {
     clock::now() + PATIENCE
 }

@@ -1,4 +1,4 @@
-//! Users do not share what is known of a path, and cannot touch what is another's.
+//! Users do not share path state, and cannot access what belongs to others.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -18,7 +18,7 @@ use crate::support::{Host, USER, is_root, pause, skip, view};
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
 
-/// Kills a process at the end.
+/// A process that is killed when this is dropped.
 pub(crate) struct Guard(pub(crate) Child);
 
 impl Drop for Guard {
@@ -29,7 +29,7 @@ impl Drop for Guard {
 }
 
 impl Guard {
-    /// How much arrived for a sender until now. Its output has to be read by somebody.
+    /// Returns the number of bytes that have arrived for a sender until now, from its output.
     pub(crate) fn arrived(lines: &mut impl BufRead) -> u64 {
         let mut line = String::new();
         while lines.read_line(&mut line).unwrap() > 0 {
@@ -55,7 +55,7 @@ fn a_user_who_lies_gains_nothing_and_two_others_lose_nothing() {
     let host = Host::start();
     let mut root = host.client();
     let user = |uid: u32, claim: u32| [(USER, uid.to_string()), (LIES, claim.to_string())];
-    // One tells of twice as much as arrives, the other the truth. Root is the third.
+    // One user reports twice the delivered bytes, the other the true number. Root is the third user.
     let mut bob = Guard(host.spawn("sender", &user(BOB, 2_000)));
     let mut alice = Guard(host.spawn("sender", &user(ALICE, 1_000)));
     let mut alice_says = BufReader::new(alice.0.stdout.take().unwrap());
@@ -73,7 +73,7 @@ fn a_user_who_lies_gains_nothing_and_two_others_lose_nothing() {
     assert_eq!([&hers, &his, &roots].map(Vec::len), [1, 1, 1], "each has a macroflow of its own to one host");
     assert!(hers[0].totals.refused_total == 0 && roots[0].totals.refused_total == 0);
     assert!(his[0].totals.refused_total > 0, "lies are refused");
-    // Each has a path that carries 8 Mbit/s to itself: he gets no more through his than she through hers.
+    // Each user has a path of 8 Mbit/s: a false report does not increase the rate.
     assert!(heard.1 * 10 <= heard.0 * 11, "no more of his arrives");
 }
 
@@ -87,7 +87,7 @@ fn a_user_sees_and_changes_what_is_its_own() {
     let to = OpenFlow::to([192, 0, 2, 1].into(), 1_000);
     let mine = root.open(to).unwrap();
     let options = host.options();
-    // A thread is a user of its own to the kernel.
+    // The kernel keeps user ids per thread.
     let alice = std::thread::spawn(move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(ALICE)).unwrap();
         let mut client = Client::connect(options).unwrap();
@@ -95,10 +95,10 @@ fn a_user_sees_and_changes_what_is_its_own() {
         let seen = view(&mut client);
         assert_eq!(seen.macroflows.len(), 1);
         assert_eq!(seen.macroflows[0].user, Some(ALICE));
-        // Her first flow has the name that root's first flow has: it is hers all the same.
+        // Her first flow has the same handle as root's first flow, but is a separate one.
         client.close(hers).unwrap();
         assert!(view(&mut client).macroflows.iter().all(|macroflow| macroflow.flows.is_empty()));
-        // A port of the system is not to be had by way of the daemon.
+        // A privileged port is refused.
         let refused = client.listen("127.0.0.1:99".parse().unwrap(), spec());
         assert!(matches!(refused, Err(ClientError::Failed(Failure::NotPermitted))), "{refused:?}");
         client

@@ -229,8 +229,11 @@ impl Connection {
 
     /// Upper bound of the size of an acknowledgement's options.
     pub(super) fn acknowledgement_len(&self) -> usize {
-        // Timestamp Echo (10), Elapsed Time (6), NDP Count (8).
-        let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + usize::from(self.ndp_run > 0) * 3;
+        // NDP Count has one to six bytes of data (RFC 4340 §7.7).
+        let count =
+            if self.ndp_run > 0 { 2 + (u64::BITS - self.ndp_run.leading_zeros()).div_ceil(8) as usize } else { 0 };
+        // Timestamp Echo (10), Elapsed Time (6).
+        let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + count;
         let cookies: usize = self.received.cookies.iter().map(|cookie| cookie.len() + 2).sum();
         let feedback = self.rate_receiver.as_ref().filter(|receiver| receiver.is_due());
         let feedback = feedback.map_or(0, |receiver| receiver.options_len());

@@ -1,4 +1,4 @@
-//! What a packet costs on each way to the device, against `send()` of the same payload, in one run.
+//! Cost of a packet on each send path to the device, compared with `send()` of the same payload in the same run.
 //!
 //! The device takes packets and drops them: an `ifb` to which nothing is redirected, in a network namespace of the
 //! benchmark's own, so that neither a receiver nor a link is measured.
@@ -20,22 +20,22 @@ use timeous_core::Duration;
 use paths::Path;
 use usage::{Usage, cpu_time};
 
-/// How long a path goes on when it is its turn.
+/// Duration of one turn of a path.
 const SLICE: Duration = Duration::from_millis(60);
-/// Turns of each path, so that a disturbance hits all of them.
+/// Number of rounds over all paths, so that a disturbance affects all of them.
 const TURNS: usize = 12;
 
-/// Where packets go: from here, to there.
+/// Source and destination of the packets.
 #[derive(Clone, Copy)]
 struct Ends {
     local: SocketAddr,
     remote: SocketAddr,
 }
 
-/// Makes the device; says why not.
+/// Creates the device; an error says why it cannot.
 fn sink(mtu: usize) -> Result<Ends, String> {
     let alone = |flags| {
-        // SAFETY: before any thread is started; file descriptors stay shared.
+        // SAFETY: called before any thread is started; file descriptors stay shared.
         unsafe { unshare_unsafe(flags) }
     };
     alone(UnshareFlags::NEWNET)
@@ -43,7 +43,7 @@ fn sink(mtu: usize) -> Result<Ends, String> {
         .map_err(|error| format!("no namespace: {error}"))?;
     for line in [
         "link add sink0 type ifb",
-        // Before it is up: nothing is queued then.
+        // Before the device is up: then nothing is queued.
         "link set sink0 txqueuelen 0",
         &format!("link set sink0 mtu {mtu} up"),
         "addr add 192.0.2.1/24 dev sink0",
@@ -57,14 +57,14 @@ fn sink(mtu: usize) -> Result<Ends, String> {
     Ok(Ends { local: ([192, 0, 2, 1], 0).into(), remote: ([192, 0, 2, 2], 9).into() })
 }
 
-/// What a path has cost so far.
+/// Accumulated cost of a path.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     packets: u64,
     usage: Usage,
 }
 
-/// A path on a thread of its own, so that what it costs can be told from what the others cost.
+/// A path on a thread of its own, so that its CPU time is measured separately.
 struct Lane {
     name: &'static str,
     turn: mpsc::Sender<()>,
@@ -122,7 +122,7 @@ fn main() {
         println!("({why}: a socket that nobody reads takes the device's place, and costs more)");
         let unread = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port on loopback");
         let remote = unread.local_addr().expect("it is bound");
-        // It stays as long as the benchmark.
+        // Stays bound for the benchmark's lifetime.
         std::mem::forget(unread);
         Ends { local: ([127, 0, 0, 1], 0).into(), remote }
     });

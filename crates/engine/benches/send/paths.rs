@@ -1,4 +1,4 @@
-//! The ways of a payload to the device.
+//! The send paths from a payload to the device.
 
 use std::net::UdpSocket;
 
@@ -12,19 +12,19 @@ use crate::Ends;
 use crate::usage::cpu_time;
 use crate::zero_copy::Gathered;
 
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BATCH: usize = Socket::BATCH;
-/// As long as the header of a DCCP-Data packet.
+/// Payload in place of a DCCP-Data header, of the same length.
 pub(crate) static HEADER: [u8; 16] = [0x11; 16];
 
-/// One of them.
+/// A send path.
 pub(crate) trait Path: Send {
     fn name(&self) -> &'static str;
 
-    /// Sends a batch; says how many packets that were.
+    /// Sends a batch and returns its number of packets.
     fn batch(&mut self) -> u64;
 
-    /// Time in user mode that is none of the sender's.
+    /// Returns the time in user mode that does not belong to the sender.
     fn unmeasured(&self) -> Duration {
         Duration::ZERO
     }
@@ -44,7 +44,7 @@ pub(crate) fn all(ends: Ends, payload: usize) -> Vec<Box<dyn Path>> {
     ]
 }
 
-/// What applications do.
+/// Baseline: one `send()` per packet, as an ordinary application does.
 struct Plain {
     socket: UdpSocket,
     payload: Vec<u8>,
@@ -86,7 +86,7 @@ fn send(socket: &mut Socket, packets: &[Packet<'_>]) {
     assert!(all && taken == packets.len());
 }
 
-/// Header and payload in one piece of the sender's memory.
+/// Header and payload contiguous in the sender's memory.
 struct Batched {
     socket: Socket,
     ends: Ends,
@@ -111,7 +111,7 @@ impl Path for Batched {
     }
 }
 
-/// The application fills the ring, the payload goes from there.
+/// The application writes into the packet ring, and payloads are sent from there.
 struct Ringed {
     socket: Socket,
     ends: Ends,
@@ -165,7 +165,7 @@ fn enqueue(producer: &mut Producer, payload: &[u8]) {
     }
 }
 
-/// All of it: ring, DCCP with its acknowledgements, Congestion Manager, socket.
+/// The full stack: packet ring, DCCP with its acknowledgements, Congestion Manager, socket.
 struct Whole {
     rig: Rig,
     producer: Producer,

@@ -1,5 +1,5 @@
-//! What zero-copy costs: `MSG_ZEROCOPY` pins the pages of header and payload, and tells on the error queue when they are
-//! free again.
+//! Cost of zero-copy sending: `MSG_ZEROCOPY` pins the pages of header and payload, and reports on the error queue when
+//! they may be reused.
 
 use std::io;
 use std::net::UdpSocket;
@@ -9,14 +9,14 @@ use crate::Ends;
 use crate::paths::{HEADER, Path};
 
 const PAGE: usize = 4096;
-/// Pieces of memory that one bundle may refer to (`MAX_SKB_FRAGS`).
+/// Maximum number of memory fragments per bundle (`MAX_SKB_FRAGS`).
 const PIECES: usize = 17;
-/// Packets whose payloads are in use at a time, as in a ring of so many slots.
+/// Packets whose payloads are in use at a time: the slots of a ring.
 const SLOTS: usize = 256;
-/// Bundles between two looks at the error queue.
+/// Bundles between two reads of the error queue.
 const PATIENCE: usize = 16;
 
-/// Bundles of as many packets as zero-copy allows, with it or without.
+/// Bundles of as many packets as zero-copy allows, with or without zero-copy.
 pub(crate) struct Gathered {
     socket: UdpSocket,
     zone: Vec<u8>,
@@ -64,7 +64,7 @@ impl Gathered {
         self.bundles += 1;
     }
 
-    /// Takes what the kernel says of memory that is free again.
+    /// Reads the kernel's completion notices from the error queue.
     fn hear(&self) {
         let mut control = [0_u64; 32];
         loop {

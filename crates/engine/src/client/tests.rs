@@ -33,14 +33,14 @@ fn grants_that_only_time_brings_come_by_the_engines_thread() {
     let engine = engine();
     let client = engine.congestion().client(None).unwrap();
     let flow = client.open(spec()).unwrap();
-    // Without feedback the window is soon full: all further grants come when earlier ones are taken back, which nobody
-    // but the engine's thread does.
+    // Without feedback the window is soon full: further grants come when earlier ones expire, which only the engine's
+    // thread handles.
     client.request_many(flow, 100).unwrap();
     for _ in 0..100 {
         assert_eq!(next(&client), ClientEvent::Granted(flow));
     }
     assert_eq!(client.poll_event(), None);
-    // The engine's thread may be about to ring for what has been polled already.
+    // The engine's thread may still signal an event that has been polled.
     let end = clock::now() + PATIENCE;
     while client.wait(Some(clock::now())) {
         assert_eq!(client.poll_event(), None);
@@ -63,7 +63,7 @@ fn what_one_client_gives_back_another_gets() {
     assert_eq!(b.poll_event(), None);
     let outstanding = a.query(flow_a).unwrap().outstanding;
     assert!(outstanding > 0);
-    // The first is gone, with all that it held.
+    // The first client is closed, and its data in flight is released.
     drop(a);
     assert_eq!(next(&b), ClientEvent::Granted(flow_b));
     assert_eq!(b.query(flow_b).unwrap().outstanding, 0);
@@ -71,14 +71,14 @@ fn what_one_client_gives_back_another_gets() {
 
 #[test]
 fn a_grant_that_lapsed_before_anybody_looked_is_rung_for_when_it_comes_again() {
-    // Nobody but this test lets time pass.
+    // No engine runs: only this test drives the manager's timers.
     let congestion = Congestion::default();
     let (a, b) = (congestion.client(None).unwrap(), congestion.client(None).unwrap());
     let (flow_a, flow_b) = (a.open(spec()).unwrap(), b.open(spec()).unwrap());
-    // Nobody listens to that bell.
+    // No thread sleeps on this descriptor.
     let pass = |millis| assert!(!b.bell.waker().is_rung(Some(Duration::from_millis(millis))));
     let has_grant = || congestion.lock().has_client_event(a.id());
-    // The other has the whole window, until one of its packets has arrived.
+    // The other client has the whole window, until one of its packets is acknowledged.
     b.request(flow_b).unwrap();
     while b.poll_event().is_some() {
         b.notify(flow_b, 1_000).unwrap();
@@ -89,7 +89,7 @@ fn a_grant_that_lapsed_before_anybody_looked_is_rung_for_when_it_comes_again() {
     while !has_grant() {
         b.update(flow_b, Update { acked: 1_000, ..Update::default() }).unwrap();
     }
-    // Its client is busy for so long that it lapses, and the window is too small now to give it again.
+    // The client does not use its grant in time, so that it expires; the window is now too small for another.
     let full = b.query(flow_b).unwrap().outstanding;
     b.update(flow_b, Update { loss: Some((timeous_cm::Loss::Ecn, clock::now())), ..Update::default() }).unwrap();
     pass(80);
@@ -97,7 +97,7 @@ fn a_grant_that_lapsed_before_anybody_looked_is_rung_for_when_it_comes_again() {
     assert!(!has_grant(), "it lapsed");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| a.wait(Some(clock::now() + PATIENCE)));
-        // The bell has to ring also if its client sleeps already.
+        // The descriptor must be signalled also if its client waits already.
         pass(50);
         b.update(flow_b, Update { acked: full, ..Update::default() }).unwrap();
         assert!(waiting.join().unwrap(), "nobody rang");
@@ -167,7 +167,7 @@ fn no_wake_up_is_lost_between_many_sleeps() {
     let flow = client.open(spec()).unwrap();
     let turn = AtomicU32::new(0);
     std::thread::scope(|scope| {
-        // It brings the grant about just when the client lies down.
+        // Causes the grant at the moment when the client begins to wait.
         scope.spawn(|| {
             for n in 1..=SLEEPS {
                 while turn.load(Ordering::SeqCst) != n {

@@ -1,65 +1,63 @@
-//! Whether the path bears it that what is sent again is not what was sent. Middleboxes were seen that swallow such segments
-//! (Honda et al.; McQuistin §4.2): what then does not arrive goes back to what it was, and if that helps, nothing that has
-//! left is changed for a while, and in the end nothing any more.
+//! Whether the path passes a retransmission whose bytes differ from the original. Some middleboxes swallow such segments (Honda et al.;
+//! McQuistin §4.2). A changed record that does not arrive is restored; if that helps, changes pause for a while, and in the end stop.
 
 use timeous_core::{Duration, Instant};
 
-/// As many timeouts in a row of a changed record that the peer waits for, and it goes back: if the peer has heard what came
-/// behind it, and if not, or if a changed record has arrived before. Then the path itself may be cut or lossy, and what is
-/// stale had better wait. Each timeout takes twice as long as the one before, and everything behind it waits.
+/// Consecutive timeouts before a changed record that the peer waits for is restored: if later data was SACKed, and otherwise (or once a
+/// changed record has arrived). In the second case the path itself may be down or lossy. Each timeout doubles, and delays all data behind.
 const TIMEOUTS: (u8, u8) = (1, 4);
-/// And where segments overtake each other, so that hardly ever it is certain that a changed record has arrived, in place of the first.
+/// Replaces the first of `TIMEOUTS` under reordering, where the arrival of a changed record is rarely certain.
 const TIMEOUTS_REORDERED: u8 = 2;
-/// So long nothing is changed after the first record that arrived only when it had gone back; twice as long after the second.
+/// Pause of changes after the first record that arrived only when restored; doubled after the second.
 const PAUSE: Duration = Duration::from_secs(2);
-/// As many such records, and none between them that arrived changed, tell of a path that does not bear it.
+/// Records that arrived only when restored, without an arrival of a changed one between, before changes stop.
 const MOST_REFUSALS: u32 = 3;
 
-/// What became of a record's bytes after they had left.
+/// History of a record's bytes after transmission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Version {
-    /// Nothing.
+    /// Unchanged.
     #[default]
     First,
-    /// Others took their place, when so many timeouts had passed in a row. If the peer waited for it by then: what arrives from
-    /// this instant on is not what was sent before.
+    /// Overwritten, at `timeouts` consecutive timeouts. `telling_from`, if the peer waited for the record: what arrives from this instant
+    /// on is not the first version.
     Changed { first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8 },
-    /// They came back, when so many segments had been sent again, if the peer waited for it: while none more was, what arrives is not
-    /// what came back.
+    /// Restored. `awaited`, if the peer waited for the record: the count of retransmitted segments at that time; until it grows, an arrival
+    /// is not that of the restored version.
     Restored { awaited: Option<u32> },
 }
 
-/// As many records of which the peer has the front alone, among so many, tell of a path that cuts segments in two. The rest of
-/// another version would make neither of them whole.
+/// Records delivered only in front part, among `AMONG`, that mark the path as splitting segments. Combined with another version, such a
+/// record would be corrupt.
 const MOST_CUTS: u32 = 3;
 const AMONG: u32 = 128;
 
-/// What is known of the path.
+/// Evidence about the path.
 #[derive(Debug, Default)]
 pub(super) struct Bearing {
     refusals: u32,
-    /// Records of which the peer had the front alone, where the last one of them begins, and how many arrived since one was forgotten.
+    /// Records received in front part only, the start of the last one, and arrivals since the count was last reduced.
     cuts: u32,
     last_cut: Option<u64>,
     arrived: u32,
-    /// The last that is known: something arrived that was changed.
+    /// Latest evidence: a changed record arrived.
     borne: bool,
     paused_until: Instant,
 }
 
 impl Bearing {
-    /// Whether what has left may be changed now.
+    /// Returns whether transmitted data may be changed now.
     pub(super) fn allows(&self, now: Instant) -> bool {
         !self.is_refused() && now >= self.paused_until
     }
 
-    /// Whether the last that is known of the path is that it bears it.
+    /// Returns whether the latest evidence is that the path passes changed data.
     pub(super) fn is_borne(&self) -> bool {
         self.borne
     }
 
-    /// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
-    /// segments heard behind it.
+    /// Returns whether a changed record that the peer waits for has to be restored, after `timeouts` in a row and with `sacked` segments
+    /// received behind it.
     pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32, is_reordered: bool) -> bool {
         timeouts
             >= match (sacked > 0 && !self.borne, is_reordered) {
@@ -69,23 +67,23 @@ impl Bearing {
             }
     }
 
-    /// Whether the path was found not to bear it.
+    /// Returns whether the path was found not to pass changed data.
     pub(super) fn is_refused(&self) -> bool {
         self.refusals >= MOST_REFUSALS || self.cuts >= MOST_CUTS
     }
 
-    /// The peer has the front of a record that begins there, all of which has left as one segment.
+    /// Notes that the peer has only the front of the record at `start`, which left as one segment.
     pub(super) fn is_cut(&mut self, start: u64) {
         if self.last_cut.replace(start) != Some(start) {
             self.cuts += 1;
         }
     }
 
-    /// A record has arrived, and so many segments have been sent again by now.
+    /// Learns from a record's arrival, when `retransmitted` segments have been retransmitted in total.
     pub(super) fn learn(&mut self, now: Instant, version: &Version, retransmitted: u32) {
         self.arrived += 1;
         if self.arrived >= AMONG && self.cuts < MOST_CUTS {
-            // A window that was nearly closed cuts one now and then.
+            // A nearly closed window splits a segment now and then.
             (self.arrived, self.cuts) = (0, self.cuts.saturating_sub(1));
         }
         match version {
@@ -114,7 +112,7 @@ mod tests {
         Version::Changed { first: Vec::new(), telling_from, timeouts: 0 }
     }
 
-    /// It was waited for, and left once since it went back.
+    /// Arrival of a restored record that the peer waited for, and that was retransmitted once since it was restored.
     fn learn_restored(bearing: &mut Bearing, now: Instant) {
         bearing.learn(now, &Version::Restored { awaited: Some(7) }, 8);
     }
@@ -127,7 +125,7 @@ mod tests {
         assert!(bearing.is_stuck(4, 0, false) && !bearing.is_stuck(3, 0, false));
     }
 
-    /// Found by `timeous-lab peers` on a lossy link: two retransmissions in a row that are lost are no middlebox.
+    /// Regression, found by `timeous-lab peers` on a lossy link: two lost retransmissions in a row are not a middlebox.
     #[test]
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
         let mut bearing = Bearing::default();
@@ -153,7 +151,8 @@ mod tests {
         assert!(bearing.is_refused(), "for good");
     }
 
-    /// Found by `tl-middleboxes --real`: what was sent again at the timeout arrived, and was taken for what had gone back meanwhile.
+    /// Regression, found by `tl-middleboxes --real`: the changed retransmission of a timeout arrived, and counted as the version restored
+    /// meanwhile.
     #[test]
     fn what_arrives_without_having_left_since_it_went_back_tells_nothing() {
         let mut bearing = Bearing::default();

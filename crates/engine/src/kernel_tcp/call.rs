@@ -1,21 +1,21 @@
-//! A call that is on its way, for a stream that something else may carry.
+//! A pending TCP connection attempt, for a stream that another transport may still carry.
 
 use std::io;
 use std::net::SocketAddr;
 
 use super::socket::Socket;
 
-/// A call.
+/// A connection attempt.
 #[derive(Debug)]
 pub(crate) struct Call(Socket);
 
 impl Call {
-    /// Begins to call.
+    /// Starts to connect.
     pub(crate) fn start(remote: SocketAddr) -> io::Result<Self> {
         Socket::call(remote).map(Self)
     }
 
-    /// Whether somebody has answered.
+    /// Returns whether the attempt was answered.
     pub(crate) fn is_answered(&self) -> io::Result<bool> {
         self.0.take_error()?;
         Ok(self.0.peer().is_ok())

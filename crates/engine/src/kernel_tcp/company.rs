@@ -1,19 +1,20 @@
-//! Small datagrams that wait at one instant leave in one segment: the window holds the more of them, and fewer packets can get lost.
+//! Bundling of small datagrams that wait at the same instant into one segment: the window holds more of them, and fewer packets can be
+//! lost.
 
 use timeous_core::{AduSource, Instant};
 
 use super::sending::{Held, Sending};
 use crate::clock;
 
-/// A segment is filled so far: a jumbo frame's. Loopback's would hold hundreds of datagrams, and be lost as one.
+/// Maximum segment size for bundling, in bytes: a jumbo frame. A loopback segment would hold hundreds of datagrams, all lost together.
 const LONGEST: usize = 9_000;
-/// One goes in, and another is written meanwhile.
+/// Spare payload buffers: one in use, and one for the next datagram.
 const MOST_SPARE: usize = 2;
 
 impl Sending {
-    /// Another datagram for the segment of which so many bytes are taken, if one waits that fits.
+    /// Returns another datagram that fits into the segment, of which `taken` bytes are used, if one waits.
     pub(super) fn company(&mut self, now: Instant, taken: usize, source: &mut dyn AduSource) -> Option<Held> {
-        // Where the Congestion Manager holds back, a grant is for a record.
+        // With a Congestion Manager controller, each grant is for one record.
         let segment = match self.controller {
             Some((_, longest)) => longest as usize,
             None => self.meter.info().map_or(0, |info| info.mss() as usize),
@@ -38,7 +39,7 @@ impl Sending {
         Some(company)
     }
 
-    /// For the next one.
+    /// Keeps a payload buffer for reuse.
     pub(super) fn keep_spare(&mut self, mut payload: Vec<u8>) {
         if payload.capacity() > 0 && self.spare.len() < MOST_SPARE {
             payload.clear();

@@ -1,4 +1,4 @@
-//! One stream over one socket of the kernel's: from the call to the end.
+//! One stream over a TCP socket of the kernel, from connecting to the close.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,15 +16,14 @@ use crate::identity::Hello;
 use crate::order::StreamId;
 use crate::session::{PASS_INTERVAL, Session};
 
-/// How long a peer may take to close its side after ours. All of our data it has acknowledged by then.
+/// Time for the peer to close its side after ours. By then it has acknowledged all of our data.
 const CLOSING: Duration = Duration::from_secs(2);
-/// So long after a call was answered its reset means that the listener has no place: a round trip on any path.
+/// Time after a connection was accepted within which a reset means that the listener is busy: a round trip on any path.
 const REFUSAL: Duration = Duration::from_secs(2);
-/// While something is unacknowledged it is looked at least so often: fates are to be known, and the kernel may have room
-/// without having said so.
+/// Polling interval while data is unacknowledged: to learn of acknowledgements, and of room in the kernel that it did not signal.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// And while nothing happens: somebody may want to know how it stands.
+/// Polling interval when idle, to keep statistics current.
 const IDLE_LOOK: Duration = Duration::from_millis(200);
 
 /// A connection.
@@ -35,18 +34,18 @@ pub(super) struct Connection {
     config: TcpConfig,
     state: State,
     counts: Statistics,
-    /// Its flow of the Congestion Manager, if it has one.
+    /// Flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
-    /// Until when a reset means that the listener is busy: it has not said anything.
+    /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
     refusable_until: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// So long an answer is waited for.
+    /// Deadline for the answer.
     Calling(Instant),
     Open(Box<Both>),
-    /// Everything has been said. Until when the peer's end is waited for.
+    /// All data is acknowledged. Deadline for the peer's close.
     Closing(Instant, Box<Both>),
     Over,
 }
@@ -58,7 +57,7 @@ struct Both {
 }
 
 impl Connection {
-    /// Calls.
+    /// Connects to `remote`.
     pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
         session.set_peer(remote);
@@ -75,9 +74,9 @@ impl Connection {
         })
     }
 
-    /// One that has come in.
+    /// Takes over an accepted connection.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
-        // It may have been carried by something else before.
+        // The stream may have been carried over DCCP before: its counters go on.
         let counts = session.transport;
         let mut connection =
             Self { socket, session, config, state: State::Over, counts, flow: None, refusable_until: None };
@@ -85,7 +84,7 @@ impl Connection {
         connection
     }
 
-    /// One that takes part already: the caller says `hello`, and what the listener has `heard` is taken in.
+    /// Takes over a connection of a stream that moves to TCP: the caller sends `hello`; the listener processes what it has `heard`.
     pub(super) fn adopted(
         now: Instant,
         socket: Socket,
@@ -108,7 +107,7 @@ impl Connection {
         self.session.id
     }
 
-    /// Its flow of the Congestion Manager, if it has one: to be closed when it is over.
+    /// Returns its flow of the Congestion Manager, if any, to be closed when the connection is over.
     pub(super) fn flow(&self) -> Option<FlowId> {
         self.flow
     }
@@ -117,22 +116,22 @@ impl Connection {
         matches!(self.state, State::Over)
     }
 
-    /// To be closed when everything has its fate.
+    /// Requests a close once the fate of every datagram is known.
     pub(super) fn finish(&mut self) {
         self.session.finishing = true;
     }
 
-    /// The source has this rate.
+    /// Sets the source's rate.
     pub(super) fn set_rate(&mut self, rate: Rate) {
         self.session.set_rate(rate);
     }
 
-    /// The application has let go of it, or the engine ends.
+    /// Closes the connection: the application dropped the stream, or the engine ends.
     pub(super) fn abandon(&mut self, now: Instant) {
         self.close(now, CloseReason::Local);
     }
 
-    /// The application does not want it, which came in.
+    /// Resets an incoming connection that the application refuses.
     pub(super) fn refuse(&mut self, now: Instant) {
         self.socket.reset_when_closed();
         self.close(now, CloseReason::Local);
@@ -151,7 +150,7 @@ impl Connection {
                 self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
             }
-            // What it says of itself tells more than what a call on it says.
+            // The socket's own error explains the failure better than that of the call.
             Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
         }
     }
@@ -162,8 +161,8 @@ impl Connection {
         self.close(now, if is_refused { reset(ResetCode::TooBusy) } else { reason(error) });
     }
 
-    /// Whether a reset means that the listener has no place: TCP has no words for that, so that ours takes a call and resets
-    /// it, when it has taken a hello at most.
+    /// Returns whether a reset means that the listener is busy. TCP has no signal for that, so our listener accepts and resets, after
+    /// reading a hello at most.
     fn is_refusable(&self, now: Instant) -> bool {
         const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
         self.refusable_until.is_some_and(|until| now < until)
@@ -180,7 +179,7 @@ impl Connection {
         self.state = State::Over;
     }
 
-    /// Takes in what has come.
+    /// Reads and delivers incoming data.
     pub(super) fn receive(&mut self, now: Instant) {
         let (socket, session, counts) = (&mut self.socket, &mut self.session, &mut self.counts);
         let (receiving, end) = match &mut self.state {
@@ -191,18 +190,18 @@ impl Connection {
         match receiving.receive(now, socket, session, counts) {
             Ok(false) => {}
             Ok(true) => self.close(now, end),
-            // Who has said everything and heard that it arrived does not mind how the other one leaves.
+            // If all of our data was acknowledged, an unorderly close by the peer is no failure.
             Err(_) if end == CloseReason::Local => self.close(now, end),
             Err(error) => self.fail(now, &error),
         }
     }
 
-    /// Lets time pass.
+    /// Handles expired timers.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
             State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
             State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
-            // The kernel itself waits for as long as there are signs of life.
+            // The kernel itself waits as long as the peer answers window probes.
             State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
                 self.close(now, CloseReason::Timeout);
             }
@@ -210,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Goes on as far as possible; whether anything came of it.
+    /// Sends as much as possible; returns whether there was progress.
     pub(super) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
         match &mut self.state {
             State::Calling(_) => self.look_for_answer(now),
@@ -226,7 +225,7 @@ impl Connection {
                 }
             }
             State::Closing(_, both) => {
-                // The kernel's last notes: unread, they would wake us for ever.
+                // The kernel's last completion notices: left unread, they would keep the socket ready.
                 let heard = both.sending.settle(now, &self.socket, &mut self.session.source, &mut self.counts);
                 if heard.is_err() {
                     self.close(now, CloseReason::Local);
@@ -246,7 +245,7 @@ impl Connection {
         true
     }
 
-    /// Says that nothing more will come, when everything has arrived.
+    /// Shuts down the sending side when all data has arrived.
     fn shut_if_done(&mut self, now: Instant) -> bool {
         let done = self.session.finishing && self.session.is_drained(now);
         let State::Open(both) = &self.state else { return false };
@@ -261,7 +260,7 @@ impl Connection {
         true
     }
 
-    /// Wakes the application for all that has happened, once.
+    /// Wakes the application once for all that has happened.
     pub(super) fn wake_application(&mut self, now: Instant) -> bool {
         let waits = !self.is_over() && self.session.pass_expired(now);
         self.report(now, false);
@@ -285,7 +284,7 @@ impl Connection {
         self.session.report(now, self.counts, path, last);
     }
 
-    /// What is waited for, if anything.
+    /// Returns the descriptor and events to poll for, if any.
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let interest = match &self.state {
             State::Calling(_) => PollFlags::OUT,
@@ -296,13 +295,13 @@ impl Connection {
         Some(PollFd::new(&self.socket, interest))
     }
 
-    /// Its tap, if it has one.
+    /// Returns the packet tap's descriptor, if there is a tap.
     pub(super) fn tap_fd(&self) -> Option<PollFd<'_>> {
         let (State::Open(both) | State::Closing(_, both)) = &self.state else { return None };
         both.receiving.tap().map(|tap| PollFd::new(tap, PollFlags::IN))
     }
 
-    /// When something is to be done at the latest.
+    /// Returns the time of the next timer.
     pub(super) fn poll_timeout(&mut self, now: Instant, waits: bool) -> Option<Instant> {
         let own = match &self.state {
             State::Calling(until) | State::Closing(until, _) => Some(*until),
@@ -316,7 +315,7 @@ impl Connection {
     }
 }
 
-/// Why a connection is over, in the words that all transports share.
+/// Maps an error to the close reason that all transports share.
 fn reason(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => CloseReason::Unreachable,

@@ -1,4 +1,4 @@
-//! How datagrams lie in the stream: as records, or each behind its length (RFC 4571).
+//! Framing of datagrams in the byte stream: as records, or each behind its length (RFC 4571).
 
 use timeous_core::{AduMeta, SubStream};
 use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
@@ -6,10 +6,10 @@ use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 use crate::carrier::{TcpConfig, TcpFraming};
 use crate::identity::CONTROL;
 
-/// What a length of two bytes can say.
+/// Maximum datagram length in the two-byte length field, in bytes.
 const MOST_RFC4571: usize = u16::MAX as usize;
 
-/// The most bytes that a datagram of at most `longest` takes in the stream.
+/// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
 pub(super) fn longest_record(config: &TcpConfig) -> usize {
     match config.framing {
         TcpFraming::Records => record::sealed_len(config.longest),
@@ -17,7 +17,7 @@ pub(super) fn longest_record(config: &TcpConfig) -> usize {
     }
 }
 
-/// The longest datagram that may be sent.
+/// Returns the maximum payload length that may be sent.
 pub(super) fn longest_payload(config: &TcpConfig) -> usize {
     match config.framing {
         TcpFraming::Records => config.longest,
@@ -25,7 +25,7 @@ pub(super) fn longest_payload(config: &TcpConfig) -> usize {
     }
 }
 
-/// Writes datagrams.
+/// Framing of outgoing datagrams.
 #[derive(Debug)]
 pub(super) struct Writer {
     framing: TcpFraming,
@@ -37,7 +37,7 @@ impl Writer {
         Self { framing, next: 0 }
     }
 
-    /// The longest datagram whose record takes no more than so many bytes.
+    /// Returns the maximum payload whose record takes at most `bytes` bytes.
     pub(super) fn room(&self, bytes: usize) -> Option<usize> {
         match self.framing {
             TcpFraming::Records => record::sealed_room(bytes),
@@ -45,14 +45,14 @@ impl Writer {
         }
     }
 
-    /// The number of the next datagram: it keeps it wherever it is sent.
+    /// Allocates the number of the next datagram, which it keeps for all of its copies.
     pub(super) fn number(&mut self) -> u32 {
         let number = self.next;
         self.next = number.wrapping_add(1);
         number
     }
 
-    /// Appends a datagram as it lies in the stream.
+    /// Appends a framed datagram.
     pub(super) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
         match self.framing {
             TcpFraming::Records => record::sealed(substream(meta), number, payload, out),
@@ -65,7 +65,8 @@ impl Writer {
     }
 }
 
-/// The sub-stream of a record: the application's own, if it may have that number; else whether there is a deadline.
+/// Returns the sub-stream of a record: the application's own, if it may have that number; else whether there is a
+/// deadline.
 fn substream(meta: &AduMeta) -> u8 {
     match meta.substream.0 {
         own @ record::UNTIMED..CONTROL => own,
@@ -74,11 +75,11 @@ fn substream(meta: &AduMeta) -> u8 {
     }
 }
 
-/// Reads datagrams.
+/// Parser of incoming datagrams.
 #[derive(Debug)]
 pub(super) enum Reader {
     Records(Ordered),
-    /// Records, whose segments are seen before.
+    /// Records, also read from segments that a packet tap shows early.
     Tapped(Box<Tapped>),
     Rfc4571(Lengths),
 }
@@ -86,23 +87,23 @@ pub(super) enum Reader {
 impl Reader {
     pub(super) fn new(config: &TcpConfig) -> Self {
         match config.framing {
-            // Only what is sealed is believed: a part of a torn record may look like one that is not.
+            // Only sealed records are accepted: a part of a torn record may look like an unsealed one.
             TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, longest_read(config))),
             TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
         }
     }
 
-    /// For records whose segments are seen before they are read.
+    /// Creates a reader of records that also reads segments from a packet tap.
     pub(super) fn tapped(config: &TcpConfig) -> Self {
         Self::Tapped(Box::new(Tapped::new(Limits { longest: longest_read(config), ..Limits::default() })))
     }
 
-    /// Whether a datagram is said by the other engine, and not by its application.
+    /// Returns whether a datagram is a control message of the other engine.
     pub(super) fn is_control(substream: SubStream) -> bool {
         substream.0 == CONTROL
     }
 
-    /// Takes in what comes next in the stream, and gives each datagram that is complete, with its sub-stream.
+    /// Parses the next bytes of the stream, and delivers each complete datagram with its sub-stream.
     pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
         match self {
             Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
@@ -111,7 +112,7 @@ impl Reader {
         }
     }
 
-    /// Records that were no records, or came before.
+    /// Returns the numbers of invalid and of duplicate records.
     pub(super) fn refused(&self) -> (u64, u64) {
         let counts = match self {
             Self::Records(records) => records.counts(),
@@ -121,7 +122,7 @@ impl Reader {
         (counts.damaged + counts.overlong, counts.duplicates)
     }
 
-    /// Datagrams that a segment showed before the stream did.
+    /// Returns the number of datagrams delivered by a tapped segment before the stream.
     pub(super) fn early(&self) -> u64 {
         match self {
             Self::Tapped(records) => records.early(),
@@ -130,12 +131,12 @@ impl Reader {
     }
 }
 
-/// The longest datagram that is read: a peer may have been told of a longer packet than this end.
+/// Maximum datagram length that is accepted: a peer may be configured for longer datagrams than this end.
 fn longest_read(config: &TcpConfig) -> usize {
     config.longest.max(MOST_RFC4571)
 }
 
-/// Datagrams behind their lengths (RFC 4571 §2). It holds no more than one of them.
+/// Parser of datagrams behind their lengths (RFC 4571 §2). Buffers one datagram at most.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     open: Vec<u8>,
@@ -148,9 +149,9 @@ impl Lengths {
             let (now, later) = bytes.split_at(bytes.len().min(wanted - self.open.len()));
             self.open.extend_from_slice(now);
             bytes = later;
-            // The length may have become known just now.
+            // The length may be complete only now.
             if self.open.len() >= 2 && self.open.len() == self.wanted() {
-                // A null packet is none (§2).
+                // A null packet is not delivered (§2).
                 if self.open.len() > 2 {
                     deliver(&self.open[2..]);
                 }
@@ -159,7 +160,7 @@ impl Lengths {
         }
     }
 
-    /// How many bytes the open datagram has with its length, as far as that is known.
+    /// Returns the length of the open datagram with its prefix, in bytes; 2 until the prefix is complete.
     fn wanted(&self) -> usize {
         self.open.first_chunk().map_or(2, |&len| 2 + usize::from(u16::from_be_bytes(len)))
     }

@@ -1,9 +1,8 @@
-//! Late choice behind `send()`: what cannot arrive in time any more makes way where it lies in the kernel's queue.
+//! Late choice behind `send()`: a stale datagram is overwritten where it lies in the kernel's queue.
 //!
-//! The kernel sends from memory of ours, at first and again after a loss. A record whose datagram has gone stale is written
-//! anew there, with the same length, so that whatever leaves from then on carries something else (McQuistin §3.2). What
-//! has been sent may have arrived in its old form: a fresh datagram put there may never leave, so that it is a copy of one
-//! that is sent at its own turn as well. Whichever comes second is a duplicate, which its number tells.
+//! The kernel transmits and retransmits from our memory. A stale record is overwritten there with one of the same length, which every later
+//! transmission carries (McQuistin §3.2). Sent data may have arrived in its first form, so a fresh datagram put there is a copy that is
+//! also sent in turn; the receiver drops the duplicate by its number.
 
 use std::io;
 
@@ -19,22 +18,22 @@ use super::socket::Socket;
 use super::under_way::Record;
 use crate::session::Session;
 
-/// So many datagrams are pulled before their turn at most, because they did not fit where there was room.
+/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place.
 const MOST_WAITING: usize = 4;
 
-/// The path as what has to leave again will find it: itself it is not under way then.
+/// Returns the path as a retransmission of `len` bytes sees it: the lost original is not in flight.
 fn without(path: PathState, len: usize) -> PathState {
     PathState { outstanding: path.outstanding.saturating_sub(len as u64), ..path }
 }
 
-/// Whether it need not leave again until then, and may be there in time by what has left: else it would be changed on its way.
-/// The kernel does not tell which segment it sent again last, so that `until` may be too late: past its deadline nothing is spared.
+/// Returns whether the last transmission may still arrive in time, so that overwriting would be premature. The kernel does not tell which
+/// segment it retransmitted last, so `until` may be too late: past its deadline no record is spared.
 fn may_arrive_as_it_left(now: Instant, until: Option<Instant>, meta: &AduMeta) -> bool {
     !meta.is_expired(now) && until.is_some_and(|until| now < until)
 }
 
 impl Sending {
-    /// Goes on as far as possible; whether anything came of it.
+    /// Sends as much as possible; returns whether there was progress.
     pub(super) fn advance(
         &mut self,
         now: Instant,
@@ -59,7 +58,7 @@ impl Sending {
         Ok(sent)
     }
 
-    /// Writes anew what has expired: with a fresh datagram where that can leave, else with padding.
+    /// Overwrites expired records: with a fresh datagram where that can still be transmitted, else with padding.
     pub(super) fn replace_expired(
         &mut self,
         now: Instant,
@@ -67,7 +66,7 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        // No retransmission that leaves now is surely in time for what ends before; whether one may be is for the policy to say.
+        // A retransmission now may arrive too late for deadlines before `horizon`; whether it is worth trying is the policy's decision.
         let path = self.meter.path();
         let horizon = now + path.one_way();
         if self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
@@ -78,7 +77,7 @@ impl Sending {
         let mss = info.mss() as usize;
         let holes = info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0;
         let soonest = path.min_rtt.unwrap_or_default();
-        // What has just left may be on its way to the device yet, and cannot have to leave again: the kernel repairs from the first on.
+        // A record given to the kernel within the minimum RTT cannot need a retransmission yet; the kernel repairs the first hole first.
         let repaired = self.meter.repaired(now, &info).filter(|_| holes).map(|at| at + soonest);
         let first = self.under_way.first();
         let worth = |record: &Record, meta: &AduMeta| {
@@ -89,9 +88,9 @@ impl Sending {
         };
         let (expired, fixed) = self.under_way.take_useless(horizon, worth);
         self.unchanged += fixed;
-        // From the end: what has gone stale and not left must not be taken for fresh.
+        // From the end, so that unsent stale records are not taken for fresh ones.
         for &place in expired.iter().rev() {
-            // In two segments, one might arrive as it was and the other one not.
+            // A record split over two segments might arrive as a mix of both versions.
             if self.under_way.record(place).len() > mss {
                 self.stays(place);
                 continue;
@@ -103,11 +102,11 @@ impl Sending {
                 self.stays(place);
                 continue;
             } else {
-                // What the peer waits for leaves next, if there is a hole.
+                // With a hole, the record that the peer waits for is retransmitted next.
                 let awaited = holes && place == 0;
                 let head = awaited && self.held.is_none();
                 self.keep_first(place, awaited.then_some(now), info.timeouts());
-                // It may have arrived, or will, of a hole by what was sent again before: that is seen when it is acknowledged.
+                // The first version may have arrived, or the last retransmission may yet arrive: the acknowledgement will show.
                 self.under_way.overwrite(place, info.retransmitted());
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 if !fresh {
@@ -118,14 +117,14 @@ impl Sending {
             match (was_datagram, fresh) {
                 (true, true) => self.replaced += 1,
                 (true, false) => self.padded += 1,
-                // A copy of another one's.
+                // Copy of another record's datagram.
                 (false, _) => {}
             }
         }
         Ok(!expired.is_empty())
     }
 
-    /// Whoever chooses is to know of what has left, has no fate, and would be known to have arrived by now, had it been in time.
+    /// Reports datagrams without an acknowledgement that would be known by now, had they arrived in time, to the late choice.
     fn tell_of_overdue(&mut self, now: Instant, source: &mut dyn AduSource) {
         let Some(least) = self.meter.path().min_rtt else { return };
         for meta in self.under_way.overdue(now.saturating_sub(least / 2 + DELAYED_ACK)) {
@@ -133,35 +132,35 @@ impl Sending {
         }
     }
 
-    /// It leaves again as it was, however late.
+    /// Counts a datagram that stays unchanged and may be retransmitted after its deadline.
     fn stays(&mut self, place: usize) {
         self.unchanged += u64::from(self.under_way.record(place).token.is_some());
     }
 
-    /// What the record is now, it was when it left. If the peer waits for it: now.
+    /// Saves the record's first version before it is overwritten. `awaited`: the current time, if the peer waits for the record.
     fn keep_first(&mut self, place: usize, awaited: Option<Instant>, timeouts: u8) {
         let record = self.under_way.record(place);
         if let (Some(zone), Some((_, slot))) = (&self.zone, &record.slot) {
             let mut first = Vec::with_capacity(record.len());
             zone.read(slot, record.len(), &mut first);
-            // A copy of what it was may be on its way.
+            // A copy of the first version may be in flight.
             let round_trip = self.meter.path().srtt.unwrap_or_default();
             self.under_way.change(place, first, awaited.map(|at| at + round_trip * 2), timeouts);
         }
     }
 
-    /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
-    /// was found not to bear changes.
+    /// Restores the first version of records that the peer waits for and does not get since they were changed; restores all records on a
+    /// path that does not pass changed data.
     fn go_back_if_stuck(&mut self, now: Instant, source: &mut dyn AduSource, counts: &mut Statistics) {
         let mss = self.meter.info().map_or(0, |info| info.mss() as usize);
         let stuck = self.meter.info().is_some_and(|info| {
             let timeouts = self.under_way.timeouts_since_change(info.timeouts(), mss);
-            // What left at the last timeout was the changed one, and may have arrived.
+            // The last timeout retransmitted the changed version, which may have arrived.
             self.meter.is_timeout_answered(now) && self.bearing.is_stuck(timeouts, info.sacked(), info.is_reordered())
         });
         let retransmitted = self.meter.info().map_or(0, Info::retransmitted);
         let concerned = match (self.bearing.is_refused(), stuck) {
-            // Where nothing is known to be borne, each of the others would be waited for as long.
+            // Without evidence that the path passes changes, every other changed record would be waited for as long.
             (false, true) if self.bearing.is_borne() => self.under_way.beside_first(mss),
             (true, _) | (false, true) => self.under_way.len(),
             (false, false) => 0,
@@ -183,7 +182,7 @@ impl Sending {
         Ok(self.under_way.record(place).start >= self.sent(socket.unsent()?))
     }
 
-    /// The datagram that was there left, and is sent no more.
+    /// Reports the datagram in `place` as lost: it is not retransmitted.
     pub(super) fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
         if let Some(token) = self.under_way.replace(place, None) {
             source.lost(token);
@@ -191,7 +190,7 @@ impl Sending {
         }
     }
 
-    /// The record has not left: a fresh datagram takes its place for good, or padding, if the kernel has not sent it meanwhile.
+    /// Replaces an unsent record by a fresh datagram, or by padding, unless the kernel has sent it meanwhile.
     fn replace_unsent(
         &mut self,
         now: Instant,
@@ -206,7 +205,7 @@ impl Sending {
             None => self.write_padding(place),
         }
         self.take_back_copies(place);
-        // A segment's bytes are read before the kernel counts it as sent: one that is leaving just now is waited for.
+        // The kernel reads a segment's bytes before it counts it as sent; this call waits for a transmission in progress.
         let info = socket.info()?;
         let sent = self.sent(info.unsent());
         if self.under_way.record(place).start < sent {
@@ -230,7 +229,7 @@ impl Sending {
         Ok(pulled.is_some())
     }
 
-    /// Padding that has not left makes way for what has come since.
+    /// Replaces unsent padding by datagrams that were queued since.
     fn fill_padding(
         &mut self,
         now: Instant,
@@ -246,7 +245,7 @@ impl Sending {
         Ok(())
     }
 
-    /// A copy of what waits first in the kernel's queue goes with the retransmission, if there is something.
+    /// Puts a copy of the first datagram in the kernel's unsent queue into a retransmission, if there is one.
     fn copy_unsent(&mut self, place: usize, socket: &Socket) -> io::Result<bool> {
         let sent = self.sent(socket.unsent()?);
         let len = self.under_way.record(place).len();
@@ -260,7 +259,7 @@ impl Sending {
         Ok(true)
     }
 
-    /// A copy of the next fresh datagram of the ring goes with the retransmission, if there is one.
+    /// Puts a copy of the next fresh datagram of the ring into a retransmission, if there is one.
     fn place_copy(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> bool {
         let Some((pulled, number)) = self.pull_for(now, place, source) else { return false };
         self.write_record(place);
@@ -268,20 +267,20 @@ impl Sending {
         true
     }
 
-    /// What lies in `place` may leave from there, and goes at its own turn as well.
+    /// Marks the datagram in `place` as a copy: it is also sent in turn.
     pub(super) fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
         self.under_way.carries(place, Some(pulled.meta));
         self.held = Some(Held { pulled, number, payload: self.payload.clone(), copied: true });
     }
 
-    /// A fresh datagram that fits in this place, in `payload`; its record in `scratch`, as long as the one that is there.
+    /// Pulls a fresh datagram that fits into `place`, into `payload`, with its record in `scratch`, padded to the place's length.
     pub(super) fn pull_for(
         &mut self,
         now: Instant,
         place: usize,
         source: &mut dyn AduSource,
     ) -> Option<(PulledAdu, u32)> {
-        // One that waits for its turn already may not lose it to another.
+        // A datagram that already waits for its turn goes first.
         if self.held.is_some() {
             return None;
         }
@@ -294,7 +293,7 @@ impl Sending {
         Some((pulled, number))
     }
 
-    /// The next fresh datagram of at most so many bytes, in `payload`. Longer ones before it wait for their own turn.
+    /// Pulls the next fresh datagram of at most `room` bytes into `payload`. Longer ones before it wait for their own turn.
     fn pull_within(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.give_up_useless(now, source);
         let fitting = self.waiting.iter().position(|held| held.payload.len() <= room);
@@ -313,7 +312,7 @@ impl Sending {
         None
     }
 
-    /// What waits for its turn and is not worth it any more has its fate.
+    /// Drops waiting datagrams that are expired or not worth sending any more.
     pub(super) fn give_up_useless(&mut self, now: Instant, source: &mut dyn AduSource) {
         let path = self.path();
         self.waiting.retain(|Held { pulled, .. }| {
@@ -347,7 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// Found by `timeous-lab peers` at a round trip of half the deadline: repairs of others kept it as it was, and it left once more.
+    /// Regression, found by `timeous-lab peers` with an RTT of half the deadline: retransmissions of other datagrams protected a late one,
+    /// which was retransmitted.
     #[test]
     fn what_is_late_is_not_spared_for_a_repair_that_may_be_of_another() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -360,11 +360,11 @@ mod tests {
         assert!(!may_arrive_as_it_left(at(290), Some(at(290)), &meta) && !may_arrive_as_it_left(at(290), None, &meta));
     }
 
-    /// Found by `ldc-layers --real`: the last of a second's base layer was given up, since it was thought to wait behind itself.
+    /// Regression, found by `ldc-layers --real`: the last datagram of a base layer was dropped, since it seemed to wait behind itself.
     #[test]
     fn what_has_to_leave_again_does_not_wait_behind_itself() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        // 40 ms a segment: its own, and one behind it.
+        // 40 ms per segment: the datagram's own, and one behind it.
         let rtt = Some(Duration::from_millis(200));
         let path = PathState {
             rate: Rate::from_kbps(200),

@@ -1,4 +1,4 @@
-//! A TCP port on which callers are waited for.
+//! A listening TCP port.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,15 +9,15 @@ use crate::command::{ListenerId, PortLife};
 use crate::error::EngineError;
 use crate::listening::Listening;
 
-/// As many callers are let in in one turn.
+/// Maximum number of connections accepted per turn.
 const TURN: u32 = 16;
 
 pub(super) struct Listener {
     socket: TcpListener,
     pub(super) listening: Listening,
-    /// The UDP port beside it, whose streams may come back here.
+    /// UDP port with the same address, whose streams may move here.
     pub(super) beside: Option<u64>,
-    /// Whether new streams are wanted, too.
+    /// Whether new streams are accepted, too.
     pub(super) wants_new: bool,
 }
 
@@ -30,7 +30,7 @@ impl Listener {
         self.listening.id
     }
 
-    /// Tells whether it is there.
+    /// Returns a handle that tells whether the listener exists.
     pub(super) fn life(&self) -> PortLife {
         PortLife::of(&self.listening.life)
     }
@@ -39,14 +39,14 @@ impl Listener {
         Ok(self.socket.local_addr()?)
     }
 
-    /// Who has called.
+    /// Accepts waiting connections.
     pub(super) fn accept(&self) -> Vec<Socket> {
         let mut callers = Vec::new();
         for _ in 0..TURN {
             match self.socket.accept().and_then(|(stream, _)| Socket::accepted(stream)) {
                 Ok(socket) => callers.push(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // A caller that has left again, or no descriptor: the next turn tries again.
+                // The connection was aborted, or no descriptor is free: the next turn tries again.
                 Err(error) => {
                     tracing::debug!(%error, "accepting");
                     break;

@@ -1,4 +1,4 @@
-//! The path as the kernel sees it, and how much may wait in its queue.
+//! Path state as reported by the kernel, and the limit of unsent data in its queue.
 
 use timeous_cm::DeliveryRate;
 use timeous_core::{Duration, Instant, PathState, Rate};
@@ -7,49 +7,49 @@ use super::info::Info;
 use super::others::Others;
 use super::socket::LEAST_LONGEST_TIMEOUT;
 
-/// What waits in the kernel leaves within this time at the rate of the path, or is one packet: so long it takes at worst
-/// until this thread runs and gives more, so that a fast path does not stand still meanwhile.
+/// Drain time of the kernel's unsent queue at the path's rate, unless that is less than one packet: the time within which this thread
+/// refills it, so that a fast path does not idle.
 const QUEUE_TIME: Duration = Duration::from_millis(2);
-/// But never more than this: should the path stand still, it is what late choice has to write anew.
+/// Maximum of that queue, in bytes: if the path stalls, late choice has to overwrite it.
 const MOST_QUEUED: u64 = 64 * 1024;
-/// How often the kernel is asked at most.
+/// Minimum interval between `TCP_INFO` queries.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// Of the losses, so much is told by the newest segments.
+/// Weight of the newest sample in the loss average: one in `NEWEST`.
 const NEWEST: u64 = 8;
-/// A connection begins with a window of so many segments (RFC 6928 §2), and finds that again after it was silent. What losses have
-/// made smaller comes back only while it is used (RFC 5681 §4.1; Linux counts acknowledgements of full windows alone).
+/// Initial window in segments (RFC 6928 §2), to which a connection returns after an idle period. A window reduced by losses grows only
+/// while it is used (RFC 5681 §4.1; Linux counts acknowledgements of full windows alone).
 const INITIAL_WINDOW: u32 = 10;
-/// As many segments make a sample of the losses.
+/// Segments per sample of the loss rate.
 const SAMPLE: u32 = 16;
-/// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
+/// Maximum delay of a peer's acknowledgement: Linux's minimum, as in our own TCP.
 pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
-/// Keeps what the kernel said last.
+/// Path state derived from the kernel's last report.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     path: PathState,
     info: Option<Info>,
     next: Instant,
     stalled_since: Option<Instant>,
-    /// Segments sent, and sent again, at the last sample of the losses.
+    /// Segments sent and retransmitted at the last loss sample.
     sampled: (u32, u32),
-    /// When it was seen that another had been sent again.
+    /// When the last retransmission was noticed.
     repaired: Option<Instant>,
-    /// When it was seen that the retransmission timer had run out.
+    /// When the last retransmission timeout was noticed.
     timed_out: Option<Instant>,
-    /// Bytes that the peer had by then, also those beyond gaps, and the rate at which they come.
+    /// Bytes acknowledged or SACKed by then, and their delivery rate.
     arrived: u64,
     delivery: DeliveryRate,
     others: Others,
 }
 
 impl Meter {
-    /// Whether the kernel is to be asked again.
+    /// Returns whether the kernel is to be queried again.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
-    /// Takes in what the kernel says, and how many bytes were sent and not acknowledged, and are unsent.
+    /// Updates the path from `TCP_INFO` and the numbers of unacknowledged and unsent bytes.
     pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
         self.deliver(now, &info, unacknowledged);
@@ -62,7 +62,7 @@ impl Meter {
         let window = u64::from(info.window()) * u64::from(info.mss());
         let by_window = srtt.map_or(Rate::from_bps(0), |srtt| Rate::from_bytes_in(window, srtt));
         self.path = PathState {
-            // The kernel's figure is too low while the application is the limit, and the window's after a loss.
+            // The kernel's rate is too low while the application is the limit, and the window's is too low after a loss.
             rate: by_window.max(info.delivery_rate()),
             srtt,
             rttvar: info.rttvar(),
@@ -72,7 +72,7 @@ impl Meter {
                 0 => u64::MAX,
                 bytes => bytes.into(),
             }),
-            // As everywhere: what the peer has beyond a gap, and what is lost, is not in the network.
+            // As in all transports, SACKed and lost data is not in flight.
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
             delivered: self.delivered(&info),
@@ -83,12 +83,12 @@ impl Meter {
         self.info = Some(info);
     }
 
-    /// The kernel was given so much more since: what is chosen next goes behind that.
+    /// Adds bytes given to the kernel since: later datagrams queue behind them.
     pub(super) fn gave(&mut self, bytes: usize) {
         self.path.outstanding += bytes as u64;
     }
 
-    /// What the peer has more than before came at some rate: after a standstill round trips tell late that a path is as fast as it was.
+    /// Updates the delivery rate by newly delivered bytes: after an outage it recovers sooner than the smoothed RTT.
     fn deliver(&mut self, now: Instant, info: &Info, unacknowledged: u64) {
         let each = unacknowledged / u64::from(info.under_way().max(1));
         let arrived = info.acknowledged() + each * u64::from(info.sacked());
@@ -98,14 +98,13 @@ impl Meter {
         }
     }
 
-    /// The better of two rates. The kernel's counts what was delivered in a standstill as slow, and ours what was sent slowly, or not
-    /// at all, since the source had no more.
+    /// Returns the higher of two delivery rates. The kernel's is too low across an outage, and ours is too low while application-limited.
     fn delivered(&self, info: &Info) -> Option<Rate> {
         let kernel = Some(info.delivery_rate()).filter(|&rate| rate > Rate::ZERO);
         self.delivery.latest().max(kernel)
     }
 
-    /// The share of segments that had to leave again.
+    /// Returns the smoothed share of retransmitted segments, in parts per million.
     fn losses(&mut self, info: &Info) -> u32 {
         let (sent, again) = (info.data_segments_sent(), info.retransmitted());
         let new = sent.wrapping_sub(self.sampled.0);
@@ -126,26 +125,26 @@ impl Meter {
         self.info.as_ref()
     }
 
-    /// When a segment was sent again last, if any was, as far as was seen up to what the kernel says now.
+    /// Returns when the last retransmission was noticed, if any, given the kernel's current report.
     pub(super) fn repaired(&self, now: Instant, info: &Info) -> Option<Instant> {
         let before = self.info.map_or(0, |info| info.retransmitted());
         if info.retransmitted() == before { self.repaired } else { Some(now) }
     }
 
-    /// Whether what left at the last timeout would be known to have arrived by now. The next one is later: it takes twice as long.
+    /// Returns whether data retransmitted at the last timeout would be acknowledged by now. The next timeout takes twice as long.
     pub(super) fn is_timeout_answered(&self, now: Instant) -> bool {
         let within = self.path.srtt.unwrap_or_default() + (self.path.rttvar * 4).max(DELAYED_ACK);
         self.timed_out.is_none_or(|at| now >= at + within)
     }
 
-    /// How long a retransmission timeout may become, so that none is shorter than a round trip that is twice as long as usual.
+    /// Returns the cap of the retransmission timeout: no timeout is shorter than a round trip of twice the usual length.
     pub(super) fn longest_timeout(&self) -> Duration {
         let usual = self.path.srtt.unwrap_or_default() + self.path.rttvar * 4;
         (usual * 2).max(LEAST_LONGEST_TIMEOUT)
     }
 
-    /// How many bytes may be unsent in the kernel before one packet more is given: none, so that there is one packet at
-    /// most, unless the path is fast.
+    /// Returns the number of unsent bytes in the kernel below which the next packet is given: 1 (the queue is empty), so that one packet is
+    /// queued at most, unless the path is fast.
     pub(super) fn queue_limit(&self) -> u32 {
         let bytes = self.path.rate.bytes_in(QUEUE_TIME).min(MOST_QUEUED);
         match self.info {
@@ -154,7 +153,7 @@ impl Meter {
         }
     }
 
-    /// Since when data wait for the peer's window: it has no room for a segment.
+    /// Returns since when data is blocked by the peer's window, which has no room for a segment.
     pub(super) fn stalled_since(&self) -> Option<Instant> {
         self.stalled_since
     }
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn what_the_peer_has_beyond_a_gap_and_what_is_lost_is_not_outstanding() {
         let mut bytes = [0; LEN];
-        // Ten segments were sent: the peer has four beyond a gap of two, of which one was sent again.
+        // Ten segments were sent: the peer has four beyond a gap of two, of which one was retransmitted.
         for (at, value) in [(16, 1_000_u32), (24, 10), (28, 4), (32, 2), (36, 1)] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(meter.path().outstanding, 5_000);
     }
 
-    /// Found by `ldc-rate --real`: a choice that waits for less to be outstanding let a whole burst go.
+    /// Regression, found by `ldc-rate --real`: a choice that waits for less data in flight sent a whole burst.
     #[test]
     fn what_was_given_since_the_kernel_was_asked_is_outstanding() {
         let mut meter = Meter::default();
@@ -227,8 +226,8 @@ mod tests {
         assert_eq!(meter.path().outstanding, 3_500, "it says itself");
     }
 
-    /// Found by `tcp-expired`: after each chain of frames that was given up, the next intra frame met the window that losses had left,
-    /// and was late for it.
+    /// Regression, found by `tcp-expired`: after a dropped chain of frames, the next keyframe was late, because losses had reduced the
+    /// window.
     #[test]
     fn a_window_that_losses_have_made_small_does_not_come_back_by_silence() {
         let mut meter = Meter::default();
@@ -238,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Found by `tcp-expired`: after each delay spike intra frames were given up, since round trips were long for a second.
+    /// Regression, found by `tcp-expired`: after each delay spike keyframes were dropped, since RTT samples stayed high for a second.
     #[test]
     fn after_a_standstill_a_path_is_as_fast_as_it_delivers() {
         let mut meter = Meter::default();
@@ -259,7 +258,7 @@ mod tests {
         // Ten segments are 5000 bytes: the peer has six of them beyond a gap.
         meter.take(at(60), look(5_000, 6), 5_000, 0);
         assert_eq!(meter.path().delivered, Some(Rate::from_bytes_in(7_000, Duration::from_millis(50))));
-        // The source had nothing, and one acknowledgement says nothing: the kernel remembers.
+        // The source was idle, and a single acknowledgement gives no rate: the kernel keeps the last one.
         meter.take(at(900), look(17_000, 0), 0, 0);
         assert_eq!(meter.path().delivered, Some(Rate::from_kbps(80)));
     }

@@ -1,4 +1,5 @@
-//! Who has called a listener to which streams come back: it says first which one goes on, or that it is new.
+//! An accepted connection before its first record, which tells whether it continues an existing stream or starts a new
+//! one.
 
 use timeous_core::{Duration, Instant};
 use timeous_tcp::record::Ordered;
@@ -7,25 +8,25 @@ use super::socket::Socket;
 use crate::identity::{CONTROL, Hello, Identity};
 use crate::listening::Listening;
 
-/// Who says nothing for so long is a new one: a receiver of somebody else's waits for data.
+/// Time for the first record. A caller that sends none is new: a foreign receiver, which waits for data.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A caller that has not said what it is.
+/// An accepted connection that has not identified itself.
 pub(super) struct Newcomer {
     pub(super) socket: Socket,
     pub(super) listening: Listening,
-    /// What it has said.
+    /// Bytes received so far.
     pub(super) bytes: Vec<u8>,
     until: Instant,
 }
 
-/// What it is.
+/// Kind of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Unknown,
     Gone,
     New,
-    /// It goes on with this stream.
+    /// Continues the stream with this identity.
     Returned(Identity),
 }
 
@@ -34,7 +35,7 @@ impl Newcomer {
         Self { socket, listening, bytes: Vec::new(), until: now + PATIENCE }
     }
 
-    /// Listens to it: to no more than what a hello takes.
+    /// Reads the first record, and no more bytes than it takes.
     pub(super) fn look(&mut self, now: Instant) -> Kind {
         let mut buffer = [0; Hello::RECORD];
         while self.bytes.len() < Hello::RECORD {
@@ -60,7 +61,7 @@ impl Newcomer {
         }
     }
 
-    /// When it is to be looked at again, if it says nothing.
+    /// Returns the deadline for the first record.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.until
     }

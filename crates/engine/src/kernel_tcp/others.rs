@@ -1,24 +1,24 @@
-//! Whether others fill the path's queue: what meets nothing of our own there has a long round trip all the same.
+//! Detection of cross traffic: a long round trip without queued data of our own means that other flows fill the path's queue.
 
 use timeous_core::Duration;
 
 use super::info::Info;
 
-/// A single segment's acknowledgement may have waited for a second one's (RFC 9293 §3.8.6.3).
+/// Segments after which an acknowledgement is not delayed (RFC 9293 §3.8.6.3).
 const COMPANY: u64 = 2;
-/// Of the smallest round trip, what others' queue takes is at least half, and longer than hosts and radio links are idle.
+/// Minimum queueing delay of cross traffic: also at least half of the minimum RTT, and above the jitter of idle hosts and radio links.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// What the first round trip after a rest said.
+/// Detector, by the first round trips after an idle period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Others {
-    /// Nothing was under way: what was acknowledged by then, and the smoothed round trip.
+    /// State at the start of the idle period: acknowledged bytes and smoothed RTT.
     rested: Option<(u64, Duration)>,
     are_there: bool,
 }
 
 impl Others {
-    /// Takes in what the kernel says, and how many bytes were sent and not acknowledged.
+    /// Updates the detector from the kernel's report and the number of unacknowledged bytes.
     pub(super) fn hear(&mut self, info: &Info, unacknowledged: u64) {
         let (Some(srtt), Some(least)) = (info.srtt(), info.min_rtt()) else { return };
         if unacknowledged == 0 {
@@ -30,7 +30,7 @@ impl Others {
         let segments = bytes / u64::from(info.mss().max(1));
         if segments >= COMPANY {
             self.rested = None;
-            // As many acknowledgements as make the queue the shorter one.
+            // The number of RTT samples is not known: of the possible ones, the one that makes the queue shorter.
             let count = if srtt > before { segments } else { segments / COMPANY };
             let own = info.delivery_rate().time_for(bytes);
             let queued = newest(before, srtt, count).saturating_sub(least + own);
@@ -43,7 +43,7 @@ impl Others {
     }
 }
 
-/// The mean of `count` samples that took the smoothed round trip from `before` to `after`: each counts an eighth (RFC 6298 §2.3).
+/// Returns the mean of the `count` samples that moved the smoothed RTT from `before` to `after`; each has weight 1/8 (RFC 6298 §2.3).
 fn newest(before: Duration, after: Duration, count: u64) -> Duration {
     let kept = (0..count.min(32)).fold(1.0, |kept, _| kept * 7.0 / 8.0);
     let [before, after] = [before, after].map(|rtt| rtt.as_secs_f64());
@@ -57,7 +57,7 @@ mod tests {
 
     const MSS: u64 = 1_000;
 
-    /// What a kernel says: how many segments were acknowledged, the smoothed round trip in milliseconds, and the delivery rate.
+    /// Fakes a kernel report: acknowledged segments, smoothed RTT in milliseconds, delivery rate.
     fn info(segments: u64, rtt: f64, bytes_a_second: u64) -> Info {
         let mut bytes = [0; LEN];
         for (at, value) in [(16, MSS as u32), (68, (rtt * 1e3) as u32), (148, 60_000)] {
@@ -69,7 +69,7 @@ mod tests {
         Info::new(bytes)
     }
 
-    /// What is made of these round trips, in milliseconds, of segments that follow a rest.
+    /// Runs the detector on these RTT samples (ms) of segments sent after an idle period.
     fn are_there(smoothed: f64, samples: &[f64], bytes_a_second: u64) -> bool {
         let mut others = Others::default();
         others.hear(&info(7, smoothed, bytes_a_second), 0);
@@ -78,8 +78,8 @@ mod tests {
         others.are_there()
     }
 
-    /// Found by `timeous-lab peers`: beside a flow that filled the queue nothing was sent between two intra frames, and nothing of
-    /// these was in time.
+    /// Found by `timeous-lab peers`: beside a flow that filled the queue nothing was sent between two intra frames, and no part of these
+    /// was in time.
     #[test]
     fn what_meets_a_queue_after_a_rest_met_that_of_others() {
         assert!(are_there(300.0, &[310.0, 312.0], 50_000));

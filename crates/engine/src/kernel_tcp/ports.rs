@@ -1,4 +1,4 @@
-//! All that an engine has of the kernel's TCP: who calls, who is waited for, who is connected.
+//! All TCP connections and listeners of an engine.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -20,7 +20,7 @@ use crate::order::StreamId;
 use crate::session::Session;
 use crate::streams::Streams;
 
-/// A caller that goes on with a stream of this host.
+/// An incoming connection that continues a stream of this host.
 pub(crate) struct Returned {
     pub(crate) identity: Identity,
     newcomer: Newcomer,
@@ -32,12 +32,12 @@ pub(crate) struct KernelTcp {
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
     newcomers: Vec<Newcomer>,
-    /// Whether some connection has data that may not leave yet.
+    /// Whether some connection has queued data that may not be sent yet.
     waits: bool,
 }
 
 impl KernelTcp {
-    /// Calls; what comes of it the session is told.
+    /// Connects to a listener; the result is reported to the session.
     pub(crate) fn connect(
         &mut self,
         now: Instant,
@@ -50,13 +50,13 @@ impl KernelTcp {
         Ok(())
     }
 
-    /// A stream goes on over a call that was answered.
+    /// Continues a stream over a TCP connection that was answered.
     pub(crate) fn go_on(&mut self, now: Instant, call: Call, hello: Hello, session: Session, config: &TcpConfig) {
         let (socket, config) = (call.into_socket(), config.clone());
         self.connections.push(Connection::adopted(now, socket, session, config, (Some(hello), &[])));
     }
 
-    /// The next caller that goes on with a stream.
+    /// Returns the next incoming connection that continues a stream.
     pub(crate) fn poll_returned(&mut self, now: Instant, streams: &mut Streams) -> Option<Returned> {
         let mut at = 0;
         while at < self.newcomers.len() {
@@ -75,7 +75,7 @@ impl KernelTcp {
         None
     }
 
-    /// The stream with which a caller goes on; `None`: it is not there any more, and that caller is nobody's.
+    /// Continues the stream `session` over the connection; `None`: the stream is gone, and the connection is dropped.
     pub(crate) fn welcome(&mut self, now: Instant, returned: Returned, session: Option<Session>) {
         let Newcomer { socket, listening, bytes, .. } = returned.newcomer;
         if let Some(session) = session {
@@ -84,7 +84,7 @@ impl KernelTcp {
         }
     }
 
-    /// A caller gets a stream of its own, if new ones are wanted still.
+    /// Creates a new stream for an incoming connection, if its listener still accepts new ones.
     fn take_in(&mut self, now: Instant, newcomer: Newcomer, streams: &mut Streams) {
         let Newcomer { socket, listening, bytes, .. } = newcomer;
         let is_wanted = |listener: &Listener| listener.id() == listening.id && listener.wants_new;
@@ -104,12 +104,12 @@ impl KernelTcp {
         }
     }
 
-    /// Forgets listeners that want no new streams and whose old ones are all gone: those of UDP ports that are not `there`.
+    /// Removes listeners that accept no new streams and whose UDP port is gone, with all streams that might move here.
     pub(crate) fn retain_listeners(&mut self, there: impl Fn(u64) -> bool) {
         self.listeners.retain(|listener| listener.wants_new || listener.beside.is_some_and(&there));
     }
 
-    /// Waits for callers at a socket that listens: for new ones and for those who come back from the UDP port `beside`.
+    /// Listens on a socket, for new streams and for those that move here from the UDP port `beside`.
     pub(crate) fn listen(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
         has_its_tap(&listening.config.tcp)?;
         socket.set_nonblocking(true)?;
@@ -131,27 +131,27 @@ impl KernelTcp {
         self.connections.iter_mut().find(|connection| connection.id() == id)
     }
 
-    /// `false` if it is none of these.
+    /// Returns `false` if the stream is not carried over TCP.
     pub(crate) fn finish(&mut self, id: StreamId) -> bool {
         self.connection(id).map(Connection::finish).is_some()
     }
 
-    /// `false` if it is none of these.
+    /// Returns `false` if the stream is not carried over TCP.
     pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) -> bool {
         self.connection(id).map(|connection| connection.abandon(now)).is_some()
     }
 
-    /// `false` if it is none of these.
+    /// Returns `false` if the stream is not carried over TCP.
     pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) -> bool {
         self.connection(id).map(|connection| connection.refuse(now)).is_some()
     }
 
-    /// `false` if it is none of these.
+    /// Returns `false` if the stream is not carried over TCP.
     pub(crate) fn set_rate(&mut self, id: StreamId, rate: Rate) -> bool {
         self.connection(id).map(|connection| connection.set_rate(rate)).is_some()
     }
 
-    /// Says goodbye to everybody.
+    /// Closes all connections.
     pub(crate) fn close_all(&mut self, now: Instant) {
         for connection in &mut self.connections {
             connection.abandon(now);
@@ -177,7 +177,7 @@ impl KernelTcp {
         }
     }
 
-    /// Whether anything came of it.
+    /// Returns whether there was progress.
     pub(crate) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
         self.connections.iter_mut().fold(false, |progress, connection| connection.drain(now, manager) | progress)
     }
@@ -190,7 +190,7 @@ impl KernelTcp {
         self.connections.retain(|connection| !connection.is_over());
     }
 
-    /// What is waited for.
+    /// Returns the descriptors and events to poll for.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
         let newcomers = self.newcomers.iter().map(|newcomer| PollFd::new(&newcomer.socket, PollFlags::IN));
@@ -204,7 +204,7 @@ impl KernelTcp {
     }
 }
 
-/// Whether a tap may be had, if there is to be no stream without one.
+/// Checks that a packet tap is available, if the stream requires one.
 fn has_its_tap(config: &TcpConfig) -> Result<(), EngineError> {
     match config.unordered {
         Unordered::Require => tap::may_be_had().map_err(EngineError::NoPacketTap),

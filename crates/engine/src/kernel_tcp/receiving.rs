@@ -1,4 +1,4 @@
-//! What comes over a socket, as datagrams: in order, or where there is a tap as soon as their segments are there.
+//! Receiving datagrams over a TCP socket: in order or, with a packet tap, as soon as their segments arrive.
 
 use std::io;
 
@@ -12,9 +12,9 @@ use crate::carrier::{TcpConfig, TcpFraming, Unordered};
 use crate::inbox::Received;
 use crate::session::Session;
 
-/// As much is read in one call.
+/// Size of the read buffer, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// And so often in one turn, so that other streams have theirs.
+/// Maximum number of reads per turn, so that other streams have theirs.
 const TURN: u32 = 16;
 
 /// The receiving side of a connection.
@@ -27,14 +27,14 @@ pub(super) struct Receiving {
 
 impl Receiving {
     /// # Errors
-    /// A tap that there has to be is not to be had.
+    /// The tap, if it is required and not available.
     pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
         let tap = tap(config, socket)?;
         let reader = if tap.is_some() { Reader::tapped(config) } else { Reader::new(config) };
         Ok(Self { reader, tap, buffer: vec![0; BUFFER] })
     }
 
-    /// Takes in what has come; `true` when nothing will come any more.
+    /// Reads and delivers incoming data; returns `true` at the end of the stream.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -53,12 +53,12 @@ impl Receiving {
         Ok(false)
     }
 
-    /// Takes in what was read elsewhere.
+    /// Processes bytes that were read elsewhere.
     pub(super) fn take_in(&mut self, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
         read(&mut self.reader, now, bytes, session, counts);
     }
 
-    /// Looks at what comes by. Without the tap everything comes all the same, in order.
+    /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.
     fn look(&mut self, now: Instant, session: &mut Session, counts: &mut Statistics) {
         let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
         let done = tap.look(|sight| match sight {
@@ -77,13 +77,13 @@ impl Receiving {
         self.tap.as_ref()
     }
 
-    /// Whether there is a tap, and how many datagrams came by it first.
+    /// Returns whether there is a tap, and the number of datagrams that it delivered first.
     pub(super) fn tapped(&self) -> (bool, u64) {
         (self.tap.is_some(), self.reader.early())
     }
 }
 
-/// The tap, if there is to be one and it can be had.
+/// Opens the tap, if one is configured and available.
 fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
     if config.unordered == Unordered::Off || config.framing != TcpFraming::Records {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The Congestion Manager beside the kernel's own control: what the kernel would let go is held back by a controller that
-//! keeps the path's queue short, without a privilege and whatever control the kernel runs.
+//! Congestion Manager flow on top of the kernel's congestion control: its controller holds back data that the kernel would send, to keep
+//! the path's queue short. It needs no privilege and works with any kernel controller.
 //!
-//! The kernel's window says what may leave at most, and that of the manager's flow what is given to the kernel. The flow learns
-//! from the acknowledgements as a socket tells them: how far they reach, how much the peer has beyond, how much left again.
+//! The smaller of both windows limits the sending. The flow's feedback comes from the socket: cumulative acknowledgement, SACKed segments,
+//! retransmissions.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,38 +12,38 @@ use timeous_core::{Duration, Instant, PathState};
 
 use super::info::Info;
 
-/// While something is held back the kernel is asked for acknowledgements so often in a round trip: it does not tell of them.
+/// Acknowledgement polls per round trip while data is held back: the kernel does not signal acknowledgements.
 const LOOKS: u64 = 32;
-/// And no more often, nor more rarely than this.
+/// Bounds of the polling interval.
 const SOONEST: Duration = Duration::from_millis(1);
 const LATEST: Duration = Duration::from_millis(10);
-/// As many segments may be under way in any case: a peer keeps the acknowledgement of a single one back (RFC 9293 §3.8.6.3),
-/// which looks like a queue, and a window of one would never find out. What the kernel lets go is bounded by its own window.
+/// Segments that may be in flight whatever the window: the delayed acknowledgement of a single one (RFC 9293 §3.8.6.3) looks like a queue,
+/// and a window of one would never recover. The kernel's own window still applies.
 const COMPANY: usize = 2;
 
-/// A connection's flow.
+/// Flow of a connection, with its unacknowledged records.
 #[derive(Debug)]
 pub(super) struct Restraint {
     flow: FlowId,
-    /// Given to the kernel and not acknowledged, in the order of the stream.
+    /// Records given to the kernel and not acknowledged, in stream order.
     sent: VecDeque<Sent>,
-    /// Bytes that were given, and those that arrived as far as the manager knows, with what lies beyond gaps.
+    /// Bytes given to the kernel, and bytes delivered as reported to the manager, SACKed ones included.
     given: u64,
     arrived: u64,
-    /// Bytes up to the first gap.
+    /// Cumulatively acknowledged bytes.
     acked: u64,
-    /// Segments that left again, and timeouts in a row, as the kernel told last.
+    /// Retransmitted segments and consecutive timeouts in the kernel's last report.
     again: u32,
     timeouts: u8,
-    /// When the kernel told last: what is acknowledged since came at any time since.
+    /// Time of the kernel's last report: later acknowledgements arrived at an unknown time since.
     looked: Instant,
-    /// What ends before has no round trip: it waited for a gap, or left twice.
+    /// Stream position up to which records give no RTT sample: they waited for a gap to be filled, or were retransmitted.
     untimed: u64,
-    /// The path at the last grant.
+    /// Path state at the last grant.
     path: Option<PathState>,
-    /// There is something to send, and no grant.
+    /// Data is queued and no grant is available.
     held: bool,
-    /// What is sent next was granted, and goes not only since too little is under way.
+    /// The next record has a grant, and is not only sent because fewer than `COMPANY` segments are in flight.
     granted: bool,
 }
 
@@ -52,12 +52,12 @@ struct Sent {
     end: u64,
     len: u64,
     at: Instant,
-    /// It left when it was given.
+    /// Sent at once, not queued in the kernel.
     at_once: bool,
 }
 
 impl Restraint {
-    /// A flow to `remote` of segments of at most `mtu` bytes under this controller.
+    /// Opens a flow to `remote` with segments of at most `mtu` bytes under the controller `kind`.
     pub(super) fn new(manager: &mut Manager, remote: IpAddr, mtu: u64, kind: Kind, info: Option<&Info>) -> Self {
         let flow = manager.open(Destination::from(remote), mtu);
         if manager.controller_name(flow) != Ok(kind.name()) {
@@ -79,12 +79,12 @@ impl Restraint {
         }
     }
 
-    /// Its flow, to be closed with the connection.
+    /// Returns its flow, to be closed with the connection.
     pub(super) fn flow(&self) -> FlowId {
         self.flow
     }
 
-    /// Whether one segment may be given to the kernel.
+    /// Returns whether one segment may be given to the kernel.
     pub(super) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
         self.granted = path.is_some();
@@ -93,14 +93,14 @@ impl Restraint {
         !self.held
     }
 
-    /// There was nothing to send after all.
+    /// Returns an unused grant: there was nothing to send.
     pub(super) fn give_back(&self, now: Instant, manager: &mut Manager) {
         if self.granted {
             manager.notify(now, self.flow, 0).expect("it was granted just now");
         }
     }
 
-    /// A record was given that ends there in the stream, and left `at_once` or waits in the kernel.
+    /// Reports a record given to the kernel that ends at `end` in the stream; `at_once`: it was sent and does not wait in the kernel.
     pub(super) fn sent(&mut self, now: Instant, manager: &mut Manager, (end, len): (u64, u64), at_once: bool) {
         let told = match self.granted {
             true => manager.notify(now, self.flow, len),
@@ -111,7 +111,7 @@ impl Restraint {
         self.given += len;
     }
 
-    /// The peer has everything up to `reached`, and what else the kernel knows.
+    /// Reports acknowledgements up to `reached`, and losses in the kernel's report, to the manager.
     pub(super) fn heard(&mut self, now: Instant, manager: &mut Manager, reached: u64, info: &Info) {
         let mut update = Update { recovering: info.holes() > 0, ..Update::default() };
         let again = info.retransmitted().wrapping_sub(self.again);
@@ -122,14 +122,14 @@ impl Restraint {
         while let Some(record) = self.sent.front().copied().filter(|record| record.end <= reached) {
             self.sent.pop_front();
             self.acked += record.len;
-            // A single one's acknowledgement may have waited for company.
+            // The acknowledgement of a single segment may have been delayed.
             let alone = before == 1 && self.path.is_some_and(|path| path.srtt.is_some());
             let timed = record.at_once && record.end > self.untimed && !alone;
             update.rtt = timed.then(|| self.round_trip(now, record.at, info.srtt())).or(update.rtt);
         }
         self.looked = now;
         let first = self.sent.front().copied();
-        // The kernel counts segments, of which each has a record.
+        // The kernel counts segments, with one record in each.
         let beyond = first.map_or(0, |first| first.len * u64::from(info.sacked()));
         let arrived = (self.acked + beyond).clamp(self.arrived, self.given);
         update.acked = arrived - self.arrived;
@@ -149,32 +149,32 @@ impl Restraint {
             return;
         }
         if update.lost > 0 {
-            // It is under way again already.
+            // The retransmission is in flight already.
             let done = manager.notify_unasked(now, self.flow, update.lost);
             done.expect("its flow is open as long as the connection");
         }
     }
 
-    /// Of what left at `sent` and was acknowledged since the kernel told last: what the kernel measured and smoothed, as far as it
-    /// can be.
+    /// Returns the RTT sample of a record sent at `sent` and acknowledged since the last report: the kernel's smoothed RTT, within the
+    /// bounds that both times give.
     fn round_trip(&self, now: Instant, sent: Instant, smoothed: Option<Duration>) -> Duration {
         let most = now.saturating_since(sent);
         let least = self.looked.saturating_since(sent);
         smoothed.map_or(most, |smoothed| smoothed.clamp(least, most))
     }
 
-    /// The path as the kernel knows it, with no more than what is given to the kernel.
+    /// Returns the kernel's path state, limited by the flow's rate and window.
     pub(super) fn path(&self, kernel: PathState) -> PathState {
         let Some(path) = self.path else { return kernel };
         PathState { rate: kernel.rate.min(path.rate), window: kernel.window.min(path.window), ..kernel }
     }
 
-    /// How often the kernel is to be asked, while something is held back.
+    /// Returns the polling interval, while data is held back.
     pub(super) fn look(&self, srtt: Option<Duration>) -> Option<Duration> {
         self.held.then(|| srtt.map_or(LATEST, |srtt| (srtt / LOOKS).clamp(SOONEST, LATEST)))
     }
 
-    /// Nothing is to be sent.
+    /// Clears the held state: there is nothing to send.
     pub(super) fn rests(&mut self) {
         self.held = false;
     }
@@ -189,7 +189,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// What a kernel says: segments beyond a gap, segments lost or repaired, all that left again, timeouts in a row.
+    /// Fakes a kernel report: SACKed segments, lost or repaired segments, retransmissions in total, consecutive timeouts.
     fn info(sacked: u32, holes: u32, again: u32, timeouts: u8) -> Info {
         let mut bytes = [0; LEN];
         bytes[2] = timeouts;
@@ -210,7 +210,7 @@ mod tests {
         (manager, restraint)
     }
 
-    /// Gives all that may be given, up to `most` records of 1000 bytes; how many.
+    /// Sends as many records of 1000 bytes as are granted, up to `most`; returns their number.
     fn give(restraint: &mut Restraint, manager: &mut Manager, now: Instant, most: u64) -> u64 {
         let mut count = 0;
         while count < most && restraint.may_send(now, manager) {
@@ -264,14 +264,14 @@ mod tests {
         restraint.heard(at(40), &mut manager, 1_000, &Info::new(kernel));
         restraint.heard(at(42), &mut manager, 3_000, &Info::new(kernel));
         let seen = rtt(&manager, &restraint).unwrap();
-        // An eighth of 30 ms more: it had not come when the kernel was asked at 40.
+        // One eighth of 30 ms: the acknowledgement had not arrived at the poll at 40 ms.
         assert_eq!(seen, (Duration::from_micros(200) * 7 + Duration::from_millis(30)) / 8);
     }
 
-    /// The acknowledgement of a single segment comes 40 ms late: on a fast path that looked like a queue for ever.
+    /// Regression: the ACK of a single segment is delayed by 40 ms, which looked like a standing queue on a fast path.
     #[test]
     fn a_second_segment_keeps_the_first_company_whatever_the_window_is() {
-        // Copa's window is two at least.
+        // NewReno, since Copa's window is at least two segments.
         let (mut manager, mut restraint) = restraint_by(Kind::NewReno);
         give(&mut restraint, &mut manager, at(0), 2);
         restraint.heard(at(1), &mut manager, 2_000, &info(0, 0, 0, 0));

@@ -1,4 +1,4 @@
-//! From the packet ring into a socket: one packet at a time, pulled when the kernel is about to run dry.
+//! Sending side of a TCP connection: pulls one packet at a time from the packet ring, just before the kernel's send queue runs empty.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +18,7 @@ use crate::carrier::{Reach, TcpConfig, TcpFraming};
 use crate::clock;
 use crate::identity::Hello;
 
-/// As many packets leave in one turn, so that other streams have theirs.
+/// Maximum number of packets sent per turn, so that other streams have theirs.
 const TURN: u32 = 64;
 
 /// The sending side of a connection.
@@ -28,50 +28,50 @@ pub(super) struct Sending {
     pub(super) longest: usize,
     pub(super) under_way: UnderWay,
     pub(super) meter: Meter,
-    /// Where the kernel sends from, while late choice reaches retransmissions.
+    /// Memory from which the kernel sends, while late choice reaches retransmissions.
     pub(super) zone: Option<Zone>,
-    /// Zero-copy sends so far: the kernel numbers them.
+    /// Number of zero-copy sends so far: the kernel numbers its completions by it.
     sends: u32,
-    /// What the kernel has let go of showed that late choice does reach retransmissions.
+    /// Completion notices have shown that the kernel sends from our memory without copying, so that late choice does reach retransmissions.
     proven: bool,
-    /// Whether the path bears that what has left is changed.
+    /// Evidence on whether the path passes changed retransmissions.
     pub(super) bearing: Bearing,
-    /// What lies in vacant records, and how the repairs stood when it was put there.
+    /// Datagram copied into vacant records, with the kernel's loss state at that time.
     pub(super) lent: Option<Lent>,
-    /// A record that the kernel took in part only.
+    /// Remainder of a record that the kernel took only in part.
     rest: Option<Rest>,
-    /// A datagram that was put in the place of one under way, or that the kernel had no room for: it goes next.
+    /// Next datagram to send: one that was copied into the place of a sent record, or for which the kernel had no room.
     pub(super) held: Option<Held>,
-    /// Datagrams that were too long for the place that they were pulled for: they go after that.
+    /// Datagrams too long for the place for which they were pulled; sent after `held`.
     pub(super) waiting: VecDeque<Held>,
-    /// What the kernel was told of how much may be unsent.
+    /// Limit of unsent bytes last set on the socket.
     told_limit: u32,
-    /// And of how long a timeout may become.
+    /// Maximum retransmission timeout last set on the socket.
     longest_timeout: Duration,
-    /// There is something to send, and the kernel has enough.
+    /// Data is queued, and the kernel's queue is full.
     blocked: bool,
     pub(super) scratch: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// Buffers of datagrams that the kernel has.
+    /// Spare payload buffers.
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) replaced: u64,
     pub(super) padded: u64,
-    /// Datagrams in the kernel whose deadline has come there, and that cannot be changed.
+    /// Datagrams that expired in the kernel's queue and cannot be changed.
     pub(super) unchanged: u64,
-    /// By which controller the kernel is held back, if it is, and the longest segment.
+    /// Congestion Manager controller on top of the kernel's, if any, and the maximum segment length.
     pub(super) controller: Option<(Kind, u64)>,
-    /// From the first datagram on.
+    /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// So many bytes of the stream.
+    /// Bytes of the stream that were given to the kernel.
     Sent(u64),
-    /// What was chosen is stale by now.
+    /// The pulled datagram expired meanwhile.
     TooLate,
-    /// There is nothing to send, or no room for it.
+    /// No data is queued, or the kernel has no room.
     Nothing,
 }
 
@@ -81,26 +81,26 @@ struct Rest {
     from: usize,
 }
 
-/// A datagram with its number.
+/// A pulled datagram with its record number.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) pulled: PulledAdu,
     pub(super) number: u32,
     pub(super) payload: Vec<u8>,
-    /// Whether it may have left from another place.
+    /// A copy of it may have been transmitted in another record.
     pub(super) copied: bool,
 }
 
-/// What the kernel made of a record.
+/// Result of giving a record to the kernel.
 enum Given {
-    /// It has it; where it lies, if it sends it from there.
+    /// Taken, with its send number and slot if the kernel sends from our memory.
     Taken(Option<(u32, Slot)>),
     /// It has no room at all.
     Refused,
 }
 
 impl Sending {
-    /// For a socket that is connected.
+    /// Creates the sending side of a connected socket.
     pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
         let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
         let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
@@ -135,12 +135,12 @@ impl Sending {
         })
     }
 
-    /// Whether there is something to send as soon as the kernel has room.
+    /// Returns whether data is queued that the kernel has no room for.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// How far late choice reaches, as far as is known by now.
+    /// Returns the reach of late choice, as far as it is proven by now.
     pub(super) fn reach(&self) -> Reach {
         if self.zone.is_some() && self.proven && !self.bearing.is_refused() {
             Reach::Retransmissions
@@ -154,12 +154,12 @@ impl Sending {
         self.restraint.as_ref().map_or(path, |restraint| restraint.path(path))
     }
 
-    /// Its flow of the Congestion Manager, if it has one: to be closed with the connection.
+    /// Returns its flow of the Congestion Manager, if any, to be closed with the connection.
     pub(super) fn flow(&self) -> Option<FlowId> {
         self.restraint.as_ref().map(Restraint::flow)
     }
 
-    /// Says something to the other end, before anything else.
+    /// Sends a hello to the other engine, before any datagram.
     pub(super) fn say(&mut self, hello: Hello) {
         let mut bytes = Vec::new();
         hello.write(self.writer.number(), &mut bytes);
@@ -167,34 +167,34 @@ impl Sending {
         self.rest = Some(Rest { bytes, from: 0 });
     }
 
-    /// Whether nothing waits here.
+    /// Returns whether nothing is queued or in flight here.
     pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty() && !self.has_pulled()
     }
 
-    /// Whether what was pulled waits for its turn.
+    /// Returns whether a pulled datagram waits for its turn.
     fn has_pulled(&self) -> bool {
         self.held.is_some() || !self.waiting.is_empty()
     }
 
-    /// Since when data wait for the peer's window.
+    /// Returns since when data is blocked by the peer's window.
     pub(super) fn stalled_since(&self) -> Option<Instant> {
         self.meter.stalled_since()
     }
 
-    /// When it is to be looked at again, which is to be at least `often` while anything is open.
+    /// Returns the time of the next check, at most `often` from now while data is in flight.
     pub(super) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
         let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
         let often = held.map_or(often, |held| held.min(often));
         let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
-        // When nothing that leaves can be there in time any more, and when it may not leave at all.
+        // Two checks: when a retransmission can no longer arrive in time, and when the deadline has passed.
         let way = self.meter.path().one_way();
         let deadline = self.under_way.next_deadline().filter(|_| self.zone.is_some()).into_iter();
         let expiry = deadline.flat_map(|at| [at.saturating_sub(way), at + Duration::from_nanos(1)]);
         look.into_iter().chain(expiry.filter(|at| *at > now)).min()
     }
 
-    /// Asks the kernel how the path is, if that was long ago.
+    /// Queries the kernel's path state, if the last query is old enough.
     pub(super) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
         if !self.meter.is_due(now) {
             return Ok(());
@@ -208,7 +208,7 @@ impl Sending {
             restraint.heard(now, manager, reached, &info);
         }
         let limit = self.meter.queue_limit();
-        // Not for every change of the rate.
+        // Small changes of the rate are not worth a system call.
         if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
             socket.set_unsent_limit(limit)?;
             self.told_limit = limit;
@@ -221,7 +221,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Pulls and gives what the kernel can send; whether anything was given.
+    /// Pulls and sends what the kernel has room for; returns whether anything was sent.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -257,7 +257,7 @@ impl Sending {
         Ok(true)
     }
 
-    /// Whether there is something to send, and the Congestion Manager lets it go, where it is asked.
+    /// Returns whether data is queued and the Congestion Manager, if one is used, grants it.
     fn may_send(
         &mut self,
         now: Instant,
@@ -277,7 +277,7 @@ impl Sending {
         Ok(restraint.may_send(now, manager))
     }
 
-    /// `false` if the kernel has no room for it.
+    /// Returns `false` if the kernel has no room for it.
     fn finish_rest(&mut self, socket: &Socket) -> io::Result<bool> {
         let Some(rest) = &mut self.rest else { return Ok(true) };
         rest.from += socket.send(&rest.bytes[rest.from..], End::of(self.zone.is_some(), false))?.unwrap_or(0);
@@ -287,7 +287,7 @@ impl Sending {
         Ok(self.rest.is_none())
     }
 
-    /// **The instant of choice.** What came of it.
+    /// Pulls and sends the next datagram. **This is the instant of choice.**
     fn send_next(
         &mut self,
         now: Instant,
@@ -296,7 +296,7 @@ impl Sending {
         counts: &mut Statistics,
     ) -> io::Result<Next> {
         let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
-        // The round may have begun long ago, on a busy machine.
+        // On a busy machine the round may have begun long ago.
         if pulled.meta.is_expired(clock::now()) {
             Self::give_up(&pulled, copied, source);
             return Ok(Next::TooLate);
@@ -309,7 +309,7 @@ impl Sending {
             let len = self.scratch.len();
             let company = self.company(now, sent + len, source);
             let Given::Taken(slot) = self.send_record(socket, company.is_some())? else {
-                // Nothing of it is the kernel's: so long its deadline is kept here.
+                // The kernel took nothing: the datagram stays here, where its deadline can still be checked.
                 self.held = Some(next);
                 company.into_iter().for_each(|company| self.waiting.push_front(company));
                 return Ok(if sent > 0 { Next::Sent(sent as u64) } else { Next::Nothing });
@@ -332,7 +332,7 @@ impl Sending {
         }
     }
 
-    /// The next datagram, in `payload`, its number, and whether it may have left from another place.
+    /// Returns the next datagram, in `payload`, with its number and whether a copy may have been transmitted in another record.
     fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32, bool)> {
         if let Some(Held { pulled, number, payload, copied }) = self.held.take() {
             if !pulled.meta.is_expired(now) {
@@ -350,7 +350,7 @@ impl Sending {
         Some((pulled, number, false))
     }
 
-    /// A fresh datagram, in `payload`, and its number.
+    /// Pulls a fresh datagram into `payload` and numbers it.
     pub(super) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.payload.clear();
         let path = self.path();
@@ -359,18 +359,17 @@ impl Sending {
         Some((pulled, self.writer.number()))
     }
 
-    /// A datagram's deadline has come before the kernel took it.
+    /// Drops a datagram whose deadline passed before the kernel took it.
     pub(super) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
         if copied {
-            // It may have arrived in another's place; nobody can tell.
+            // A copy may have arrived in another record: lost, not dropped.
             source.lost(pulled.token);
         } else {
             source.dropped(pulled.token, DropReason::Expired);
         }
     }
 
-    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible; another follows at once, in the same segment, if
-    /// it has company.
+    /// Gives the record in `scratch` to the kernel, by zero-copy where possible. `has_company`: another record follows in the same segment.
     fn send_record(&mut self, socket: &Socket, has_company: bool) -> io::Result<Given> {
         if let Some(zone) = &mut self.zone
             && let Some(slot) = zone.take()
@@ -383,7 +382,7 @@ impl Sending {
                     if taken == self.scratch.len() {
                         return Ok(Given::Taken(Some((number, slot))));
                     }
-                    // Two segments at least, which may be lost one without the other: it stays as it is.
+                    // Split over two segments at least, which may be lost separately: it is not changed any more.
                     self.under_way.linger(number, slot);
                     self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
                     return Ok(Given::Taken(None));
@@ -392,7 +391,7 @@ impl Sending {
                     zone.give_back(slot);
                     return Ok(Given::Refused);
                 }
-                // No more pages may be pinned, or no more notes kept: this one is copied.
+                // The limit of pinned pages or of completion notices is reached: this record is copied.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => zone.give_back(slot),
                 Err(error) => return Err(error),
             }
@@ -405,22 +404,22 @@ impl Sending {
         Ok(Given::Taken(None))
     }
 
-    /// How much of the stream the kernel has been given.
+    /// Returns the number of stream bytes given to the kernel.
     fn given(&self) -> u64 {
         self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
     }
 
-    /// How much of it has left, if so many bytes are unsent in the kernel.
+    /// Returns the number of stream bytes sent, given the number of `unsent` bytes in the kernel.
     pub(super) fn sent(&self, unsent: u32) -> u64 {
         self.given().saturating_sub(unsent.into())
     }
 
-    /// How much of it the peer has without a gap.
+    /// Returns the number of cumulatively acknowledged stream bytes.
     pub(super) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
         Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
     }
 
-    /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
+    /// Processes acknowledgements, and the kernel's notices of memory that it released.
     pub(super) fn settle(
         &mut self,
         now: Instant,
@@ -457,8 +456,8 @@ impl Sending {
         }
         self.look_for_cuts(acked, socket)?;
         for range in released {
-            // Let go of before it has arrived: the kernel has made a copy when it was given. A device of this host that
-            // copies, as loopback does, does so at each transmission.
+            // Released before it was acknowledged: the kernel copied it when it was given. A device of this host that copies, such as
+            // loopback, does so at each transmission.
             let too_early = range.copied && self.under_way.has_send(range.last);
             if let Some(zone) = &mut self.zone {
                 self.under_way.released(range.first, range.last, |slot| zone.give_back(slot));
@@ -474,7 +473,7 @@ impl Sending {
         Ok(progress)
     }
 
-    /// Sees whether the first record that is open arrives in parts.
+    /// Checks whether the first unacknowledged record arrives in parts.
     fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
         let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
         if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
@@ -486,7 +485,7 @@ impl Sending {
         Ok(())
     }
 
-    /// The connection is over: what it had has no other fate than that.
+    /// Reports everything in flight as lost: the connection is over.
     pub(super) fn end(&mut self, source: &mut dyn AduSource) {
         for token in self.under_way.drain() {
             source.lost(token);

@@ -1,4 +1,4 @@
-//! A TCP socket: what std and rustix give, and the system calls that they do not have.
+//! A TCP socket, with the system calls that std and rustix lack.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,32 +13,32 @@ use super::zone::Place;
 
 /// Not in libc (`linux/sockios.h`).
 const SIOCOUTQNSD: libc::Ioctl = 0x894B;
-/// A completion of the kernel's (`linux/errqueue.h`): who told it, and that the data were copied.
+/// Zero-copy completion (`linux/errqueue.h`): its origin, and the code for copied data.
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
-/// A page and what is kept of a segment, beside that and a datagram of some hundred bytes.
+/// Buffer growth factor: the kernel charges a page and its bookkeeping for a datagram of some hundred bytes.
 const PAGES_FOR_BYTES: usize = 4;
-/// Not in libc (`linux/tcp.h`, Linux 6.15): the longest retransmission timeout, in milliseconds.
+/// Maximum retransmission timeout, in milliseconds; not in libc (`linux/tcp.h`, Linux 6.15).
 const TCP_RTO_MAX_MS: i32 = 44;
-/// The least that may be asked for there, and the most.
+/// Bounds of that option.
 pub(super) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 const MOST_LONGEST_TIMEOUT: u64 = 120_000;
 /// `struct cmsghdr`.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
-/// What comes after bytes that are given to the kernel.
+/// Relation of bytes given to the kernel to those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Anything, which may be in the same segment.
+    /// More bytes may follow, and may share the segment.
     Open,
-    /// More of the same segment, at once.
+    /// More of the same segment follows at once.
     Company,
-    /// Another segment.
+    /// The segment ends here.
     OfSegment,
 }
 
 impl End {
-    /// By whether a segment is what was given together, and whether more is to follow.
+    /// Returns the mark for a write: whether it is a segment of its own, and whether more of the segment follows.
     pub(super) fn of(is_segment: bool, has_company: bool) -> Self {
         match (has_company, is_segment) {
             (true, _) => Self::Company,
@@ -52,17 +52,17 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Socket(TcpStream);
 
-/// The kernel has let go of the memory of these zero-copy sends, counted from the connection's first; both included.
+/// Range of zero-copy sends whose memory the kernel has released, counted from the connection's first; inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Released {
     pub(super) first: u32,
     pub(super) last: u32,
-    /// Somebody copied them: the kernel at once, or a device of this host on the way.
+    /// The data was copied: by the kernel at once, or by a device of this host.
     pub(super) copied: bool,
 }
 
 impl Socket {
-    /// Begins to call.
+    /// Starts to connect.
     pub(super) fn call(remote: SocketAddr) -> io::Result<Self> {
         let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -73,14 +73,14 @@ impl Socket {
         }
     }
 
-    /// One that has called here.
+    /// Takes over an accepted connection.
     pub(super) fn accepted(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self(stream))
     }
 
-    /// Nothing waits for company, and a peer that is silent for so long is given up: while data wait for its
-    /// acknowledgement or its window, or while nothing is said at all.
+    /// Disables Nagle's algorithm, and sets the time after which a silent peer is given up: while data waits for its acknowledgement or its
+    /// window, and by keep-alives when idle.
     pub(super) fn set_up(&self, silence: Duration) -> io::Result<()> {
         self.0.set_nodelay(true)?;
         sockopt::set_tcp_user_timeout(&self.0, u32::try_from(silence.as_millis()).unwrap_or(u32::MAX))?;
@@ -92,9 +92,8 @@ impl Socket {
         Ok(())
     }
 
-    /// How long a retransmission timeout may become, at the least a second. Each whose repair is lost is followed by one that is twice
-    /// as long, up to two minutes (RFC 6298 §5.5): a stream that goes stale meanwhile would stand still long after the path is back. A
-    /// segment a second is no load. A kernel before 6.15 does not take it.
+    /// Caps the retransmission timeout, at one second or more. Its doubling (RFC 6298 §5.5) reaches two minutes, and data that goes stale
+    /// would be blocked long after the path is back. One segment per second is little load. Kernels before 6.15 reject the option.
     pub(super) fn set_longest_timeout(&self, longest: Duration) {
         let millis = longest.max(LEAST_LONGEST_TIMEOUT).as_millis().min(MOST_LONGEST_TIMEOUT);
         if let Err(error) = self.set(libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis as i32) {
@@ -110,14 +109,14 @@ impl Socket {
         self.0.local_addr()
     }
 
-    /// What went wrong since it was last asked.
+    /// Returns the pending error, and clears it.
     pub(super) fn take_error(&self) -> io::Result<()> {
         self.0.take_error()?.map_or(Ok(()), Err)
     }
 
-    /// Closing it resets the connection (`SO_LINGER` of zero): who waits for an orderly end is told that there was none.
+    /// Makes closing the socket reset the connection (`SO_LINGER` of zero), so that the peer learns that the end was not orderly.
     pub(super) fn reset_when_closed(&self) {
-        // One that has no connection any more says so elsewhere.
+        // A connection that is already gone reports that elsewhere.
         let _gone = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
     }
 
@@ -126,18 +125,18 @@ impl Socket {
         self.reset_when_closed();
     }
 
-    /// Nothing more will be sent.
+    /// Shuts down the sending side.
     pub(super) fn shut(&self) {
-        // One that has no connection any more says so elsewhere.
+        // A connection that is already gone reports that elsewhere.
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// `None`: nothing is there. Zero: nothing will come any more.
+    /// Reads bytes. `None`: none are available. Zero: end of stream.
     pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(self.0.read(into))
     }
 
-    /// Gives bytes to the kernel, which copies them; `None`: it has no room.
+    /// Copies bytes into the kernel's send buffer; `None` if it is full.
     pub(super) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::EOR, end == End::OfSegment);
@@ -145,39 +144,38 @@ impl Socket {
         unless_blocked(rustix::net::send(&self.0, bytes, flags).map_err(io::Error::from))
     }
 
-    /// Gives memory to the kernel, which sends from there, now and whenever it sends again: as a segment of its own, as
-    /// long as it fits into one, or in one with what follows at once. `None`: it has no room.
+    /// Gives memory to the kernel, which transmits and retransmits from there: as a segment of its own if it fits into one, or in one with
+    /// what follows at once. `None`: it has no room.
     pub(super) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
         let end = if has_company { libc::MSG_MORE } else { libc::MSG_EOR };
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY | end;
-        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages by
-        // itself from then on. It only reads them; that somebody writes there meanwhile is what they are for.
+        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages from then on. It only
+        // reads them, so that concurrent writes are allowed.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), place.address().cast(), place.len(), flags) };
         unless_blocked(usize::try_from(sent).map_err(|_| io::Error::last_os_error()))
     }
 
-    /// Memory may be sent from where it lies. `false` on a system that cannot.
+    /// Enables zero-copy sends. Returns `false` on a system without them.
     pub(super) fn allow_zero_copy(&self) -> bool {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
     }
 
-    /// More room for what is sent and not acknowledged, where the kernel goes on to size it by its window. It counts whole pages for
-    /// what it sends from memory of ours: without, a dozen segments fill the buffer, and where as many wait behind a gap nothing
-    /// more leaves that would tell of it.
+    /// Enlarges the send buffer where the kernel goes on to autotune it. Zero-copy data is charged by whole pages: without, a dozen
+    /// segments fill the buffer, and with as many behind a gap no new data leaves whose SACKs would show the loss.
     pub(super) fn widen(&self) -> io::Result<()> {
-        // A size that is set is not changed any more, unless this is taken back (Linux 5.14).
+        // Setting the size disables autotuning, unless the lock is cleared again (Linux 5.14).
         let is_sized_by_kernel = || self.set(libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0);
         let now = sockopt::socket_send_buffer_size(&self.0)?;
         let wanted = (now * PAGES_FOR_BYTES).min(largest_send_buffer()?);
         if wanted > now && is_sized_by_kernel().is_ok() {
-            // The kernel takes twice what is asked for, and tells of that.
+            // The kernel doubles the value that is set, and reports the doubled one.
             sockopt::set_socket_send_buffer_size(&self.0, wanted / 2)?;
             is_sized_by_kernel()?;
         }
         Ok(())
     }
 
-    /// From how many unsent bytes on the socket counts as not writable. The kernel takes twice what waits for it.
+    /// Sets the limit of unsent bytes above which the socket is not writable. The kernel compares twice the unsent bytes with it.
     pub(super) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
         let value = bytes.saturating_mul(2).saturating_sub(1).min(i32::MAX as u32);
         self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value as i32)
@@ -190,12 +188,12 @@ impl Socket {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Bytes that the kernel has and has not sent.
+    /// Returns the number of bytes given to the kernel and not sent.
     pub(super) fn unsent(&self) -> io::Result<u32> {
         self.ask(SIOCOUTQNSD)
     }
 
-    /// Bytes that the kernel has and the peer has not acknowledged.
+    /// Returns the number of bytes given to the kernel and not acknowledged.
     pub(super) fn unacknowledged(&self) -> io::Result<u32> {
         self.ask(libc::TIOCOUTQ)
     }
@@ -207,7 +205,7 @@ impl Socket {
         if done == 0 { Ok(u32::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// What the kernel knows of the connection.
+    /// Returns the kernel's state of the connection.
     pub(super) fn info(&self) -> io::Result<Info> {
         let mut bytes = [0; info::LEN];
         let mut len = info::LEN as libc::socklen_t;
@@ -217,7 +215,7 @@ impl Socket {
         if done == 0 { Ok(Info::new(bytes)) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The next of the kernel's notes about zero-copy sends; `None`: there is none.
+    /// Returns the next zero-copy completion notice; `None`: there is none.
     pub(super) fn released(&self) -> io::Result<Option<Released>> {
         let mut control = [0_u64; 32];
         // SAFETY: a C structure of numbers and pointers, for all of which zero is a value.
@@ -233,7 +231,7 @@ impl Socket {
     }
 }
 
-/// As large as a buffer may be made that the kernel does not size itself (`net.core.wmem_max`).
+/// Returns the largest send buffer that an application may set (`net.core.wmem_max`).
 fn largest_send_buffer() -> io::Result<usize> {
     let other =
         rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
@@ -241,7 +239,7 @@ fn largest_send_buffer() -> io::Result<usize> {
     Ok(sockopt::socket_send_buffer_size(&other)?)
 }
 
-/// Reads a `cmsghdr` with a `sock_extended_err` behind it.
+/// Parses a `cmsghdr` with a `sock_extended_err` behind it.
 fn read_released(control: &[u8]) -> Option<Released> {
     let word = |at: usize| Some(u32::from_ne_bytes(*control.get(HEAD + at..)?.first_chunk()?));
     let byte = |at: usize| control.get(HEAD + at).copied();
@@ -267,7 +265,8 @@ impl AsFd for Socket {
 mod tests {
     use super::*;
 
-    /// Found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing left until a timeout.
+    /// Regression, found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing was sent until a
+    /// timeout.
     #[test]
     fn a_buffer_that_counts_pages_is_wider_never_smaller_and_still_sized_by_the_kernel() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -278,7 +277,7 @@ mod tests {
         let most = largest_send_buffer().unwrap();
         let wanted = (before * PAGES_FOR_BYTES).min(most).max(before);
         assert!(after.abs_diff(wanted) < 2, "{before}, at most {most}: {after}");
-        // Nothing is locked: `SO_BUF_LOCK` has no bit set.
+        // No size is locked: `SO_BUF_LOCK` has no bit set.
         let (mut lock, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
         // SAFETY: the kernel writes at most `len` bytes of a number that lives through the call.
         let done = unsafe {
@@ -288,7 +287,7 @@ mod tests {
         assert!(done != 0 || lock == 0, "{lock}");
     }
 
-    /// Found by `tcp-expired`: where repairs were lost in a row a stream stood still for half a minute.
+    /// Regression, found by `tcp-expired`: after several lost retransmissions a stream stalled for half a minute.
     #[test]
     fn timeouts_do_not_become_ever_longer() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! A packet tap on a connection: its segments as they come, before the kernel has put them in order.
+//! Packet tap on a connection: reads its segments as they arrive, before the kernel has put them in order.
 
 mod filter;
 mod ip;
@@ -14,7 +14,7 @@ use timeous_tcp::{Addresses, Overheard, Segment};
 use filter::{Ends, filter};
 use packets::{Direction, Packets};
 
-/// So many packets are looked at in one turn, so that other streams have theirs.
+/// Maximum number of packets read per turn, so that other streams have theirs.
 const TURN: u32 = 256;
 
 /// The tap.
@@ -26,23 +26,24 @@ pub(super) struct Tap {
     buffer: Vec<u8>,
 }
 
-/// What was seen.
+/// Observation by the tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight<'a> {
-    /// Data that the kernel is going to take, and where they lie.
+    /// Data that the kernel will accept, with its position in the stream.
     Data(u64, &'a [u8]),
-    /// Everything before has come.
+    /// All data before this position has arrived.
     Passed(u64),
 }
 
 /// # Errors
-/// Of the system; that this process may not have one (`CAP_NET_RAW`) among them.
+/// The system's, such as missing permission (`CAP_NET_RAW`).
 pub(super) fn may_be_had() -> io::Result<()> {
     Packets::open().map(drop)
 }
 
 impl Tap {
-    /// On the connection between `local` and `remote`, whose windows the kernel shifts by `scale`.
+    /// Opens a tap on the connection between `local` and `remote`; `scale` is the window scale that the kernel
+    /// advertises.
     pub(super) fn open(local: SocketAddr, remote: SocketAddr, scale: u8) -> io::Result<Self> {
         let packets = Packets::open()?;
         let ends = Ends::new(local, remote)?;
@@ -50,7 +51,7 @@ impl Tap {
         Ok(Self { packets, ends, overheard: Overheard::new(scale), buffer: vec![0; packets::LONGEST] })
     }
 
-    /// Looks at what has come by.
+    /// Reads the packets seen since the last call.
     pub(super) fn look(&mut self, mut sight: impl FnMut(Sight<'_>)) -> io::Result<()> {
         for _ in 0..TURN {
             let Some(packet) = self.packets.next(&mut self.buffer)? else { break };
@@ -58,7 +59,7 @@ impl Tap {
             let ours = Addresses { source: self.ends.local.ip(), destination: self.ends.remote.ip() };
             match packet.direction {
                 Direction::Sent if addresses == ours => {
-                    // It may be cut off, and its checksum may be the device's to write.
+                    // The packet may be truncated, and its checksum left to the device.
                     let Ok(segment) = Segment::parse_trusted(bytes) else { continue };
                     if self.is_between(&segment, self.ends.local, self.ends.remote) {
                         self.overheard.handle_sent(&segment).into_iter().for_each(|at| sight(Sight::Passed(at)));

@@ -1,4 +1,4 @@
-//! Records that the kernel has: where each lies in the stream, whose datagram it carries, and when that goes stale.
+//! Records given to the kernel: position in the stream, datagram, deadline.
 
 use std::collections::VecDeque;
 
@@ -7,36 +7,36 @@ use timeous_core::{AduMeta, Instant, PulledAdu};
 use super::bearing::Version;
 use super::zone::Slot;
 
-/// A record that the kernel has and the peer has not acknowledged.
+/// A record given to the kernel and not acknowledged.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// The datagram in it; `None`: what it carries is padding, or a copy of another one's.
+    /// Datagram of the record; `None`: padding, or a copy of another record's datagram.
     pub(super) token: Option<u64>,
-    /// What is known of it, as long as it is worth a retransmission.
+    /// Metadata of the datagram, while it is worth a retransmission.
     pub(super) meta: Option<AduMeta>,
-    /// The same, until it is known not to have been there by its deadline.
+    /// Metadata of the datagram, until it is known to have missed its deadline.
     open: Option<AduMeta>,
-    /// When the kernel was given it.
+    /// Time at which it was given to the kernel.
     pub(super) given: Instant,
-    /// Its bytes in the stream.
+    /// Byte range in the stream.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Where it lies, if the kernel sends it from there, and the number of the send.
+    /// Send number and memory slot, if the kernel sends it from there.
     pub(super) slot: Option<(u32, Slot)>,
-    /// A copy of its datagram lies where something was sent, and may have left from there.
+    /// A copy of its datagram lies in a sent record, and may have been transmitted from there.
     copied: bool,
-    /// The same, if more retransmissions have left than so many.
+    /// As `copied`, if more segments were retransmitted since than this count.
     lends: Option<u32>,
     version: Version,
-    /// Its bytes were written over after it had left, when so many retransmissions had.
+    /// Count of retransmitted segments when its bytes were overwritten after transmission.
     overwritten: Option<u32>,
-    /// In a vacant one: whose copy lies there.
+    /// Guest: the datagram of another record whose copy lies in this vacant record.
     lent: Option<Guest>,
-    /// Its datagram left from here only as a retransmission of another.
+    /// Its datagram was transmitted from here only, as a retransmission of this record.
     boarded: bool,
 }
 
-/// A datagram of which a copy lies in another record.
+/// A datagram with a copy in another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Guest {
     /// Its token.
@@ -45,25 +45,25 @@ pub(super) struct Guest {
     pub(super) until: Instant,
 }
 
-/// What lies in vacant records.
+/// Copies of a datagram in vacant records, with the kernel's state at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lent {
-    /// The datagram's token.
+    /// Token of the datagram.
     pub(super) of: u64,
-    /// Segments that had been sent again by then.
+    /// Count of retransmitted segments.
     pub(super) retransmitted: u32,
-    /// Nothing was lost then.
+    /// No segment was lost at that time.
     pub(super) unhurt: bool,
 }
 
-/// A record that the peer has.
+/// An acknowledged record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrived {
-    /// The datagram in it, if there is one.
+    /// Its datagram, if it has one.
     pub(super) token: Option<u64>,
-    /// If its bytes were written over, how many retransmissions had left by then: it arrived as it was if there was none since.
+    /// Count of retransmitted segments when its bytes were overwritten: the first version arrived if none was retransmitted since.
     pub(super) overwritten: Option<u32>,
-    /// Its datagram left only as a retransmission of another.
+    /// Its datagram was transmitted only as a retransmission of this record.
     pub(super) boarded: bool,
 }
 
@@ -77,29 +77,29 @@ impl Record {
         self.meta.and_then(|meta| meta.deadline).into_iter().chain(lent).min()
     }
 
-    /// It has left, what it was then is of no use any more, and what it is now nobody's loss.
+    /// Returns whether the record was sent, its first version is stale, and it holds no datagram of its own now.
     fn is_vacant(&self) -> bool {
         let left = matches!(self.version, Version::Changed { .. });
         left && self.meta.is_none() && !self.boarded && self.slot.is_some()
     }
 }
 
-/// All of them, in the order of the stream.
+/// All unacknowledged records, in stream order.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     records: VecDeque<Record>,
-    /// Bytes given to the kernel, those of a record that it took in part counted as a whole.
+    /// Bytes given to the kernel; a record that it took in part counts in full.
     end: u64,
-    /// No deadline passes before.
+    /// Earliest deadline of a record that may still be changed.
     next_deadline: Option<Instant>,
-    /// None of what is open.
+    /// Earliest deadline of a datagram that is not reported as overdue.
     next_open: Option<Instant>,
-    /// Places that the kernel may still read from, of records that the peer has acknowledged.
+    /// Slots of acknowledged records from which the kernel may still read.
     lingering: VecDeque<(u32, Slot)>,
 }
 
 impl UnderWay {
-    /// The kernel was given a datagram, which may lie in another place as well.
+    /// Adds a record given to the kernel; `copied`: a copy of its datagram lies in another record as well.
     pub(super) fn push(
         &mut self,
         now: Instant,
@@ -129,12 +129,12 @@ impl UnderWay {
         });
     }
 
-    /// The kernel may still read from a place whose record is not to be written anew.
+    /// Keeps a slot from which the kernel may still read, of a record that is not to be changed.
     pub(super) fn linger(&mut self, send: u32, slot: Slot) {
         self.lingering.push_back((send, slot));
     }
 
-    /// Nothing is sent from where it lies any more.
+    /// Forgets all slots: the kernel does not send from our memory any more.
     pub(super) fn forget_places(&mut self) {
         self.lingering.clear();
         for record in &mut self.records {
@@ -142,12 +142,12 @@ impl UnderWay {
         }
     }
 
-    /// So many bytes of the stream are nobody's datagram.
+    /// Skips stream bytes that belong to no datagram.
     pub(super) fn skip(&mut self, len: usize) {
         self.end += len as u64;
     }
 
-    /// The end of the stream so far.
+    /// Returns the end of the stream so far.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -156,7 +156,7 @@ impl UnderWay {
         self.records.is_empty()
     }
 
-    /// The next record that ends where the peer has acknowledged everything, or before.
+    /// Removes and returns the next record that is acknowledged as a whole.
     pub(super) fn pop_acked(&mut self, up_to: u64) -> Option<Arrived> {
         self.records.front().filter(|record| record.end <= up_to)?;
         let mut record = self.records.pop_front()?;
@@ -165,7 +165,7 @@ impl UnderWay {
         Some(Arrived { token, overwritten, boarded })
     }
 
-    /// The kernel has let go of the memory of these sends.
+    /// Frees the slots of sends whose memory the kernel has released.
     pub(super) fn released(&mut self, first: u32, last: u32, mut free: impl FnMut(Slot)) {
         let among = |send: u32| send.wrapping_sub(first) <= last.wrapping_sub(first);
         let mut kept = VecDeque::with_capacity(self.lingering.len());
@@ -180,30 +180,31 @@ impl UnderWay {
         }
     }
 
-    /// Whether a send is of a record that the peer has not acknowledged.
+    /// Returns whether a send belongs to an unacknowledged record.
     pub(super) fn has_send(&self, number: u32) -> bool {
         self.records.iter().any(|record| record.slot.as_ref().is_some_and(|(send, _)| *send == number))
     }
 
-    /// When the next deadline passes.
+    /// Returns the earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.next_deadline
     }
 
-    /// Its bytes are written over after it has left, when so many retransmissions have: what becomes of its datagram will be seen.
+    /// Marks a record as overwritten after transmission, at this count of retransmitted segments: its acknowledgement will show the
+    /// datagram's fate.
     pub(super) fn overwrite(&mut self, place: usize, retransmitted: u32) {
         let record = &mut self.records[place];
         record.copied = false;
-        // What lay there since was a copy of another one's.
+        // The bytes overwritten later were copies of other datagrams.
         record.overwritten.get_or_insert(retransmitted);
     }
 
-    /// Whether its bytes were written over after it had left.
+    /// Returns whether a record was overwritten after transmission.
     pub(super) fn is_overwritten(&self, place: usize) -> bool {
         self.records[place].overwritten.is_some()
     }
 
-    /// What of all that has no fate was to be there `before`: each once.
+    /// Returns, once each, the datagrams without an acknowledgement whose deadline was before `before`.
     pub(super) fn overdue(&mut self, before: Instant) -> Vec<AduMeta> {
         if self.next_open.is_none_or(|next| next >= before) {
             return Vec::new();
@@ -215,8 +216,8 @@ impl UnderWay {
         overdue
     }
 
-    /// The records whose deadline is before `horizon`, that can be written anew and are not `worth` being left; and the
-    /// number of those that cannot be. They are asked for no more.
+    /// Returns the records with a deadline before `horizon` that are not worth sending and can be overwritten, and the number of those that
+    /// cannot. Each is returned once.
     pub(super) fn take_useless(
         &mut self,
         horizon: Instant,
@@ -243,8 +244,8 @@ impl UnderWay {
         (useless, fixed)
     }
 
-    /// Where the first datagram lies that has not left, since it lies beyond `sent`, and takes at most `room` bytes; and how
-    /// many it takes, and what is known of it. It is copied from there. What has gone stale has given up its place by now.
+    /// Returns the slot, length and metadata of the first unsent datagram (beyond `sent`) of at most `room` bytes, and marks it as copied.
+    /// Stale datagrams have been replaced by now.
     pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<AduMeta>)> {
         let unsent = self.records.iter_mut().skip_while(|record| record.start < sent);
         let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
@@ -253,58 +254,58 @@ impl UnderWay {
         fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize, fresh.meta))
     }
 
-    /// Whether the record that is acknowledged next is among what the peer has, and what became of its bytes.
+    /// Returns the version of the first record, if it is acknowledged as a whole.
     pub(super) fn next_version(&self, up_to: u64) -> Option<&Version> {
         self.records.front().filter(|record| record.end <= up_to).map(|record| &record.version)
     }
 
-    /// The bytes of a record are written over, after they have left as these.
+    /// Notes that a record's bytes are overwritten, after `first` was transmitted.
     pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8) {
         let version = &mut self.records[place].version;
-        // What left first was something else, if this is not the first change.
+        // After an earlier change, `first` is not what was sent first.
         if !matches!(version, Version::Changed { .. }) {
             *version = Version::Changed { first, telling_from, timeouts };
         }
     }
 
-    /// How many of so many timeouts in a row the first segment has been waited for since anything in it was changed.
+    /// Returns the number of consecutive timeouts of the first segment since anything in it was changed.
     pub(super) fn timeouts_since_change(&self, timeouts: u8, mss: usize) -> u8 {
         let changed = self.records.iter().take(self.beside_first(mss)).find_map(|record| match record.version {
             Version::Changed { timeouts, .. } => Some(timeouts),
             Version::First | Version::Restored { .. } => None,
         });
-        // Fewer than then: there was progress meanwhile.
+        // Fewer than at the change: there was progress meanwhile.
         changed.map_or(0, |before| timeouts.checked_sub(before).unwrap_or(timeouts))
     }
 
-    /// How many records may have left in the first one's segment, itself included: they arrive with it, or not at all.
+    /// Returns the number of records that may be in the first record's segment, itself included: they arrive or are lost together.
     pub(super) fn beside_first(&self, mss: usize) -> usize {
         let end = self.first().map_or(0, |start| start + mss as u64);
         self.records.partition_point(|record| record.start < end)
     }
 
-    /// A copy of another one's datagram lies in a record, and goes stale when that does.
+    /// Notes that a record holds a copy of another record's datagram, with its deadline.
     pub(super) fn carries(&mut self, place: usize, meta: Option<AduMeta>) {
         let record = &mut self.records[place];
         (record.meta, record.lent) = (meta, None);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
     }
 
-    /// The first vacant records, so many, and others that have a guest; and whom each has.
+    /// Returns the first `most` vacant records and all others with a guest, each with its guest.
     pub(super) fn vacant(&self, most: usize) -> Vec<(usize, Option<Guest>)> {
         let vacant = self.records.iter().enumerate().filter(|(_, record)| record.is_vacant()).enumerate();
         let these = vacant.filter(|(nth, (_, record))| *nth < most || record.lent.is_some());
         these.map(|(_, (place, record))| (place, record.lent)).collect()
     }
 
-    /// Where the first datagram lies that has not left, since it lies beyond `sent`, and may leave from nowhere else.
+    /// Returns the place of the first record beyond `sent`, if it holds a datagram with no copy elsewhere.
     pub(super) fn first_fresh(&self, sent: u64) -> Option<usize> {
         let from = self.records.partition_point(|record| record.start < sent);
         let is_fresh = |record: &Record| record.token.is_some() && record.meta.is_some() && record.slot.is_some();
         self.records.get(from).filter(|record| is_fresh(record) && !record.copied).map(|_| from)
     }
 
-    /// The last record, if it is padding where nothing else ever was sent.
+    /// Returns the last record, if it is padding and never held a datagram.
     pub(super) fn last_padding(&self) -> Option<usize> {
         let is_padding = |record: &Record| {
             record.token.is_none() && record.slot.is_some() && record.meta.is_none() && record.version == Version::First
@@ -312,19 +313,19 @@ impl UnderWay {
         self.records.back().filter(|record| is_padding(record)).map(|_| self.records.len() - 1)
     }
 
-    /// A vacant record carries a copy of what lies elsewhere, or nothing.
+    /// Sets or clears the guest of a vacant record.
     pub(super) fn lend(&mut self, place: usize, guest: Option<Guest>) {
         let record = &mut self.records[place];
         record.lent = guest;
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
     }
 
-    /// Copies of the datagram that is there lie in vacant records, since so many retransmissions had left.
+    /// Notes that copies of the datagram in `place` lie in vacant records, since this count of retransmitted segments.
     pub(super) fn lends(&mut self, place: usize, retransmitted: u32) {
         self.records[place].lends.get_or_insert(retransmitted);
     }
 
-    /// The vacant records with a copy of the datagram that is there.
+    /// Returns the vacant records with a copy of the datagram in `place`.
     pub(super) fn guests_of(&self, place: usize) -> Vec<usize> {
         let Some(token) = self.records[place].token.filter(|_| self.records[place].lends.is_some()) else {
             return Vec::new();
@@ -334,15 +335,15 @@ impl UnderWay {
         those.map(|(place, _)| place).collect()
     }
 
-    /// If the peer does not wait for the original any more, what arrives from this instant on is what was written over it.
+    /// Notes that the peer does not wait for the first version any more: what arrives from `at` on is the changed one.
     pub(super) fn tells_from(&mut self, place: usize, at: Instant) {
         if let Version::Changed { telling_from, .. } = &mut self.records[place].version {
             telling_from.get_or_insert(at);
         }
     }
 
-    /// The datagram at `from`, a copy of which has left in the vacant record at `to`, is that one's from now on. The record at
-    /// `from` is nobody's.
+    /// Moves the datagram at `from` to the vacant record at `to`, which was transmitted with a copy of it. The record at `from` is left
+    /// without a datagram.
     pub(super) fn board(&mut self, from: usize, to: usize) {
         let place = &mut self.records[from];
         let (token, meta, open) = (place.token.take(), place.meta.take(), place.open.take());
@@ -351,13 +352,12 @@ impl UnderWay {
         (record.lent, record.overwritten) = (None, None);
     }
 
-    /// Whether its datagram left only as a retransmission of another.
+    /// Returns whether its datagram was transmitted only as a retransmission of this record.
     pub(super) fn is_boarded(&self, place: usize) -> bool {
         self.records[place].boarded
     }
 
-    /// The bytes that a record had when it left first, if others took their place: it has them again, since so many segments had been
-    /// sent again.
+    /// Restores a changed record at this count of retransmitted segments, and returns its first bytes.
     pub(super) fn go_back(&mut self, place: usize, retransmitted: u32) -> Option<Vec<u8>> {
         let record = self.records.get_mut(place)?;
         let version = &mut record.version;
@@ -374,19 +374,19 @@ impl UnderWay {
         }
     }
 
-    /// Where the record begins of which the peer has the front alone, if it was sent from our memory, and within `sent`.
+    /// Returns the start of the first record if the peer has only its front, and it was sent as one segment from our memory within `sent`.
     pub(super) fn cut(&self, acked: u64, sent: u64, mss: usize) -> Option<u64> {
         let first = self.records.front()?;
         let is_whole = first.end <= sent && first.len() <= mss && first.slot.is_some();
         (is_whole && first.start < acked && acked < first.end).then_some(first.start)
     }
 
-    /// Where the first begins.
+    /// Returns the start of the first record.
     pub(super) fn first(&self) -> Option<u64> {
         self.records.front().map(|record| record.start)
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
@@ -395,14 +395,13 @@ impl UnderWay {
         &self.records[place]
     }
 
-    /// Whether the datagram that is there may have left from another place.
-    /// When so many retransmissions have left.
+    /// Returns whether the datagram in `place` may have been transmitted from another record, at this count of retransmitted segments.
     pub(super) fn is_copied(&self, place: usize, retransmitted: u32) -> bool {
         let record = &self.records[place];
         record.copied || record.lends.is_some_and(|before| before != retransmitted)
     }
 
-    /// Another datagram, or none, takes the place of the one that was there.
+    /// Replaces the datagram in `place` by another, or by none, and returns the old one.
     pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
         let record = &mut self.records[place];
         (record.copied, record.boarded, record.lends) = (false, false, None);
@@ -413,7 +412,7 @@ impl UnderWay {
         std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
     }
 
-    /// Everything that has no fate yet.
+    /// Removes all records, and returns the datagrams whose fate is not known.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.records.drain(..).filter_map(|record| record.token)
     }

@@ -1,12 +1,11 @@
-//! Records that have left and are of no use any more: what they carry if they have to leave again.
+//! Vacant records: stale records that were sent and may be retransmitted, used to carry fresh data in those retransmissions.
 //!
-//! Which of them are lost is not known, and when it is, the kernel has sent them again already. So all of them carry a copy of
-//! what is next to leave, for as long as it waits in the kernel's queue. If one is sent again in that time, that datagram has
-//! left with it, and its own place is a fresh one's: the repair has cost the stream nothing.
+//! The kernel retransmits a lost record before we learn of the loss. So each vacant record holds a copy of the first datagram in the
+//! kernel's queue; if one is retransmitted meanwhile, that datagram was transmitted with it, and its own place is free for a fresh one.
 //!
-//! That is certain where one segment alone is lost, the first that the peer waits for, and exactly one was sent again since the copy
-//! lies there; while nobody cuts records in two, on a path that was seen to bear changes, and on which segments never overtook each
-//! other. Only what has a deadline leaves so: a middlebox may send on what it kept, and its acknowledgements lie.
+//! That conclusion needs exactly one lost segment, the first unacknowledged one, and exactly one retransmission since the copy; no split
+//! records, no reordering, and a path that was seen to pass changes. Only datagrams with a deadline are used: a middlebox may send on its
+//! buffered copy, and its acknowledgements mislead.
 
 use std::io;
 
@@ -17,11 +16,11 @@ use super::sending::Sending;
 use super::socket::Socket;
 use super::under_way::{Guest, Lent};
 
-/// As many of them: the kernel repairs from the first one on.
+/// Maximum number of vacant records with a copy: the kernel retransmits from the first one on.
 const MOST: usize = 16;
 
 impl Sending {
-    /// Puts copies of what waits in the kernel's queue where what is of no use lies, and takes away those that have gone stale.
+    /// Copies the first datagram in the kernel's queue into the vacant records, and removes copies that have gone stale.
     pub(super) fn lend(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
         let vacant = self.under_way.vacant(MOST);
         if vacant.is_empty() {
@@ -57,7 +56,7 @@ impl Sending {
         Ok(())
     }
 
-    /// The datagram that is there will leave from nowhere else from now on.
+    /// Removes all copies of the datagram in `place`: from now on it is transmitted only from its own record.
     pub(super) fn take_back_copies(&mut self, place: usize) {
         for guest in self.under_way.guests_of(place) {
             self.under_way.lend(guest, None);
@@ -65,7 +64,7 @@ impl Sending {
         }
     }
 
-    /// Writes what lies in one place into another that is no shorter.
+    /// Copies a record's bytes into another record that is no shorter.
     fn copy(&mut self, from: usize, to: usize) {
         let (len, room) = (self.under_way.record(from).len(), self.under_way.record(to).len());
         let (Some(zone), Some((_, slot))) = (&self.zone, &self.under_way.record(from).slot) else { return };
@@ -75,7 +74,7 @@ impl Sending {
         self.write_record(to);
     }
 
-    /// Gives the place of a datagram that has left in another's to a fresh one.
+    /// Moves a datagram that was transmitted in a vacant record to that record, and puts a fresh one into its place.
     pub(super) fn board(
         &mut self,
         now: Instant,
@@ -92,7 +91,7 @@ impl Sending {
         if !one || !first || info.is_reordered() || self.acknowledged(socket)? != self.under_way.record(0).start {
             return Ok(());
         }
-        // The peer has what is beyond, and not this: what arrives there from now on is what was sent again.
+        // The peer SACKed later data and lacks this record: an arrival from now on is the retransmission.
         self.under_way.tells_from(0, now);
         let sent = self.sent(info.unsent());
         let fresh =
@@ -103,7 +102,7 @@ impl Sending {
         self.retire(0, source, counts);
         self.under_way.board(fresh, 0);
         self.replaced += 1;
-        // One that is leaving just now is waited for: if it has left, nobody knows as which of both.
+        // `info` waits for a transmission in progress: if the record was sent meanwhile, either datagram may have been in it.
         let sent = self.sent(socket.info()?.unsent());
         if self.under_way.record(fresh).start < sent {
             self.copied(fresh, pulled, number);

@@ -1,4 +1,4 @@
-//! The memory that the kernel sends from: places of one size, each for one record, written anew while they wait.
+//! Memory from which the kernel sends: slots of one size, each for one record, which can be overwritten while it is unacknowledged.
 
 use std::io;
 use std::marker::PhantomData;
@@ -6,33 +6,33 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// As many bytes one connection may have under way by zero-copy; more is copied.
+/// Size of the zone in bytes: the limit of zero-copy data in flight per connection; more is copied.
 const BYTES: usize = 4 << 20;
-/// Records do not share cache lines.
+/// Alignment of slots in bytes: records do not share cache lines.
 const ALIGN: usize = 64;
-/// And lie within a page, if they can: the kernel counts each page that a segment touches as a whole.
+/// Page size in bytes. A slot lies within one page where possible: the kernel charges each page that a segment touches as a whole.
 const PAGE: usize = 4096;
 
-/// Places for records. Its pages are there when they are used first.
+/// Slots for records. Pages are allocated at first use.
 #[derive(Debug)]
 pub(super) struct Zone {
     base: NonNull<u8>,
     place: usize,
-    /// As many lie in one page; none if they are longer.
+    /// Slots per page; zero if a slot is longer than a page.
     in_page: usize,
     bytes: usize,
     places: usize,
     free: Vec<u32>,
 }
 
-// SAFETY: the memory belongs to whoever has the zone; only the kernel reads there beside him.
+// SAFETY: the memory belongs to the zone's owner; besides, only the kernel reads it.
 unsafe impl Send for Zone {}
 
-/// A place that is taken.
+/// A slot that is taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
-/// Bytes of the zone, as an address and a length.
+/// A range of bytes in the zone, as an address and a length.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     address: *const u8,
@@ -51,13 +51,13 @@ impl Place<'_> {
 }
 
 impl Zone {
-    /// A zone for records of at most `longest` bytes.
+    /// Creates a zone for records of at most `longest` bytes.
     pub(super) fn new(longest: usize) -> io::Result<Self> {
         let place = longest.max(1).next_multiple_of(ALIGN);
         let in_page = PAGE / place;
         let places = if in_page > 0 { BYTES / PAGE * in_page } else { (BYTES / place).max(4) };
         let bytes = if in_page > 0 { BYTES } else { place * places };
-        // Shared, so that a fork does not give the kernel pages that are not ours any more.
+        // Shared, so that after a fork the kernel does not read pages that are no longer ours.
         // SAFETY: a mapping of its own, whose address is the system's choice, aliases nothing.
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)? };
@@ -65,32 +65,31 @@ impl Zone {
         Ok(Self { base, place, in_page, bytes, places, free: (0..places as u32).rev().collect() })
     }
 
-    /// A free place.
+    /// Takes a free slot.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop().map(Slot)
     }
 
-    /// The kernel has let go of it.
+    /// Frees a slot that the kernel has released.
     pub(super) fn give_back(&mut self, slot: Slot) {
         self.free.push(slot.0);
     }
 
-    /// Writes a record. The kernel may be reading: what it gets is the old bytes, the new ones, or some of both.
+    /// Writes a record. A concurrent read of the kernel sees the old bytes, the new ones, or a mix.
     pub(super) fn write(&mut self, slot: &Slot, bytes: &[u8]) {
         assert!(bytes.len() <= self.place, "a record is no longer than its place");
         // SAFETY: the place lies within the mapping, the bytes fit into it, and no reference to it exists anywhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(slot), bytes.len()) };
     }
 
-    /// Appends the first `len` bytes of a place.
+    /// Appends the first `len` bytes of a slot.
     pub(super) fn read(&self, slot: &Slot, len: usize, out: &mut Vec<u8>) {
         assert!(len <= self.place, "a record is no longer than its place");
-        // SAFETY: the place lies within the mapping, which is zeroed at first, and nobody but `write` changes it, for which
-        // the zone is borrowed alone.
+        // SAFETY: the place lies within the mapping, which is zeroed at first and changed by `write` only, which borrows the zone mutably.
         out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at(slot), len) });
     }
 
-    /// The bytes from `from` to `to` of a place, for the kernel.
+    /// Returns the bytes from `from` to `to` of a slot, for the kernel.
     pub(super) fn part(&self, slot: &Slot, from: usize, to: usize) -> Place<'_> {
         assert!(from <= to && to <= self.place, "a part of a place lies within it");
         Place { address: self.at(slot).wrapping_add(from), len: to - from, zone: PhantomData }
@@ -109,7 +108,7 @@ impl Zone {
 
 impl Drop for Zone {
     fn drop(&mut self) {
-        // What the kernel still sends it holds by itself.
+        // The kernel holds the pages that it still sends.
         // SAFETY: the mapping that `new` made; nothing refers to it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }

@@ -1,4 +1,4 @@
-//! Two ports of this host that talk to each other, driven by hand.
+//! Two ports of this host that exchange packets, driven by the test.
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Fate};
 
@@ -27,7 +27,7 @@ impl End {
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 
-    /// A round that begins at `now`.
+    /// Runs one round of the loop at `now`.
     fn round(&mut self, now: Instant) {
         self.port.receive(now, &mut self.cm);
         self.cm.handle_timeout(now);
@@ -51,7 +51,7 @@ fn here(made: Made) -> Stream {
     }
 }
 
-/// A stream from one end to the other, both sides of it.
+/// Opens a stream and returns both ends, with both sides of the stream.
 fn connected() -> (End, End, Stream, Stream) {
     let (mut left, mut right) = (End::open(1), End::open(2));
     let incoming = Incoming::new(None).unwrap();
@@ -80,8 +80,8 @@ fn offer(sender: &mut Stream, seq: u64, deadline: Instant) {
     sender.sending().enqueue(&meta, &[seq as u8; 100]).unwrap();
 }
 
-/// On a busy machine much time passes between a round's beginning and the system call. What went stale meanwhile was told of as
-/// lost, which means that it had left.
+/// Regression: on a busy machine much time passes between the beginning of a round and the system call. A datagram that expired meanwhile
+/// was reported as lost, which means that it was sent.
 #[test]
 fn what_goes_stale_between_the_pull_and_the_system_call_does_not_leave_and_is_told_of_as_expired() {
     let (mut left, mut right, mut sender, mut receiver) = connected();

@@ -1,4 +1,5 @@
-//! What the two sides of a remote stream say: bytes that are read with care, since a stranger may have written them.
+//! Messages between both sides of a remote stream. They are parsed with care, since an untrusted process may have
+//! written them.
 
 use std::net::SocketAddr;
 
@@ -9,25 +10,25 @@ use crate::carrier::{Carrier, CarrierView, Reach};
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
 
-/// What an application wishes.
+/// Requests of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Look into the ring: it was empty.
+    /// Read the ring: it was empty.
     Notify,
-    /// Close when all has been sent.
+    /// Close the connection when everything has been sent.
     Finish,
-    /// Tell how it stands.
+    /// Send a snapshot.
     Tell,
-    /// Nobody reads any more what comes.
+    /// The application dropped the receiving half.
     Ignore,
-    /// The source has this rate.
+    /// The source's rate has changed.
     Rate(Rate),
-    /// Tell the caller that this end is busy.
+    /// Refuse the incoming stream as busy.
     Refuse,
 }
 
 impl Wish {
-    /// The longest there is.
+    /// Maximum message length, in bytes.
     pub(crate) const LONGEST: usize = 9;
 
     pub(crate) fn write(self) -> Vec<u8> {
@@ -41,7 +42,7 @@ impl Wish {
         }
     }
 
-    /// `None` if it is none.
+    /// Parses a message; `None` if it is malformed.
     pub(crate) fn read(message: &[u8]) -> Option<Self> {
         match message {
             [1] => Some(Self::Notify),
@@ -55,20 +56,20 @@ impl Wish {
     }
 }
 
-/// What an engine tells.
+/// Notices of the engine.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
-    /// Something came.
+    /// A datagram was received.
     Received(Received),
-    /// The connection stands elsewhere.
+    /// The connection's status has changed.
     Status(Status),
-    /// The ring has room again, or a fate is known.
+    /// The ring has room again, or the fate of an ADU is known.
     Writable,
-    /// How it stands.
+    /// Statistics of the stream.
     Snapshot(Box<Snapshot>),
-    /// What the choice advises.
+    /// Advice of the late choice to the source.
     Advice(Advice),
-    /// The peer has this address.
+    /// The peer's address.
     Peer(SocketAddr),
 }
 
@@ -78,7 +79,7 @@ const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 const PEER: u8 = 6;
-/// A duration or a number that is not there.
+/// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
 const PATH: usize = 10;
@@ -88,7 +89,7 @@ const BUFFER: usize = 5;
 const ADVISED: usize = 9;
 
 impl News {
-    /// The longest there is: a datagram with its head.
+    /// Maximum message length, in bytes: a datagram with its head.
     pub(crate) const LONGEST: usize = 1 << 17;
 
     pub(crate) fn write(&self) -> Vec<u8> {
@@ -113,14 +114,14 @@ impl News {
         }
     }
 
-    /// `None` if it is none.
+    /// Parses a message; `None` if it is malformed.
     pub(crate) fn read(message: &[u8]) -> Option<Self> {
         let (&kind, body) = message.split_first()?;
         Some(match kind {
             RECEIVED => {
                 let (at, bytes) = body.split_first_chunk()?;
                 let at = Instant::from_nanos(u64::from_le_bytes(*at));
-                // Other processes' streams go over DCCP, which has none.
+                // Streams of other processes go over DCCP, which has no sub-streams.
                 Self::Received(Received { bytes: bytes.to_vec(), at, substream: SubStream::default() })
             }
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
@@ -228,7 +229,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
     })
 }
 
-/// Whole words.
+/// Splits the body into 64-bit words; `None` if it is no whole number of them.
 fn words(body: &[u8]) -> Option<Vec<u64>> {
     let (chunks, rest) = body.as_chunks::<8>();
     rest.is_empty().then(|| chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
@@ -242,7 +243,7 @@ fn read_rate(word: u64) -> Option<Rate> {
     (word != NONE).then(|| Rate::from_bps(word))
 }
 
-/// A buffer that is not there has an average that is not there.
+/// Encodes the buffer state; a missing buffer has no average.
 fn buffer_words(buffer: Option<BufferState>) -> [u64; BUFFER] {
     let Some(BufferState { average, thresholds, stream, advised }) = buffer else { return [NONE; BUFFER] };
     let [min, max] = thresholds.map_or([NONE; 2], |Thresholds { min, max }| [min, max]);

@@ -1,4 +1,4 @@
-//! The application's side: a thread that stands where the engine's would, and takes in what the other process tells.
+//! Application side of a remote stream: a thread that receives the engine's notices, in place of the engine's thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Reader {
 
     fn run(self) {
         let mut buffer = vec![0; News::LONGEST];
-        // An error is an end as well.
+        // An error ends the stream as well.
         while let Ok(Some(length)) = receive(&*self.socket, &mut buffer, true) {
             match buffer.get(..length).and_then(News::read) {
                 Some(news) => self.hear(news),
@@ -50,7 +50,7 @@ impl Reader {
             }
             News::Snapshot(snapshot) => {
                 self.shared.set_snapshot(*snapshot);
-                // It may be asked for again.
+                // Allows the next request.
                 self.shared.wants_snapshot();
             }
         }

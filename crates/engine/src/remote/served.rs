@@ -1,4 +1,4 @@
-//! The engine's side of a stream whose application is another process, for whoever stands between the two.
+//! Engine side of a stream whose application is another process, for a daemon between the two.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,16 +12,16 @@ use crate::order::{Order, Orders, StreamId};
 use crate::shared::{Shared, Status};
 use crate::waker::Waker;
 
-/// How many wishes are heard at a time: others want to be heard as well.
+/// Maximum number of requests read per turn, so that other streams have theirs.
 const WISHES: usize = 64;
-/// How many news are told at a time.
+/// Maximum number of notices sent per turn.
 const NEWS: usize = 256;
 
 /// A stream that this process's engine runs for another process.
 ///
-/// Whoever holds it watches [`socket`](Self::socket) and [`bell`](Self::bell), and calls [`pump`](Self::pump) when one of
-/// them is ready. Dropping it ends the connection. Nothing here waits for the other process, which can do nothing to
-/// it but end it.
+/// The holder polls [`socket`](Self::socket) and [`bell`](Self::bell), and calls [`pump`](Self::pump) when one of them
+/// is ready. Dropping it ends the connection. Nothing here waits for the other process, which can do no harm but end
+/// the stream.
 #[derive(Debug)]
 pub struct Served {
     id: StreamId,
@@ -31,27 +31,27 @@ pub struct Served {
     socket: OwnedFd,
     told: Status,
     told_peer: Option<SocketAddr>,
-    /// What the socket had no room for.
+    /// Message for which the socket had no room.
     waiting: Option<Vec<u8>>,
-    /// Whether the application has to be told that the ring has news.
+    /// Whether the application has to be notified of changes in the ring.
     writable: bool,
-    /// Whether it wants to know how things stand.
+    /// Whether the application asked for a snapshot.
     asked: bool,
 }
 
-/// Why a stream need not be served any more.
+/// Reason why a stream need not be served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
-    /// The application let go of it.
+    /// The application closed the stream.
     #[error("the application has let go of the stream")]
     Left,
     /// The application sent what no honest one sends.
     #[error("the application sent a message on its stream that is none")]
     NotAWish,
-    /// The application wrote into the ring what no honest one writes.
+    /// The application corrupted the ring.
     #[error("the application's packet ring: {0}")]
     Ring(#[from] Violation),
-    /// The connection is closed, and the application has been told.
+    /// The connection is closed, and the application was notified.
     #[error("the connection is closed")]
     Closed,
 }
@@ -62,47 +62,47 @@ impl Served {
         Self { id, shared, orders, bell, socket, told, told_peer: None, waiting: None, writable: false, asked: false }
     }
 
-    /// Where the connection stands.
+    /// Returns the connection's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// Ends a connection that came in and is not wanted: the caller is told that this end is busy.
+    /// Refuses an incoming connection as busy.
     pub fn refuse(self) {
         self.orders.send((self.id, Order::Refuse));
     }
 
-    /// Readable when the application wishes something.
+    /// Returns the socket, readable when there is a request of the application.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Readable when there is something to tell the application.
+    /// Returns a descriptor that is readable when there is a notice for the application.
     #[must_use]
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Whether the socket had no room for something: then [`pump`](Self::pump) is due when it is writable again.
+    /// Returns whether the socket was full: then [`pump`](Self::pump) is due when it is writable again.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Hears the application's wishes, and tells it the news.
+    /// Processes the application's requests, and sends it notices.
     ///
     /// # Errors
-    /// Why it need not be called again: drop it then.
+    /// The reason why the stream need not be served any more: drop it then.
     pub fn pump(&mut self) -> Result<(), Gone> {
         if let Some(violation) = self.shared.violation() {
             return Err(violation.into());
         }
         self.hear()?;
-        // Cleared before anything is looked at, so that what comes in meanwhile rings again.
+        // Cleared before the state is read, so that later changes signal again.
         self.writable |= self.bell.clear();
-        // Read before the inbox: what came before the end is told before the end.
+        // Read before the inbox: data received before the end is delivered before the end.
         let status = self.shared.status();
         if !self.tell()? {
             return Ok(());
@@ -136,7 +136,7 @@ impl Served {
                 Ok(Some(_)) | Err(_) => return Err(Gone::Left),
             };
             match message.get(..length).and_then(Wish::read).ok_or(Gone::NotAWish)? {
-                // Once is as good as often.
+                // One notice for the whole turn is enough.
                 Wish::Notify => notify = true,
                 Wish::Finish => {
                     self.orders.send((self.id, Order::Finish));
@@ -148,7 +148,7 @@ impl Served {
                     self.orders.send((self.id, Order::Refuse));
                 }
                 Wish::Tell => self.asked = true,
-                // Only the last matters.
+                // Only the latest rate matters.
                 Wish::Rate(said) => rate = Some(said),
             }
         }
@@ -159,14 +159,14 @@ impl Served {
             self.orders.send((self.id, Order::Notify));
         }
         if self.asked {
-            // What is told now is what was known last; whoever asks again hears of this moment.
+            // This reply carries the last known snapshot; a later request gets the one ordered here.
             self.shared.want_snapshot();
             self.orders.send((self.id, Order::Tell));
         }
         Ok(())
     }
 
-    /// `false` if the socket has no room.
+    /// Returns `false` if the socket is full.
     fn tell(&mut self) -> Result<bool, Gone> {
         if let Some(message) = self.waiting.take()
             && !self.send(message)?
@@ -190,7 +190,7 @@ impl Served {
                 return Ok(false);
             }
         }
-        // The rest has its turn after others.
+        // The rest is sent in the next turn, after other streams.
         self.bell.wake();
         Ok(false)
     }

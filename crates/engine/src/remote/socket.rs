@@ -1,4 +1,4 @@
-//! The socket between the two processes: whole messages, and nobody waits for the other's good will.
+//! Socket between the two processes: whole messages, and no blocking on the other side.
 
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,12 +9,12 @@ use rustix::net::{
 
 use super::message::Wish;
 
-/// Two ends.
+/// Creates both ends.
 pub(crate) fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message without waiting; `false` if the other side has too much to read already.
+/// Sends one message without waiting; `false` if the socket is full.
 pub(crate) fn try_send(socket: impl AsFd, message: &[u8]) -> std::io::Result<bool> {
     match send(socket, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
         Ok(_) => Ok(true),
@@ -23,9 +23,10 @@ pub(crate) fn try_send(socket: impl AsFd, message: &[u8]) -> std::io::Result<boo
     }
 }
 
-/// Receives one message: its length, which is 0 when the other side is gone; `None` if there is none and nobody waits.
+/// Receives one message and returns its length, which is 0 when the other side is gone; `None` if there is none and
+/// `wait` is not set.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> std::io::Result<Option<usize>> {
-    // What is longer than the buffer says so by its length, and no message of ours is.
+    // The returned length of an oversized message exceeds the buffer; valid messages fit.
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     loop {
         match recv(&socket, &mut *buffer, flags) {
@@ -37,17 +38,17 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> std::
     }
 }
 
-/// Tells the engine's side a wish. That it is gone is heard by whoever reads.
+/// Sends a request to the engine. A closed connection is detected by the reader.
 pub(crate) fn wish(socket: &OwnedFd, wish: Wish) {
-    // What the engine has to know is waited for: it reads all the time. What can be asked again is not.
+    // Waits for room, since the engine reads all the time; a snapshot request can be repeated and does not wait.
     let wait = if wish == Wish::Tell { SendFlags::DONTWAIT } else { SendFlags::empty() };
     if let Err(error) = send(socket, &wish.write(), wait | SendFlags::NOSIGNAL) {
         tracing::trace!(%error, ?wish, "telling the engine");
     }
 }
 
-/// Nobody needs the stream any more.
+/// Closes the connection: the stream is not needed any more.
 pub(crate) fn hang_up(socket: &OwnedFd) {
-    // It may be gone already.
+    // The connection may be closed already.
     let _ = shutdown(socket, Shutdown::Both);
 }

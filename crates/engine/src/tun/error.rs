@@ -1,4 +1,4 @@
-//! What can go wrong with a host on a TUN device.
+//! Errors of a host on a TUN device.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use timeous_core::Misuse;
 use timeous_net::emulator::EmulatorError;
 use timeous_tcp::ConnectError;
 
-/// The environment's faults, and the caller's.
+/// Errors of the environment and the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum TunError {
-    /// The device cannot be made, or fails; without rights it says so.
+    /// The device cannot be created, or fails; missing rights are named.
     #[error(transparent)]
     Device(#[from] EmulatorError),
-    /// No further connection can be begun.
+    /// No further connection can be opened.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The system refuses to wait.
+    /// Polling failed.
     #[error("cannot wait for packets: {0}")]
     Wait(io::Error),
-    /// The clock went back.
+    /// The clock went backwards.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }

@@ -1,4 +1,4 @@
-//! IPv4 around TCP segments: read and written.
+//! IPv4 headers of TCP segments: parsing and writing.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,7 @@ use timeous_tcp::Outgoing;
 
 const HOP_LIMIT: u8 = 64;
 
-/// A whole TCP segment that has come.
+/// A received TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival<'a> {
     pub(super) source: Ipv4Addr,
@@ -18,7 +18,8 @@ pub(super) struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// `None` for anything else, fragments among it: our segments fit, and the kernel finds out that its own have to.
+    /// Parses a packet; `None` for anything else, including fragments: our segments fit, and the kernel learns the MTU
+    /// for its own.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let header = Ipv4HeaderSlice::from_slice(bytes).ok()?;
         if header.protocol() != IpNumber::TCP || header.is_fragmenting_payload() {
@@ -35,7 +36,7 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// Puts headers before segments.
+/// Writer of IPv4 headers.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     ident: u16,
@@ -43,7 +44,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The packet of a segment; `None` if it is not for IPv4, or too long.
+    /// Returns the packet of a segment; `None` if it is not for IPv4, or too long.
     pub(super) fn packet(&mut self, outgoing: &Outgoing, segment: &[u8]) -> Option<&[u8]> {
         let (IpAddr::V4(source), IpAddr::V4(destination)) = (outgoing.from.ip(), outgoing.to.ip()) else {
             return None;

@@ -1,24 +1,24 @@
-//! What a host's connections have to send.
+//! Send queues of a TUN host's connections.
 
 use std::collections::BTreeMap;
 
 use timeous_core::{AduSource, NoAdus};
 use timeous_tcp::{ConnectionId, Event, Outgoing, Sources, StreamBuffer};
 
-/// There is no such connection, or nothing is written into it.
+/// Unknown connection, or one without a write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such connection to write into: it has ended, or has a source of its own")]
 pub struct Unknown;
 
-/// What a connection has to send, and from where.
+/// Send queue of one connection.
 enum Feed {
-    /// What was written.
+    /// Written bytes.
     Buffer(StreamBuffer),
-    /// What the caller's source gives at the instant of sending.
+    /// ADUs pulled from the caller's source at the instant of sending.
     Source(Box<dyn AduSource + Send>),
 }
 
-/// What there is to send, by connection.
+/// Send queues by connection.
 pub(super) struct Streams {
     feeds: BTreeMap<ConnectionId, Feed>,
     capacity: usize,
@@ -26,7 +26,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Each buffer is to hold `capacity` bytes.
+    /// Creates the queues; each buffer holds `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
         Self { feeds: BTreeMap::new(), capacity, nothing: NoAdus }
     }
@@ -46,7 +46,7 @@ impl Streams {
         }
     }
 
-    /// Passes on what a source is to know.
+    /// Forwards an event to the connection's source.
     pub(super) fn heard(&mut self, id: ConnectionId, event: &Event) {
         match event {
             Event::Incoming { .. } => self.add(id),
@@ -57,7 +57,7 @@ impl Streams {
         }
     }
 
-    /// A packet has left.
+    /// Notes a sent packet.
     pub(super) fn sent(&mut self, outgoing: &Outgoing) {
         if let (Some(id), Some(adu)) = (outgoing.connection, outgoing.transmit.adu) {
             self.source(id).sent(adu.token);

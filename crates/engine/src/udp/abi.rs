@@ -14,7 +14,7 @@ pub(super) struct Name(pub(super) [u8; Name::MOST]);
 impl Name {
     pub(super) const MOST: usize = size_of::<libc::sockaddr_in6>();
 
-    /// Writes `address`; gives how many bytes it takes.
+    /// Writes `address` and returns its length in bytes.
     pub(super) fn write(&mut self, address: SocketAddr) -> usize {
         let bytes = &mut self.0;
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -35,7 +35,7 @@ impl Name {
         }
     }
 
-    /// The address in it, if it is one of IP.
+    /// Returns the address, if it is an IP address.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         let bytes = &self.0;
         let port = u16::from_be_bytes(part(bytes, 2));
@@ -54,11 +54,11 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("a fixed place within a fixed size")
 }
 
-/// The mark of a packet of which nothing else is said: that of nearly all. The kernel keeps it with the socket.
+/// Default ECN mark, which the kernel keeps with the socket: nearly all packets have it.
 pub(super) const OWN_MARK: Ecn = Ecn::Ect0;
 
-/// Room for the control messages of one packet, both ways: more than twice of what was ever seen, since what does not
-/// fit is cut off, and the mark with it.
+/// Buffer for the control messages of one packet, both ways: more than twice the largest size seen, since the kernel
+/// truncates longer ones, and with them the ECN mark.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(super) struct Control(pub(super) [u8; Control::MOST]);
@@ -75,23 +75,23 @@ const BY_ICMP: [u8; 2] = [2, 3];
 const HEAD: usize = size_of::<libc::cmsghdr>();
 const WORD: usize = size_of::<usize>();
 
-/// What came with a datagram, or with several in one.
+/// Metadata received with a datagram, or with several merged by GRO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) ecn: Ecn,
-    /// The address here that it was sent to, and to it alone; where the socket asks for it.
+    /// Local unicast address that it was sent to, where the socket asks for it.
     pub(super) to: Option<IpAddr>,
-    /// The size of each datagram but the last; zero: there is only one.
+    /// Size of each datagram but the last; zero: there is only one.
     pub(super) segment: usize,
-    /// Whether it is one that was sent, and an ICMP message told that nobody listens where it came to.
+    /// Whether it is a sent datagram, returned with an ICMP "port unreachable".
     pub(super) refused: bool,
 }
 
 impl Control {
     pub(super) const MOST: usize = 256;
 
-    /// Writes the mark, unless it is the socket's own, the address to send from, if there is a choice, and for several
-    /// packets in one the size of each; gives how many bytes that takes.
+    /// Writes the mark unless it is the socket's own, the source address if there is a choice, and the size of each
+    /// packet of a bundle; returns the length in bytes.
     pub(super) fn write(&mut self, to: SocketAddr, from: Option<IpAddr>, ecn: Ecn, segment: Option<u16>) -> usize {
         let mut at = 0;
         if ecn != OWN_MARK {
@@ -100,7 +100,7 @@ impl Control {
             at = self.put(at, level, kind, &i32::from(ecn as u8).to_ne_bytes());
         }
         match from {
-            // `in_pktinfo`: interface, address here, address in the header.
+            // `in_pktinfo`: interface, local address, destination address in the header.
             Some(IpAddr::V4(from)) => {
                 let mut info = [0; 12];
                 info[4..8].copy_from_slice(&from.octets());
@@ -131,7 +131,7 @@ impl Control {
         end
     }
 
-    /// Reads the first `len` bytes, which the kernel wrote.
+    /// Parses the first `len` bytes, which the kernel wrote.
     pub(super) fn read(&self, len: usize) -> Marks {
         let mut marks = Marks::default();
         for (level, kind, data) in self.messages(len) {
@@ -150,7 +150,7 @@ impl Control {
                     let to = data.first_chunk::<16>().map(|&to| Ipv6Addr::from(to));
                     marks.to = to.filter(|to| !to.is_multicast()).map(IpAddr::from);
                 }
-                // `sock_extended_err`: the error, and who told of it.
+                // `sock_extended_err`: the error, and its origin.
                 (libc::IPPROTO_IP, libc::IP_RECVERR, &[a, b, c, d, origin, ..])
                 | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &[a, b, c, d, origin, ..]) => {
                     marks.refused = i32::from_ne_bytes([a, b, c, d]) == libc::ECONNREFUSED && BY_ICMP.contains(&origin);
@@ -165,7 +165,7 @@ impl Control {
         marks
     }
 
-    /// Level, type and data of each message.
+    /// Returns level, type and data of each message.
     pub(super) fn messages(&self, len: usize) -> impl Iterator<Item = (i32, i32, &[u8])> {
         let mut rest = &self.0[..len.min(Self::MOST)];
         std::iter::from_fn(move || {

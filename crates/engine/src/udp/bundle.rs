@@ -1,4 +1,5 @@
-//! Which packets go to the kernel as one: equal ones for the same destination, cut apart again at the device (GSO).
+//! Bundling of equal-sized packets for one destination into one message to the kernel, which the device splits again
+//! (GSO).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,12 +7,12 @@ use timeous_core::Ecn;
 
 use super::packet::Packet;
 
-/// As many as every kernel with GSO takes (`UDP_MAX_SEGMENTS`).
+/// Maximum number of segments per bundle on every kernel with GSO (`UDP_MAX_SEGMENTS`).
 const MOST_SEGMENTS: usize = 64;
-/// The most that an IPv4 datagram holds: before it is cut, a bundle is one.
+/// Maximum payload of an IPv4 datagram, in bytes, which bounds a bundle before it is split.
 const MOST_BYTES: usize = 65_507;
 
-/// What is given to the kernel as one.
+/// A message to the kernel: one packet, or a bundle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) to: SocketAddr,
@@ -20,10 +21,10 @@ pub(super) struct Message {
     first: usize,
     last: usize,
     pub(super) count: usize,
-    /// Bytes of each packet but the last, which may be shorter.
+    /// Length of each packet but the last, which may be shorter.
     segment: usize,
     bytes: usize,
-    /// Whether another one may follow.
+    /// Whether another packet may be added.
     open: bool,
 }
 
@@ -42,23 +43,23 @@ impl Message {
             && self.bytes + len <= MOST_BYTES
     }
 
-    /// The size to cut it by, if it is to be cut.
+    /// Returns the segment size, if it is a bundle.
     pub(super) fn cut(&self) -> Option<u16> {
-        // A segment is shorter than a bundle may be.
+        // A segment is shorter than the maximum bundle.
         (self.count > 1).then_some(self.segment as u16)
     }
 }
 
-/// The packets of a batch, laid together.
+/// The packets of a batch, grouped into messages.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     messages: Vec<Message>,
-    /// The packet that follows another one in its message.
+    /// Next packet in the same message.
     next: Vec<usize>,
 }
 
 impl Plan {
-    /// Lays out `packets`. Those for one destination keep their order.
+    /// Groups `packets`. Those for one destination keep their order.
     pub(super) fn lay(&mut self, packets: &[Packet<'_>], bundle: bool) {
         self.messages.clear();
         self.next.clear();
@@ -82,12 +83,12 @@ impl Plan {
         &self.messages
     }
 
-    /// The packets of a message, in order.
+    /// Returns the packets of a message, in order.
     pub(super) fn packets(&self, message: Message) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(message.first), |&at| Some(self.next[at])).take(message.count)
     }
 
-    /// Takes the message at `place` apart, so that its packets go one by one.
+    /// Splits the message at `place`, so that its packets go one by one.
     pub(super) fn split(&mut self, place: usize, packets: &[Packet<'_>]) {
         let whole = self.messages[place];
         let singles: Vec<_> = self.packets(whole).map(|at| Message::of(at, &packets[at])).collect();
@@ -101,7 +102,7 @@ mod tests {
 
     const BYTES: [u8; 9000] = [0; 9000];
 
-    /// A packet of `len` bytes for a host.
+    /// Returns a packet of `len` bytes for a host.
     fn packet(host: u8, ecn: Ecn, len: usize) -> Packet<'static> {
         Packet { to: ([192, 0, 2, host], 7).into(), from: None, ecn, header: &BYTES[..len], payload: None }
     }

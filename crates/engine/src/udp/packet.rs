@@ -1,22 +1,22 @@
-//! A packet on its way out, in one piece or two, and the way of one that came.
+//! An outgoing packet, in one piece or two, and the addresses of a received one.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use timeous_core::Ecn;
 use timeous_ring::Payload;
 
-/// A packet on its way out: what goes before the payload, and the payload where it lies.
+/// An outgoing packet: its header, and the payload where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
-    /// The address to send it from; `None`: that of the socket, or of the kernel's choice.
+    /// Source address; `None`: that of the socket, or of the kernel's choice.
     pub from: Option<IpAddr>,
-    /// The mark to send it with.
+    /// ECN mark.
     pub ecn: Ecn,
-    /// All of it, or what goes before the payload.
+    /// The whole packet, or its part before the payload.
     pub header: &'a [u8],
-    /// The payload in its zone, if it is there.
+    /// Payload in the ring's memory, if it lies there.
     pub payload: Option<Payload<'a>>,
 }
 
@@ -26,16 +26,16 @@ impl Packet<'_> {
     }
 }
 
-/// Between whom a datagram travelled.
+/// Addresses of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Who sent it.
+    /// Sender.
     pub from: SocketAddr,
-    /// The address here, if the socket is a raw one.
+    /// Local address, for a raw socket.
     pub to: Option<IpAddr>,
 }
 
-/// Whether the packet travels as IPv4.
+/// Returns whether the packet travels over IPv4.
 pub(super) fn is_ipv4(address: SocketAddr) -> bool {
     match address {
         SocketAddr::V4(_) => true,

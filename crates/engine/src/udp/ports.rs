@@ -1,4 +1,4 @@
-//! Who has which DCCP port where there is no UDP, of which the kernel knows nothing; and which address is ours.
+//! Reservation of DCCP ports without UDP, which the kernel does not track, and lookup of the local address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,15 +6,15 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
 
-/// A DCCP port that is taken, among all who ask this way in one network namespace, for as long as this is held.
+/// A reserved DCCP port, exclusive among all processes that use this scheme in one network namespace, while it is held.
 #[derive(Debug)]
 pub(crate) struct Reservation(#[expect(dead_code, reason = "it is held")] OwnedFd);
 
 impl Reservation {
-    /// Takes `port` at `local`.
+    /// Reserves `port` at `local`.
     ///
     /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if somebody has it.
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if it is reserved already.
     pub(crate) fn take(local: IpAddr, port: u16) -> io::Result<Self> {
         let name = format!("timeous/dccp/{local}/{port}");
         let held = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
@@ -23,16 +23,16 @@ impl Reservation {
     }
 }
 
-/// The address here from which packets to `remote` leave.
+/// Returns the local address from which packets to `remote` are sent.
 ///
 /// # Errors
-/// The system's: there is no way there.
+/// The system's: there is no route.
 pub(crate) fn local_for(remote: IpAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = match remote {
         IpAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    // Nothing is sent: the kernel only looks up the route. Any port but zero will do.
+    // No packet is sent: the kernel only looks up the route. Any port but zero will do.
     let probe = std::net::UdpSocket::bind(any)?;
     probe.connect((remote, 9))?;
     Ok(probe.local_addr()?.ip())

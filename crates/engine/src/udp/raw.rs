@@ -1,4 +1,4 @@
-//! Raw IP sockets of DCCP.
+//! Raw IP sockets for DCCP.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,8 +10,8 @@ use super::system::{self, SocketOption, set_option};
 use super::{Carries, OWN_MARK, Socket};
 
 impl Socket {
-    /// A socket for the DCCP packets to the address `local`, or to all addresses of its family. Several of them on a
-    /// host see the same packets.
+    /// Opens a socket for the DCCP packets to the address `local`, or to all addresses of its family. Several of them
+    /// on a host receive the same packets.
     ///
     /// # Errors
     /// The system's: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without the right (`CAP_NET_RAW`).
@@ -43,11 +43,11 @@ impl Socket {
         }
         system::make_room(fd);
         let carries = if local.is_ipv4() { Carries::Ipv4 } else { Carries::Ipv6 };
-        // The kernel cuts nothing apart for raw sockets.
+        // No GSO: the kernel does not split packets of raw sockets.
         Ok(Self::new(io, carries, false))
     }
 
-    /// Whether it is a raw one.
+    /// Returns whether it is a raw socket.
     pub fn is_raw(&self) -> bool {
         self.carries != Carries::Udp
     }

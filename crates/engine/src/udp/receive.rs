@@ -1,4 +1,4 @@
-//! Receiving: many datagrams a call, those of one sender in one piece, each with its mark.
+//! Receiving: many datagrams per call, each with its ECN mark.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,10 +10,10 @@ use super::system::{Arrival, SocketOption, set_option};
 use super::{Carries, Socket, Way};
 
 impl Socket {
-    /// Takes what has come, one call to `each` a datagram. Returns whether there may be more.
+    /// Receives datagrams, with one call to `each` per datagram. Returns whether there may be more.
     ///
     /// # Errors
-    /// What ICMP said of an earlier packet, and whatever else the system says. There may be more all the same.
+    /// ICMP errors of earlier packets, and other errors of the system. There may be more datagrams all the same.
     pub fn receive(&mut self, mut each: impl FnMut(Way, Ecn, &[u8])) -> io::Result<bool> {
         let count = match self.inbound.receive(self.io.as_fd(), false) {
             Ok(count) => count,
@@ -24,7 +24,7 @@ impl Socket {
         for arrival in (0..count).filter_map(|place| self.inbound.arrival(place)) {
             let way = Way { from: arrival.from, to: arrival.marks.to };
             if self.carries != Carries::Udp {
-                // A packet to many hosts, or to none of ours, begins no connection (RFC 4340 §8.1).
+                // A packet to a multicast, broadcast or foreign address starts no connection (RFC 4340 §8.1).
                 if let Some(packet) = raw_packet(self.carries, &arrival).filter(|_| way.to.is_some()) {
                     each(way, arrival.marks.ecn, packet);
                 }
@@ -38,7 +38,7 @@ impl Socket {
         Ok(true)
     }
 
-    /// Has ICMP messages told from now on, or no more. Where they are, the next call of any kind fails for each.
+    /// Switches the reporting of ICMP messages on or off. When on, the next call of any kind fails for each message.
     ///
     /// # Errors
     /// The system's.
@@ -51,7 +51,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes the ICMP messages "port unreachable", one call to `each`: where the packet went, and what is quoted of it.
+    /// Receives the ICMP messages "port unreachable", with one call to `each`: the packet's destination, and its quoted
+    /// part.
     pub fn receive_refusals(&mut self, mut each: impl FnMut(SocketAddr, &[u8])) {
         while let Ok(count) = self.inbound.receive(self.io.as_fd(), true) {
             let arrivals = (0..count).filter_map(|place| self.inbound.arrival(place));
@@ -63,10 +64,10 @@ impl Socket {
     }
 }
 
-/// What is in the IP packet; `None` if that is none.
+/// Returns the payload of an IP packet; `None` if it is malformed.
 fn raw_packet<'a>(carries: Carries, arrival: &Arrival<'a>) -> Option<&'a [u8]> {
     match carries {
-        // The header's length in words of four bytes.
+        // Header length in 32-bit words.
         Carries::Ipv4 => arrival.bytes.get(usize::from(arrival.bytes.first()? & 0xf) * 4..),
         _ => Some(arrival.bytes),
     }

@@ -1,4 +1,4 @@
-//! Sending a batch: as few calls as the kernel allows, and what becomes of each packet.
+//! Sending a batch in as few calls as the kernel allows, with the result of each packet.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use super::{Packet, Socket};
 
 impl Socket {
-    /// Gives packets to the kernel, those for one destination in their order. Tells of each packet that is done with:
-    /// taken, or refused with an error that is its own. `false`: the kernel has no room for the rest; try again with
-    /// those when the socket is writable.
+    /// Gives packets to the kernel, in order for each destination. Reports each packet that is taken, or refused with
+    /// an error of its own. Returns `false` if the kernel has no room for the rest: try those again when the socket is
+    /// writable.
     pub fn send(&mut self, packets: &[Packet<'_>], mut done: impl FnMut(usize, Result<(), &io::Error>)) -> bool {
         self.plan.lay(packets, self.bundles);
         let mut at = 0;
-        // A bundle was refused just now: is it for being one?
+        // A bundle was just refused: find out whether that is because it is one.
         let mut doubted: Option<io::Error> = None;
         while at < self.plan.messages().len() {
             match self.outbound.send(self.io.as_fd(), &self.plan, at, packets) {
@@ -42,7 +42,7 @@ impl Socket {
         true
     }
 
-    /// A packet went alone that was refused in a bundle.
+    /// A packet of a refused bundle was sent alone.
     fn go_singly(&mut self, error: &io::Error) {
         if self.bundles {
             tracing::warn!(%error, "the system refuses GSO: packets go one by one from now on");
@@ -51,7 +51,7 @@ impl Socket {
     }
 }
 
-/// A kernel says `EINVAL` or `EMSGSIZE`, a device `EIO` or `EOPNOTSUPP`; all but the third have other causes, too.
+/// The kernel returns `EINVAL` or `EMSGSIZE`, a device `EIO` or `EOPNOTSUPP`; all but the third have other causes, too.
 fn may_be_for_the_bundle(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP))
 }

@@ -1,4 +1,4 @@
-//! The system calls of a socket: addresses of memory go to the kernel here, and nowhere else.
+//! System calls of a socket: the only place that gives memory addresses to the kernel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,16 +9,16 @@ use super::abi::{Control, Marks, Name};
 use super::bundle::{Message, Plan};
 use super::packet::Packet;
 
-/// Datagrams are probes: the "don't fragment" bit is set, and what the kernel believes of the path is not asked.
+/// Sets the "don't fragment" bit and ignores the kernel's cached path MTU.
 pub(super) const PROBE: i32 = libc::IP_PMTUDISC_PROBE;
 const _: () = assert!(libc::IP_PMTUDISC_PROBE == libc::IPV6_PMTUDISC_PROBE);
 
-/// What one message may bring at most, with GRO.
+/// Maximum length of a received message, with GRO.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// How many messages come at once.
+/// Number of messages received per call.
 const RECEIVE_BATCH: usize = 16;
 
-/// An option of a socket that is a number.
+/// A numeric socket option.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SocketOption {
     Tos,
@@ -72,8 +72,8 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, option: SocketOption, value: i32) -
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What may wait in a socket until we look: a burst of large frames, or half a second of a fast peer while others have the
-/// processors. Without the right to more than the system's limit it is less.
+/// Enlarges the receive buffer, for a burst of large frames, or half a second of a fast peer while other threads have the processors.
+/// Without the privilege, the system's limit applies.
 pub(super) fn make_room(fd: BorrowedFd<'_>) {
     const ROOM: i32 = 4 << 20;
     if set_option(fd, SocketOption::ReceiveBufferForce, ROOM).is_err() {
@@ -86,7 +86,7 @@ fn empty_header() -> libc::mmsghdr {
     unsafe { std::mem::zeroed() }
 }
 
-/// What the kernel is shown of packets that leave: kept between calls, and written anew before each.
+/// System call arguments of outgoing packets: buffers kept between calls, rewritten before each.
 #[derive(Default)]
 pub(super) struct Outbound {
     headers: Vec<libc::mmsghdr>,
@@ -99,7 +99,7 @@ pub(super) struct Outbound {
 unsafe impl Send for Outbound {}
 
 impl Outbound {
-    /// Sends the plan's messages from `from` on; gives how many the kernel took, one at least.
+    /// Sends the plan's messages from index `from` on; returns how many the kernel took, at least one.
     pub(super) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -112,7 +112,7 @@ impl Outbound {
         self.parts.clear();
         self.names.resize(self.names.len().max(messages.len()), Name::default());
         self.controls.resize(self.controls.len().max(messages.len()), Control::default());
-        // All of the parts first: their addresses are taken when they move no more.
+        // All parts first: their addresses are taken once they do not move any more.
         for &message in messages {
             for at in plan.packets(message) {
                 self.add_parts(&packets[at]);
@@ -126,13 +126,12 @@ impl Outbound {
             part += parts;
         }
         let count = self.headers.len() as libc::c_uint;
-        // SAFETY: each header shows a name, a control buffer and parts in the vectors of `self`, filled above and not
-        // moved since. The parts are headers borrowed by `packets`, and payloads of zones that stay mapped as long as
-        // `packets` borrows from their consumer. The kernel only reads those, so that someone else may write to a zone
-        // at the same time: what goes out is what the memory holds then.
+        // SAFETY: each header refers to a name, a control buffer and parts in vectors of `self`, filled above and not moved since. The
+        // parts are headers borrowed by `packets`, and payloads of zones that stay mapped while `packets` borrows their consumer. The
+        // kernel only reads them, so that concurrent writes to a zone are allowed.
         let sent = unsafe {
             match &self.headers[..] {
-                // The call for one is the cheaper one. It gives bytes, of which there may be none.
+                // `sendmsg` is cheaper for one message. It returns bytes, possibly zero.
                 [one] => match libc::sendmsg(fd.as_raw_fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) {
                     ..0 => -1,
                     _ => 1,
@@ -176,7 +175,7 @@ impl std::fmt::Debug for Outbound {
     }
 }
 
-/// Where the kernel puts what comes in: buffers kept between calls.
+/// Buffers of incoming messages, kept between calls.
 pub(super) struct Inbound {
     headers: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
@@ -200,7 +199,7 @@ impl Default for Inbound {
     }
 }
 
-/// A message that came in: one datagram or, with GRO, several of one sender.
+/// A received message: one datagram or, with GRO, several of one sender.
 #[derive(Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) from: SocketAddr,
@@ -209,7 +208,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Inbound {
-    /// Takes what has come, or with `errors` what could not go; gives how many messages that is.
+    /// Receives messages, or with `errors` those of the error queue; returns their number.
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, errors: bool) -> io::Result<usize> {
         let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER);
         let rest = self.parts.iter_mut().zip(&mut self.names).zip(&mut self.controls).zip(buffers);
@@ -224,8 +223,8 @@ impl Inbound {
             header.msg_hdr.msg_controllen = Control::MOST as _;
             header.msg_hdr.msg_flags = 0;
         }
-        // SAFETY: each header shows a name, a control buffer and a part of the byte buffer, all in vectors of `self`,
-        // with their lengths, written just above; nobody else has access to them during the call.
+        // SAFETY: each header refers to a name, a control buffer and a part of the byte buffer, all in vectors of `self`, with their
+        // lengths, written just above; nothing else accesses them during the call.
         let count = unsafe {
             let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
             libc::recvmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), RECEIVE_BATCH as _, flags, null_mut())
@@ -233,7 +232,7 @@ impl Inbound {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The message at `place` of the last call; `None` if it was cut off, or has no sender.
+    /// Returns the message at `place` of the last call; `None` if it was truncated, or has no sender.
     pub(super) fn arrival(&self, place: usize) -> Option<Arrival<'_>> {
         let header = &self.headers[place];
         if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {

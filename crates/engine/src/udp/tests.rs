@@ -1,4 +1,4 @@
-//! The socket against the kernel.
+//! Tests of the socket against the kernel.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ fn pair(loopback: &str) -> (Socket, Socket) {
     (bind(), bind())
 }
 
-/// What comes within five seconds, until there are `count`.
+/// Receives until there are `count` datagrams, for at most five seconds.
 fn received(socket: &mut Socket, count: usize) -> Vec<(SocketAddr, Ecn, Vec<u8>)> {
     let got = RefCell::new(Vec::new());
     while got.borrow().len() < count {
@@ -37,7 +37,7 @@ fn send_all(socket: &mut Socket, packets: &[Packet<'_>]) {
     assert!(all && done.len() == packets.len());
 }
 
-/// A ring with these payloads, all of them claimed: tokens are places.
+/// Returns a ring with these payloads, all of them claimed: tokens are indexes.
 fn claimed(payloads: &[Vec<u8>]) -> Consumer {
     let (mut producer, mut consumer) = create(&Config::new(256).buffers(256).buffer_size(8192)).unwrap();
     for payload in payloads {
@@ -47,7 +47,8 @@ fn claimed(payloads: &[Vec<u8>]) -> Consumer {
     consumer
 }
 
-/// Bursts of headers and zone payloads of mixed sizes and marks to two sockets: each gets its own, whole and in order.
+/// Sends bursts of headers and ring payloads of mixed sizes and marks to two sockets, and checks that each gets its
+/// own.
 fn bursts_arrive(loopback: &str, bundles: bool) {
     let (mut sender, mut first) = pair(loopback);
     let mut second = Socket::bind(loopback.parse().unwrap()).unwrap();
@@ -108,7 +109,7 @@ fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
         from
     });
     let from: Vec<_> = from.collect();
-    // And back: an IPv4 address in IPv6's clothes.
+    // And back, to an IPv4-mapped IPv6 address.
     send_all(&mut receiver, &[Packet { to: from[0], ..packet }; 3]);
     assert!(received(&mut sender, 3).iter().all(|(_, ecn, _)| *ecn == Ecn::Ce));
 }
@@ -126,8 +127,8 @@ fn an_empty_datagram_is_one_too() {
     );
 }
 
-/// With GRO the kernel puts datagrams together again, and tells mark and size in control messages that were once cut
-/// off for want of room.
+/// Regression: with GRO the kernel merges datagrams, and reports mark and size in control messages, which were
+/// truncated for lack of space.
 #[test]
 fn datagrams_that_come_in_one_piece_keep_their_mark() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
@@ -142,7 +143,7 @@ fn datagrams_that_come_in_one_piece_keep_their_mark() {
     assert_eq!((arrival.marks.ecn, arrival.marks.segment), (Ecn::Ce, 1000));
 }
 
-/// The kernel refuses to bundle what has no checksum.
+/// The kernel refuses GSO without checksums.
 #[test]
 fn where_gso_is_refused_packets_go_one_by_one_from_then_on() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
@@ -161,7 +162,7 @@ fn where_gso_is_refused_packets_go_one_by_one_from_then_on() {
 fn a_packet_that_cannot_go_does_not_keep_the_others_and_leaves_gso_on() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
     let to = receiver.local_addr().unwrap();
-    // Nobody has port zero.
+    // Port zero cannot be sent to.
     let nowhere = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     let packet = |to| Packet { to, from: None, ecn: Ecn::NotEct, header: b"same", payload: None };
     let packets = [packet(to), packet(nowhere), packet(nowhere), packet(to)];
@@ -174,7 +175,8 @@ fn a_packet_that_cannot_go_does_not_keep_the_others_and_leaves_gso_on() {
     assert!(sender.bundles());
 }
 
-/// The memory may change while the kernel reads it. What arrives is what it held at some time, of the right length.
+/// The memory may change while the kernel reads it: the packet has the right length, and content that the memory had at
+/// some time.
 #[test]
 fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
     use std::sync::Arc;
@@ -193,22 +195,22 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
     let wrote = AtomicU64::new(0);
     let size = rustix::fs::fstat(&fd).unwrap().st_size as u64;
     std::thread::scope(|scope| {
-        // Gone with this closure, even where an assertion ends it.
+        // Dropped with this closure, even if an assertion fails.
         let sending = Arc::new(());
         let still = Arc::downgrade(&sending);
-        // Another process would do it through its own mapping; the file is the same memory.
+        // Another process would write by its own mapping; the file is the same memory.
         let enemy = scope.spawn({
             let (wrote, fd) = (&wrote, &fd);
             move || {
                 while still.strong_count() > 0 {
                     let round = wrote.fetch_add(1, Ordering::Relaxed);
-                    // The zone is the last of the ring: its 64 pages.
+                    // The payload zone is the last part of the ring: 64 pages.
                     let at = size - (1 + round % 64) * 4096;
                     rustix::io::pwrite(fd, &[round as u8; 4096], at).unwrap();
                 }
             }
         });
-        // A busy machine may let the enemy begin late, and it is for its writes that the packets go.
+        // A busy machine may start the writing thread late, and the test needs its writes.
         let mut disturbed = 0;
         for round in 0_u32.. {
             assert!(!enemy.is_finished(), "the memory may be written");
@@ -230,7 +232,7 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
     assert_eq!(consumer.violation(), None, "payloads are the application's own affair");
 }
 
-/// Two raw sockets; `None`, and a line that says so, where they are not allowed.
+/// Returns two raw sockets; reports why and returns `None` where they are not allowed.
 fn raw_pair(test: &str, loopback: &str) -> Option<(Socket, Socket)> {
     let bind = || Socket::bind_raw(loopback.parse().unwrap());
     match bind() {
@@ -247,7 +249,7 @@ fn raw_pair(test: &str, loopback: &str) -> Option<(Socket, Socket)> {
 
 #[test]
 fn a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself() {
-    // Loopback addresses that no other test listens at.
+    // Loopback addresses that no other test uses.
     for (loopback, other) in [("127.0.0.77", Some("127.0.0.78")), ("::1", None)] {
         let name = "a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself";
         let Some((mut sender, mut receiver)) = raw_pair(name, loopback) else { return };
@@ -265,7 +267,7 @@ fn a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself() {
             let timeout = timespec(Duration::from_secs(5));
             assert!(rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap() > 0);
             let mut add = |way: Way, ecn, bytes: &[u8]| {
-                // Others use IPv6's only loopback address, too.
+                // Other tests use IPv6's only loopback address, too.
                 if bytes.starts_with(b"no DCCP") || bytes.starts_with(b"from elsewhere") {
                     got.push((way.from, way.to, ecn, bytes.to_vec()));
                 }
@@ -281,7 +283,7 @@ fn a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself() {
 
 #[test]
 fn what_was_sent_to_many_is_nobodys() {
-    // `in_pktinfo` of a broadcast: the address here is not the one in the header.
+    // For a broadcast, `in_pktinfo` has another address than the header.
     let mut control = abi::Control::default();
     let mut info = [0; 12];
     info[4..8].copy_from_slice(&[192, 0, 2, 1]);
@@ -306,7 +308,7 @@ fn a_port_unreachable_is_told_with_what_it_quotes_while_it_is_asked_for() {
         let refusals = |socket: &mut Socket| {
             let packet = Packet { to: nobody, from: None, ecn: Ecn::Ect0, header: b"anybody there?", payload: None };
             socket.send(&[packet], |_, _| {});
-            // On loopback the answer is there when the call returns.
+            // On loopback, the error is there when the call returns.
             let mut told = Vec::new();
             socket.receive_refusals(|to, quoted| told.push((to, quoted.to_vec())));
             told

@@ -5,13 +5,13 @@ use std::thread::{self, JoinHandle};
 use timeous_core::Instant;
 use timeous_net::emulator::{Emulator as _, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
     eprintln!("SKIPPED {test}: needs {needs}");
 }
 
-/// 10.77.0.1 and 10.77.0.2, until it is dropped.
+/// Two hosts, 10.77.0.1 and 10.77.0.2, which exist until this is dropped.
 pub(crate) struct Bed {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
@@ -20,7 +20,8 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// With the link as `set` makes it; `None`, and why is said, where this is not allowed.
+    /// Creates the test bed with the link that `set` configures; reports why and returns `None` where that is not
+    /// allowed.
     pub(crate) fn make(test: &str, set: impl FnOnce(&mut RouterConfig)) -> Option<Self> {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-{test}-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
@@ -47,7 +48,7 @@ impl Drop for Bed {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(router) = self.router.take() {
-            // A panic of it was printed, and dropping must not add another.
+            // The thread's panic was printed, and a panic in `drop` would abort.
             let _ = router.join();
         }
     }

@@ -1,6 +1,6 @@
-//! The virtual machine with Linux's DCCP, and the wire to it.
+//! Virtual machine with Linux's DCCP, and the emulated link to it.
 //!
-//! Ours is 10.77.0.1 in the namespace `left`; the router of the emulator joins that to `right`, which forwards to the
+//! This side is 10.77.0.1 in the namespace `left`; the emulator's router joins it to `right`, which forwards to the
 //! machine's TAP device; the machine is 10.78.0.2.
 
 use std::fs::File;
@@ -16,32 +16,32 @@ use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterCo
 use timeous_net::{LinkConfig, capture};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/kernel-dccp.sh");
-/// Our address.
+/// Address of this side.
 pub(crate) const OURS: &str = "10.77.0.1";
-/// The machine's.
+/// Address of the machine.
 pub(crate) const THEIRS: &str = "10.78.0.2";
-/// The script's exit code where something is missing that cannot be had.
+/// Exit code of the script if a requirement is missing.
 const CANNOT: i32 = 77;
-/// For a boot that takes five seconds on an idle processor, and the kernel's download before the first one.
+/// Timeout of the boot, which takes five seconds on an idle processor, and of the kernel's first download.
 const BOOT: std::time::Duration = std::time::Duration::from_secs(400);
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 pub(crate) fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
     eprintln!("SKIPPED {test}: needs {needs}");
 }
 
-/// What somebody waited for has not come.
+/// Error: an expected output did not come.
 #[derive(Debug)]
 pub(crate) struct Nothing(pub(crate) String);
 
-/// The machine, and the namespaces around it. It ends with this value, or with this process.
+/// The machine and the namespaces around it. It ends when this is dropped, or with this process.
 pub(crate) struct Machine {
     script: Child,
-    /// Closed, it ends the machine.
+    /// Commands to the machine; closing it stops the machine.
     orders: Option<ChildStdin>,
     said: Receiver<String>,
-    /// What was said while something else was waited for.
+    /// Output lines that nothing has consumed yet.
     kept: Vec<String>,
     pub(crate) left: Namespace,
     right: Namespace,
@@ -49,7 +49,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Boots it, or says why not.
+    /// Boots the machine, or prints why it cannot.
     pub(crate) fn boot(test: &str) -> Option<Self> {
         let namespace = |side| Namespace::open_or_make(&format!("timeous-kdccp-{}{side}", std::process::id()));
         let (left, right) = match (namespace('l'), namespace('r')) {
@@ -74,7 +74,7 @@ impl Machine {
             return machine.no_boot(test);
         }
         machine.right.set_sysctl("net/ipv4/ip_forward", "1").unwrap();
-        // So that it says of each packet that it takes for out of step that it does.
+        // Makes Linux answer every packet that is out of sequence.
         machine.order("sysctl net/dccp/default/sync_ratelimit 0");
         machine.wait("peer", "set").unwrap();
         Some(machine)
@@ -89,7 +89,7 @@ impl Machine {
         None
     }
 
-    /// One of the files beside it.
+    /// Returns the path of a file in the machine's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -98,18 +98,18 @@ impl Machine {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Keeps what is in its directory; where that is.
+    /// Keeps the directory after the test, and returns its path.
     pub(crate) fn keep(&mut self) -> &Path {
         self.directory.disable_cleanup(true);
         self.directory.path()
     }
 
-    /// Tells the peer in the machine what to do.
+    /// Sends a command to the peer in the machine.
     pub(crate) fn order(&mut self, order: &str) {
         writeln!(self.orders.as_mut().expect("taken only at the end"), "{order}").expect("the machine runs");
     }
 
-    /// What `name` says after `word`, once it does.
+    /// Waits for the line of `name` with `word`, and returns the rest of that line.
     pub(crate) fn wait(&mut self, name: &str, word: &str) -> Result<String, Nothing> {
         self.wait_within(name, word, std::time::Duration::from_secs(90))
     }
@@ -132,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// What `name` has said after `word`, if it has.
+    /// Returns the rest of the line of `name` with `word`, if it was printed.
     pub(crate) fn heard(&mut self, name: &str, word: &str) -> Option<String> {
         self.kept.extend(self.said.try_iter().map(|line| line.trim_end().to_owned()));
         let wanted = format!("{name} {word}");
@@ -141,14 +141,14 @@ impl Machine {
         Some(line[wanted.len()..].trim().to_owned())
     }
 
-    /// Lays a wire between both ends, and writes down what passes it.
+    /// Connects both ends by an emulated link, with a capture.
     pub(crate) fn wire(&self, link: &LinkConfig, seed: u64, capture: &Path) -> Wire {
         let mut config = RouterConfig::new(self.left.name(), self.right.name());
         (config.forward, config.back, config.seed) = (link.clone(), link.clone(), seed);
         config.capture = Some(capture::Capture::create(capture).unwrap());
         let mut router = Router::open(config).unwrap();
         self.left.ip(&["route", "replace", "10.78.0.0/24", "via", "10.77.0.2"]).unwrap();
-        // What waits for the router waits, however long it is held up: only the link loses anything.
+        // Long queues towards the router: only the link itself drops packets.
         for end in [&self.left, &self.right] {
             end.ip(&["link", "set", "dev", "timeous0", "txqueuelen", "20000"]).unwrap();
         }
@@ -170,7 +170,7 @@ impl Drop for Machine {
     }
 }
 
-/// The emulated link, while it is there.
+/// The emulated link, while it exists.
 pub(crate) struct Wire {
     stopper: Stopper,
     router: Option<JoinHandle<Result<(), EmulatorError>>>,

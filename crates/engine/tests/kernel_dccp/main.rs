@@ -1,4 +1,4 @@
-//! Linux's own DCCP, in a virtual machine, and ours: they call each other, talk, and part, with and without loss.
+//! Linux's DCCP, in a virtual machine, against ours: connect, exchange data and close, with and without loss.
 //!
 //! Needs root, qemu and Debian's packages, from which the kernel comes.
 
@@ -16,10 +16,11 @@ use timeous_dccp::Ccid;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Limit, Loss};
 
-/// Datagrams that each side sends in a session.
+/// Datagrams sent by each side in a session.
 const COUNT: u64 = 10_000;
-/// Of these, the most that Linux may refuse. Its window for our acknowledgements does not count the acknowledgements that
-/// it sends itself (RFC 4340 §7.5.2), and data that carry one may be out of it when it has just been narrowed.
+/// Maximum number of these that Linux may refuse. Its window for our acknowledgements does not count the
+/// acknowledgements that it sends itself (RFC 4340 §7.5.2), and data with an acknowledgement may be outside the window
+/// when it was just narrowed.
 const REFUSED: u64 = 10;
 
 fn link(loss: f64) -> LinkConfig {
@@ -27,7 +28,7 @@ fn link(loss: f64) -> LinkConfig {
     LinkConfig { delay: Duration::from_millis(2), queue: Limit::Packets(20_000), loss, ..LinkConfig::default() }
 }
 
-/// One session on a wire of its own, judged by what each side counted and by what passed the wire.
+/// Runs one session over an emulated link, and checks the counters of both sides against the capture.
 fn judge(machine: &mut Machine, session: &Session, loss: f64) -> Result<Outcome, Nothing> {
     let capture = machine.path(&format!("session-{}.pcapng", session.number));
     let wire = machine.wire(&link(loss), u64::from(session.number), &capture);
@@ -54,7 +55,7 @@ fn judge(machine: &mut Machine, session: &Session, loss: f64) -> Result<Outcome,
     if ours.refused > REFUSED {
         return Err(Nothing(format!("Linux refused {} datagrams: {outcome:?}", ours.refused)));
     }
-    // With CCID 3 Linux sends no Ack Vectors: what became of a single datagram is not to be known.
+    // With CCID 3 Linux sends no Ack Vectors: the fate of a single datagram is unknown.
     if session.ccid == Ccid::Ccid2 {
         check("more was acknowledged than Linux got", acked.saturating_sub(*linux_got), 0)?;
     }
@@ -70,13 +71,13 @@ fn judge(machine: &mut Machine, session: &Session, loss: f64) -> Result<Outcome,
     Ok(outcome)
 }
 
-/// One machine at a time: the processors that run them are few.
+/// One machine at a time: there are few processors.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What is to be shown, by name.
+/// A check, with its name.
 type Show<'a> = (String, Box<dyn Fn(&mut Machine) -> Result<(), Nothing> + 'a>);
 
-/// Boots a machine and goes through all of it, whatever fails.
+/// Boots a machine and runs all checks, whichever fail.
 fn show(test: &str, all: Vec<Show<'_>>) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(mut machine) = Machine::boot(test) else { return };
@@ -91,7 +92,7 @@ fn show(test: &str, all: Vec<Show<'_>>) {
     }
 }
 
-/// Every kind of session with this congestion control both ways.
+/// Returns every kind of session with this congestion control in both directions.
 fn sessions(ccid: Ccid) -> Vec<Show<'static>> {
     let mut all: Vec<Show<'static>> = Vec::new();
     for (number, (loss, caller, closer)) in (1..).zip([

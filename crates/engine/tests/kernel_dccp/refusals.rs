@@ -1,4 +1,4 @@
-//! What is refused, by either side.
+//! Refused connections, on either side.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ fn check<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should: &T) -> Resu
     if is == should { Ok(()) } else { Err(Nothing(format!("{what}: {is:?}, and not {should:?}"))) }
 }
 
-/// The code with which Linux ends our call.
+/// Returns the reset code with which Linux refuses a call.
 fn called(machine: &Machine, config: StreamConfig) -> Result<ResetCode, Nothing> {
     let engine = session::engine(machine);
     let mut stream = engine.connect(SocketAddr::new(THEIRS.parse().unwrap(), config.dccp_port), config)?;
@@ -31,7 +31,7 @@ fn called(machine: &Machine, config: StreamConfig) -> Result<ResetCode, Nothing>
     Err(Nothing(format!("our call is {:?}", stream.status())))
 }
 
-/// Linux listens with CCID 2 for `SERVICE`.
+/// Makes Linux listen with CCID 2 for `SERVICE`.
 fn linux_listens(machine: &mut Machine, port: u16) -> Result<(), Nothing> {
     machine.order(&format!("listen r{port} {port} 2 {SERVICE} 1 100"));
     machine.wait(&format!("r{port}"), "listening").map(drop)
@@ -54,7 +54,7 @@ pub(crate) fn our_wrong_service(machine: &mut Machine) -> Result<(), Nothing> {
     linux_stops(machine, 5_101)
 }
 
-/// And so do we.
+/// This side refuses such a service, too.
 pub(crate) fn linuxs_wrong_service(machine: &mut Machine) -> Result<(), Nothing> {
     let engine = session::engine(machine);
     let mut listener = engine.listen(SocketAddr::new(OURS.parse().unwrap(), 6_101), with_service(SERVICE, 6_101))?;
@@ -64,12 +64,12 @@ pub(crate) fn linuxs_wrong_service(machine: &mut Machine) -> Result<(), Nothing>
     check("whom we heard of", &listener.poll_accept().is_some(), &false)
 }
 
-/// Nobody listens there. RFC 4340 §8.1.3 has a code for that, but Linux takes the one for no connection.
+/// No listener on the port. RFC 4340 §8.1.3 has a reset code for that, but Linux uses "No Connection".
 pub(crate) fn our_wrong_port(machine: &mut Machine) -> Result<(), Nothing> {
     check("our wrong port", &called(machine, with_service(SERVICE, 5_102))?, &ResetCode::NoConnection)
 }
 
-/// We take nothing but CCID 3 and say so by Mandatory (RFC 4340 §6.6.9, §10), Linux nothing but CCID 2.
+/// This side allows only CCID 3, by a Mandatory option (RFC 4340 §6.6.9, §10), and Linux only CCID 2.
 pub(crate) fn our_wrong_ccid(machine: &mut Machine) -> Result<(), Nothing> {
     linux_listens(machine, 5_103)?;
     let code = called(machine, session::config(Ccid::Ccid3, 5_103))?;

@@ -1,4 +1,4 @@
-//! One connection between us and Linux: what each is to do, what each got, and how it ended.
+//! One connection between our DCCP and Linux's: its settings, and the result of each side.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,47 +12,47 @@ use timeous_engine::{
 
 use crate::machine::{Machine, Nothing, OURS, THEIRS};
 
-/// Only a session that fails takes so long.
+/// Timeout of a session; only a failing one takes so long.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// So long nothing came: nothing is under way any more.
+/// Time without arrivals after which nothing is in flight.
 const QUIET: Duration = Duration::from_millis(200);
 const SLOTS: u32 = 256;
-/// Bytes of a datagram.
+/// Size of a datagram in bytes.
 const SIZE: usize = 1_000;
 pub(crate) const SERVICE: &str = "KDCP";
 
-/// One of the two.
+/// Side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Us,
     Linux,
 }
 
-/// What a session is to be.
+/// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Session {
     pub(crate) number: u16,
     pub(crate) ccid: Ccid,
     pub(crate) caller: Side,
     pub(crate) closer: Side,
-    /// Datagrams that each sends.
+    /// Datagrams sent by each side.
     pub(crate) count: u64,
 }
 
-/// What came of it.
+/// Result of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Of Linux's datagrams: how many came, each counted once, and how many were not as sent or came twice.
+    /// Datagrams from Linux: received (each counted once), and corrupt or duplicate.
     pub(crate) got: u64,
     pub(crate) wrong: u64,
-    /// The same as Linux counted it.
+    /// The same counts by Linux.
     pub(crate) linux_got: u64,
     pub(crate) linux_wrong: u64,
-    /// What became of ours, as far as we know.
+    /// Fates of our datagrams, as far as they are known.
     pub(crate) acked: u64,
     pub(crate) lost: u64,
     pub(crate) took: Duration,
-    /// Ours, before the close.
+    /// Our statistics, before the close.
     pub(crate) statistics: Statistics,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Session {
     }
 }
 
-/// A stream to or at this DCCP port.
+/// Returns the configuration of a stream at this DCCP port.
 pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig { msl: Duration::from_secs(1), ..DccpConfig::default() }.with_ccids(&[ccid]),
@@ -74,7 +74,7 @@ pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
     }
 }
 
-/// An engine whose sockets are at our end of the wire.
+/// Starts an engine in the namespace of this side.
 pub(crate) fn engine(machine: &Machine) -> Engine {
     machine.left.within(Engine::start).unwrap().unwrap()
 }
@@ -96,7 +96,7 @@ impl Session {
         format!("s{}", self.number)
     }
 
-    /// Handshake, data both ways, close.
+    /// Runs a session: handshake, data in both directions, close.
     pub(crate) fn run(&self, machine: &mut Machine) -> Result<Outcome, Nothing> {
         let engine = engine(machine);
         let mut stream = self.meet(machine, &engine)?;
@@ -113,7 +113,7 @@ impl Session {
         Ok(talk.outcome)
     }
 
-    /// Whoever is to call, calls.
+    /// Establishes the connection, by the side that should call.
     fn meet(&self, machine: &mut Machine, engine: &Engine) -> Result<Stream, Nothing> {
         let Self { ccid, count, number, .. } = *self;
         let name = self.name();
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Everything has been said: the one that is to closes, and both hear of it.
+    /// Closes the connection, by the side that should close, and checks that both report it.
     fn part(&self, machine: &mut Machine, stream: &mut Stream, talk: &mut Talk) -> Result<(), Nothing> {
         let (ours, theirs) = match self.closer {
             Side::Us => {
@@ -171,17 +171,18 @@ impl Session {
     }
 }
 
-/// A conversation as it goes on.
+/// State of a session's data transfer.
 struct Talk {
     seen: BTreeSet<u64>,
     sent: u64,
     outcome: Outcome,
-    /// When something came last.
+    /// Time of the last arrival.
     came: Instant,
 }
 
 impl Talk {
-    /// Until everything was sent on both sides, each of ours has its fate, and nothing is under way any more.
+    /// Runs until both sides have sent everything, each of this side's datagrams has its fate, and nothing is in
+    /// flight.
     fn run(&mut self, session: &Session, machine: &mut Machine, stream: &mut Stream) -> Result<(), Nothing> {
         let (name, end) = (session.name(), clock::now() + PATIENCE);
         let mut linux_sent = false;

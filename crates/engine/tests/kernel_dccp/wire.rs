@@ -1,4 +1,4 @@
-//! What passed the wire, by the capture: counted by us, and read by tshark.
+//! Packets on the emulated link, from the capture: counted by us, and checked by tshark.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,24 +14,24 @@ use crate::machine::OURS;
 
 const PROTOCOL: u8 = 33;
 
-/// What left the link in one direction.
+/// Packets that left the link in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) packets: u64,
-    /// The numbers of those with application data.
+    /// Sequence numbers of packets with application data.
     pub(crate) data: BTreeSet<u64>,
-    /// Of these, the ones that the receiver took for out of step, and answered with a Sync (RFC 4340 §7.5.4).
+    /// Number of those that the receiver took for out of sync, and answered with a Sync (RFC 4340 §7.5.4).
     pub(crate) refused: u64,
-    /// Those that are no DCCP packets, or have a wrong checksum.
+    /// Packets that are not DCCP, or have a wrong checksum.
     pub(crate) malformed: u64,
 }
 
-/// From us, and from Linux.
+/// Counts the packets from us, and those from Linux.
 pub(crate) fn passed(capture: &Path) -> [Passed; 2] {
     const EGRESS: u32 = 1;
     let ours: IpAddr = OURS.parse().unwrap();
     let mut passed = [Passed::default(), Passed::default()];
-    // What Syncs answer.
+    // Sequence numbers that Syncs acknowledge.
     let mut answered = [BTreeSet::new(), BTreeSet::new()];
     let mut reader = PcapNgReader::new(File::open(capture).unwrap()).unwrap();
     while let Some(block) = reader.next_block() {
@@ -44,7 +44,7 @@ pub(crate) fn passed(capture: &Path) -> [Passed; 2] {
         let from = usize::from(source != ours);
         let payload = &sighting.data[ip.slice().len()..usize::from(ip.total_len())];
         let parsed = Packet::parse(payload, Encapsulation::Native { source, destination });
-        // A Sync counts as soon as it was sent.
+        // A Sync counts when it was sent, whether or not it arrived.
         if let Ok(Packet { header: Header { body: Body::Sync { ack }, .. }, .. }) = &parsed {
             answered[1 - from].insert(ack.value());
         }
@@ -66,7 +66,7 @@ pub(crate) fn passed(capture: &Path) -> [Passed; 2] {
     passed
 }
 
-/// What tshark complains of in packets from this address; `None` without tshark.
+/// Returns tshark's warnings about packets from this address; `None` without tshark.
 pub(crate) fn complaints(capture: &Path, from: &str) -> Option<Vec<String>> {
     let wrong = format!(
         "dccp && ip.src == {from} && (_ws.malformed || dccp.checksum.status != \"Good\" \

@@ -1,4 +1,4 @@
-//! A connection of a DCCP agent: its ring, its application, and what was noted of it.
+//! A connection of a DCCP agent: its ring, its application, and its recorded results.
 
 use timeous_core::{BufferState, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
@@ -8,26 +8,26 @@ use crate::journal::{Arrivals, Journal};
 use crate::ring::{RingSide, Stream};
 use crate::side::Side;
 
-/// Where a connection stands.
+/// Status of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The handshake is not complete.
+    /// Handshake in progress.
     Connecting,
-    /// Data may flow.
+    /// Established: data can flow.
     Open,
-    /// It has ended.
+    /// Closed.
     Closed(CloseReason),
 }
 
-/// A connection, also after its end.
+/// A connection, kept after its end.
 pub struct Session {
     pub(super) side: RingSide,
     status: Status,
     arrivals: Arrivals,
-    /// The last that was known.
+    /// Last known transport statistics.
     statistics: Statistics,
     path: PathState,
-    /// To be closed when everything has its fate.
+    /// Close when the fate of every ADU is known.
     finishing: bool,
 }
 
@@ -43,47 +43,47 @@ impl Session {
         }
     }
 
-    /// Where it stands.
+    /// Returns the connection's status.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// What became of each ADU that was offered here.
+    /// Returns the records of the ADUs sent here.
     pub fn journal(&self) -> &Journal {
         self.side.journal()
     }
 
-    /// What came from the peer.
+    /// Returns the records of data received from the peer.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// The transport's counters when it last told of anything.
+    /// Returns the transport's counters at its last event.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What was known of the path then.
+    /// Returns the path state at the same time.
     pub fn path(&self) -> &PathState {
         &self.path
     }
 
-    /// How many lost packets were sent again.
+    /// Returns the number of retransmitted packets.
     pub fn repaired(&self) -> u64 {
         self.side.repaired()
     }
 
-    /// How its queue stands, where its choice advises the application.
+    /// Returns the state of the send buffer, if the late choice advises the application.
     pub fn buffer(&mut self) -> Option<BufferState> {
         self.side.buffer()
     }
 
-    /// The application, by its type; `None` if it is of another.
+    /// Returns the application, by its type; `None` if it is of another type.
     pub fn application<A: Application>(&self) -> Option<&A> {
         self.side.application().downcast_ref()
     }
 
-    /// The way into its ring, for an experiment that acts in its application's place.
+    /// Returns the application's sending interface, for an experiment that acts in its place.
     pub fn outlet(&mut self) -> impl Outlet + '_ {
         self.side.outlet()
     }
@@ -95,7 +95,7 @@ impl Session {
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
-            // Every application of a simulated host listens to its end, and no host has another address.
+            // Applications of simulated hosts read until the end, and hosts do not change addresses.
             Event::Incoming { .. } | Event::NotListening | Event::Moved { .. } => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
@@ -114,12 +114,12 @@ impl Session {
         self.side.stir();
     }
 
-    /// Runs the application; `true` if the transport has to look at the ring then.
+    /// Runs the application; returns `true` if the transport has to check the ring then.
     pub(super) fn run(&mut self, now: Instant) -> bool {
         self.status == Status::Open && self.side.run(now)
     }
 
-    /// Whether the application wanted it to end, and everything that was queued has its fate: said once.
+    /// Returns, once, whether the application has ended the stream and the fate of every ADU is known.
     pub(super) fn is_finished(&mut self, now: Instant) -> bool {
         self.finishing |= self.side.take_finish();
         let finished = self.finishing && self.status == Status::Open && self.side.is_drained(now);

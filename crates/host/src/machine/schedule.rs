@@ -1,4 +1,4 @@
-//! Which agents have a reason to send, and when the others want to be looked at.
+//! Schedule of a machine's agents: those that may send, and the timeouts of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Something happened to an agent.
+    /// Marks an agent as ready.
     pub(super) fn wake(&mut self, agent: usize) {
         self.ready.insert(agent);
     }
 
-    /// The agent to be asked for a packet next.
+    /// Returns the agent to poll for a packet next.
     pub(super) fn first_ready(&self) -> Option<usize> {
         self.ready.first().copied()
     }
 
-    /// An agent has nothing to send, and wants to be woken at `timeout`.
+    /// Takes an agent that has nothing to send off the ready set, and sets its timeout.
     pub(super) fn rest(&mut self, agent: usize, timeout: Option<Instant>) {
         self.ready.remove(&agent);
         self.forget(agent);
@@ -32,7 +32,7 @@ impl Schedule {
         }
     }
 
-    /// An agent whose time has come; it is ready from now on.
+    /// Returns an agent whose timeout has passed, and marks it as ready.
     pub(super) fn next_due(&mut self, now: Instant) -> Option<usize> {
         let &(_, agent) = self.due.first().filter(|(at, _)| *at <= now)?;
         self.forget(agent);

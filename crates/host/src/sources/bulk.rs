@@ -1,11 +1,11 @@
-//! As much as the transport takes: a file, or an endless transfer.
+//! Bulk transfer: a file, or an endless one.
 
 use timeous_core::{AduMeta, Instant};
 
 use crate::application::{Application, Outlet};
 use crate::stamp;
 
-/// A transfer. It is for transports with congestion control: one that takes everything at once never stops it.
+/// A bulk transfer. Needs a transport with congestion control: one that accepts everything at once would never stop it.
 pub struct Bulk {
     left: u64,
     chunk: usize,
@@ -16,24 +16,24 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// A transfer without end, in pieces of `chunk` bytes.
+    /// Creates an endless transfer, in pieces of `chunk` bytes.
     pub fn endless(chunk: usize) -> Self {
         Self::of(u64::MAX, chunk)
     }
 
-    /// A transfer of `bytes`, in pieces of `chunk` bytes; the transport is closed after it.
+    /// Creates a transfer of `bytes`, in pieces of `chunk` bytes; the transport is closed after it.
     pub fn of(bytes: u64, chunk: usize) -> Self {
         Self { left: bytes, chunk, start: Instant::ZERO, begun: false, ended: false, payload: Vec::new() }
     }
 
-    /// Not before `start`.
+    /// Delays the transfer until `start`.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.start = start;
         self
     }
 
-    /// How many bytes the transport has not taken yet.
+    /// Returns the number of bytes that the transport has not accepted yet.
     pub fn left(&self) -> u64 {
         self.left
     }

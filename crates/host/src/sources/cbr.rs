@@ -1,23 +1,23 @@
-//! Packets of one size at one interval.
+//! Constant bit rate: packets of one size at one interval.
 
 use timeous_core::{AduMeta, Duration, Instant};
 
 use crate::application::{Application, Outlet, Refused};
 use crate::stamp;
 
-/// What a source does when its transport takes no more.
+/// Behaviour of a source when the transport's queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// The packet is given up, as by a program that writes without waiting.
+    /// Drops the packet, like a program with non-blocking writes.
     Skip,
-    /// The program waits until it is taken, as in a blocking call, and is late with the next.
+    /// Waits until it is accepted, as in a blocking call, and is late with the next.
     Wait,
 }
 
-/// What is said of each packet, by its number among all that were due.
+/// Function that returns a packet's metadata, by its number among all due packets.
 pub type Describe = Box<dyn FnMut(u64) -> AduMeta + Send>;
 
-/// A source of constant rate. Packets are [stamped](stamp).
+/// Constant bit rate source. Packets are [stamped](stamp).
 pub struct Cbr {
     interval: Duration,
     len: usize,
@@ -27,18 +27,18 @@ pub struct Cbr {
     packets: u64,
     latency: Option<Duration>,
     describe: Describe,
-    /// When the next packet is due; `None`: it was not begun.
+    /// Time of the next packet; `None`: not started.
     next: Option<Instant>,
-    /// The packet that the transport did not take.
+    /// The packet that the transport did not accept.
     waiting: Option<AduMeta>,
-    /// How many were due.
+    /// Number of due packets so far.
     due: u64,
     ended: bool,
     payload: Vec<u8>,
 }
 
 impl Cbr {
-    /// A packet of `len` bytes each `interval`, from the opening of the transport on, for ever.
+    /// Creates a source of `len` bytes each `interval`, from the opening of the transport on, without end.
     pub fn new(interval: Duration, len: usize, on_full: OnFull) -> Self {
         Self {
             interval,
@@ -57,42 +57,42 @@ impl Cbr {
         }
     }
 
-    /// Not before `start`.
+    /// Delays the first packet until `start`.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.start = start;
         self
     }
 
-    /// Nothing is due from `until` on; the transport is closed then.
+    /// Ends the source at `until`, and closes the transport.
     #[must_use]
     pub fn until(mut self, until: Instant) -> Self {
         self.until = until;
         self
     }
 
-    /// So many packets, and the transport is closed.
+    /// Ends the source after `packets` packets, and closes the transport.
     #[must_use]
     pub fn for_packets(mut self, packets: u64) -> Self {
         self.packets = packets;
         self
     }
 
-    /// Each packet has its deadline so long after it was handed over.
+    /// Sets the deadline of each packet to `latency` after it is first handed over.
     #[must_use]
     pub fn with_latency(mut self, latency: Duration) -> Self {
         self.latency = Some(latency);
         self
     }
 
-    /// Says what each packet is.
+    /// Sets the metadata of each packet.
     #[must_use]
     pub fn describing(mut self, describe: impl FnMut(u64) -> AduMeta + Send + 'static) -> Self {
         self.describe = Box::new(describe);
         self
     }
 
-    /// How many packets were due so far, whether the transport took them or not.
+    /// Returns the number of due packets so far, accepted or not.
     pub fn due(&self) -> u64 {
         self.due
     }
@@ -101,7 +101,7 @@ impl Cbr {
         self.waiting.is_none() && (self.due >= self.packets || next >= self.until)
     }
 
-    /// The packet that is due now, as it is handed over first.
+    /// Returns the metadata of the packet that is due now.
     fn describe(&mut self, now: Instant) -> AduMeta {
         let meta = (self.describe)(self.due);
         self.due += 1;

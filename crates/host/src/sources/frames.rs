@@ -1,4 +1,4 @@
-//! A media trace: frames of given sizes at given times, cut into packets.
+//! Media trace: frames of given sizes at given times, split into packets.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,15 @@ use crate::stamp;
 /// A frame of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it is captured, from the opening of the transport on.
+    /// Capture time, from the opening of the transport on.
     pub at: Duration,
     /// Its size in bytes.
     pub bytes: usize,
-    /// What is said of each of its packets; its number as a frame is given by the source, its place in the trace plus
-    /// one.
+    /// Metadata of each of its packets; the source sets the frame number, the position in the trace plus one.
     pub meta: AduMeta,
 }
 
-/// A source that plays a trace. A packet that finds no room is given up.
+/// A source that plays a trace. Packets that do not fit into the queue are dropped.
 pub struct Frames {
     trace: VecDeque<Frame>,
     packet: usize,
@@ -31,14 +30,13 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Plays `trace`, whose times do not go back, in packets of at most `packet` bytes; the transport is closed after
-    /// it.
+    /// Plays `trace`, in order of time, in packets of at most `packet` bytes; the transport is closed after it.
     pub fn new(trace: impl IntoIterator<Item = Frame>, packet: usize) -> Self {
         let trace = trace.into_iter().collect();
         Self { trace, packet, latency: None, opened: None, given: 0, ended: false, payload: Vec::new() }
     }
 
-    /// Each packet has its deadline so long after its frame was captured.
+    /// Sets the deadline of each packet to `latency` after its frame's capture.
     #[must_use]
     pub fn with_latency(mut self, latency: Duration) -> Self {
         self.latency = Some(latency);
@@ -53,7 +51,7 @@ impl Frames {
         while left > 0 {
             let len = left.min(self.packet);
             stamp::write(outlet.next_seq(), len, &mut self.payload);
-            // What finds no room is noted by the transport.
+            // Refused packets are recorded by the transport.
             let _noted = outlet.send(meta, &self.payload);
             left -= len;
         }

@@ -1,4 +1,4 @@
-//! What an experiment does by itself at given times.
+//! Scripted actions of an experiment at given times.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use crate::application::{Application, Outlet};
 
 type Act = Box<dyn FnOnce(Instant, &mut dyn Outlet) + Send>;
 
-/// Acts, each at its time, or when the transport opens if that is later.
+/// Actions at given times, or when the transport opens if that is later.
 #[derive(Default)]
 pub struct Script {
     acts: VecDeque<(Instant, Act)>,
 }
 
 impl Script {
-    /// Adds an act behind those that are there; its time is not before theirs.
+    /// Appends an action; its time is not before that of the previous ones.
     #[must_use]
     pub fn at(mut self, at: Instant, act: impl FnOnce(Instant, &mut dyn Outlet) + Send + 'static) -> Self {
         self.acts.push_back((at, Box::new(act)));

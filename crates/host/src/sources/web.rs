@@ -1,4 +1,4 @@
-//! Web-like traffic: users who fetch objects of heavy-tailed sizes, and think in between.
+//! Web-like traffic: users who fetch objects of heavy-tailed sizes, with think times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,26 @@ use super::bulk::Bulk;
 use crate::socket::Socket;
 use crate::tcp::{Dialer, Ended, Feed};
 
-/// What web-like traffic is like.
+/// Parameters of web-like traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WebTraffic {
-    /// How many users there are.
+    /// Number of users.
     pub users: u32,
-    /// How many objects a user fetches one right after the other, on average (geometric).
+    /// Mean number of objects that a user fetches in sequence (geometric).
     pub objects: f64,
-    /// The mean size of an object in bytes.
+    /// Mean object size in bytes.
     pub mean_size: u64,
-    /// The shape of the Pareto distribution of sizes: between 1 and 2 their variance is infinite.
+    /// Shape of the Pareto distribution of sizes: between 1 and 2 the variance is infinite.
     pub shape: f64,
-    /// The largest object in bytes: what makes a run of some minutes comparable to another.
+    /// Maximum object size in bytes, so that runs of some minutes are comparable.
     pub max_size: u64,
-    /// The mean time that a user thinks after a page (exponential).
+    /// Mean think time of a user after a page (exponential).
     pub think: Duration,
 }
 
 impl Default for WebTraffic {
-    /// Ten users; pages of five objects of 12 kB, shape 1.2 (Crovella and Bestavros 1997 measured 1.0 to 1.3), ten
-    /// seconds apart.
+    /// Returns ten users; pages of five objects of 12 kB, shape 1.2 (Crovella and Bestavros 1997 measured 1.0 to 1.3),
+    /// ten seconds apart.
     fn default() -> Self {
         Self {
             users: 10,
@@ -41,7 +41,7 @@ impl Default for WebTraffic {
 }
 
 impl WebTraffic {
-    /// The size of an object.
+    /// Draws the size of an object.
     fn size(&self, rng: &mut Rng) -> u64 {
         let least = self.mean_size as f64 * (self.shape - 1.0) / self.shape;
         let size = least * (1.0 - rng.unit()).powf(-1.0 / self.shape);
@@ -53,15 +53,14 @@ impl WebTraffic {
     }
 }
 
-/// Users, each of which has one connection at a time: a new one for each object, on which it comes from the caller's
-/// side.
+/// Web users with one connection at a time: a new one for each object, which the caller's side sends.
 pub struct Web {
     traffic: WebTraffic,
     rng: Rng,
     chunk: usize,
-    /// When users who think want the next object, by user.
+    /// Next request times of thinking users.
     wanting: BTreeSet<(Instant, u32)>,
-    /// Who waits for a call to end.
+    /// Users by the connection that they wait for.
     fetching: BTreeMap<u64, u32>,
     complete: u64,
     failed: u64,
@@ -69,7 +68,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Users who begin at times of their own within the first think time from `start` on. Objects are written in
+    /// Creates users who begin at random times within the first think time from `start` on. Objects are written in
     /// pieces of `chunk` bytes.
     pub fn new(traffic: WebTraffic, start: Instant, chunk: usize, mut rng: Rng) -> Self {
         let mut begin = |user| {
@@ -80,17 +79,17 @@ impl Web {
         Self { traffic, rng, chunk, wanting, fetching: BTreeMap::new(), complete: 0, failed: 0, bytes: 0 }
     }
 
-    /// How many objects have come whole.
+    /// Returns the number of completely transferred objects.
     pub fn complete(&self) -> u64 {
         self.complete
     }
 
-    /// How many did not.
+    /// Returns the number of failed transfers.
     pub fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// The size of all objects that were asked for, in bytes.
+    /// Returns the total size of all requested objects, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

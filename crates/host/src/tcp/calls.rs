@@ -1,4 +1,4 @@
-//! Which connections an agent opens, and when.
+//! Connections that an agent opens, and their times.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -7,33 +7,33 @@ use timeous_core::Instant;
 
 use super::feed::Feed;
 
-/// What became of a call.
+/// Result of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Whether the connection ended in order, everything having been acknowledged.
+    /// Whether the connection was closed in order, with everything acknowledged.
     pub complete: bool,
 }
 
-/// Opens connections, one after the other or side by side.
+/// Opens connections, one after the other or in parallel.
 pub trait Dialer: Any + Send {
-    /// What call number `call` sends by, if one is due at `now`; asked again until there is none.
+    /// Returns the sending side of connection number `call`, if one is due at `now`; polled until there is none.
     fn poll_call(&mut self, now: Instant, call: u64) -> Option<Feed>;
 
-    /// A call has ended.
+    /// Notes the end of a connection.
     fn on_ended(&mut self, now: Instant, call: u64, ended: Ended);
 
-    /// When the next call is due.
+    /// Returns when the next connection is due.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// A connection to be opened.
+/// A connection to open.
 pub(super) struct Call {
     pub(super) remote: SocketAddr,
     pub(super) number: u64,
     pub(super) feed: Feed,
 }
 
-/// The calls of an agent: none, one, or as a dialer says.
+/// The connections that an agent opens: none, one, or as its dialer decides.
 #[derive(Default)]
 pub(super) struct Calls {
     remote: Option<SocketAddr>,
@@ -51,7 +51,7 @@ impl Calls {
         Self { remote: Some(remote), dialer: Some(dialer), ..Self::default() }
     }
 
-    /// The next connection to be opened now.
+    /// Returns the next connection to open now.
     pub(super) fn next(&mut self, now: Instant) -> Option<Call> {
         let remote = self.remote?;
         let feed = match &mut self.dialer {

@@ -1,19 +1,19 @@
-//! What a connection sends by: a socket's buffer or a packet ring.
+//! Sending side of a connection: a send buffer or a packet ring.
 
 use crate::application::Sink;
 use crate::ring::Stream;
 use crate::socket::Socket;
 
-/// What a connection sends by.
+/// Sending side of a connection.
 pub enum Feed {
-    /// A socket's send buffer.
+    /// Send buffer of a socket.
     Socket(Socket),
-    /// A packet ring.
+    /// Packet ring.
     Ring(Stream),
 }
 
 impl Feed {
-    /// Nothing is sent.
+    /// Returns a side that sends nothing.
     pub fn none() -> Self {
         Self::Socket(Socket::new(Sink))
     }

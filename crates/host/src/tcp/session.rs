@@ -1,4 +1,4 @@
-//! A connection of a TCP agent: its feed, its application, and what was noted of it.
+//! A connection of a TCP agent: its sending side, its application, and its recorded results.
 
 use timeous_core::{Instant, PathState};
 use timeous_tcp::record::Ordered;
@@ -12,31 +12,31 @@ use crate::side::Side;
 use crate::socket::SocketSide;
 use crate::stamp;
 
-/// Where a connection stands.
+/// Status of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpStatus {
-    /// The handshake is not complete.
+    /// Handshake in progress.
     Connecting,
-    /// Data may flow.
+    /// Established: data can flow.
     Open,
-    /// It has ended.
+    /// Closed.
     Closed(CloseReason),
 }
 
-/// A connection, also after its end.
+/// A connection, kept after its end.
 pub struct TcpSession {
     pub(super) side: Box<dyn Side>,
     pub(super) call: Option<u64>,
     status: TcpStatus,
     arrivals: Arrivals,
-    /// The sequence number of the stream's first byte, and how far copies of it have left.
+    /// Sequence number of the stream's first byte, and the highest offset sent.
     first: Option<Seq>,
     sent: u64,
     statistics: Statistics,
     path: PathState,
-    /// Reads the records in a stream that comes in order, if there are any.
+    /// Parser of records in an in-order stream, if there are any.
     records: Option<Ordered>,
-    /// Bytes of padding that left.
+    /// Padding bytes sent.
     padding: u64,
     changes_refused: bool,
 }
@@ -62,42 +62,42 @@ impl TcpSession {
         }
     }
 
-    /// Where it stands.
+    /// Returns the connection's status.
     pub fn status(&self) -> TcpStatus {
         self.status
     }
 
-    /// What became of each ADU that was offered here.
+    /// Returns the records of the ADUs sent here.
     pub fn journal(&self) -> &Journal {
         self.side.journal()
     }
 
-    /// What came from the peer, as it could be read.
+    /// Returns the records of data received from the peer, by the time at which it could be read.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// The transport's counters when it last told of anything.
+    /// Returns the transport's counters at its last event.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What was known of the path then.
+    /// Returns the path state at the same time.
     pub fn path(&self) -> &PathState {
         &self.path
     }
 
-    /// The application, by its type; `None` if it is of another.
+    /// Returns the application, by its type; `None` if it is of another type.
     pub fn application<A: Application>(&self) -> Option<&A> {
         self.side.application().downcast_ref()
     }
 
-    /// Bytes of the stream that left and were no datagram's payload: framing, padding.
+    /// Returns the number of stream bytes sent that were not payload: framing and padding.
     pub fn padding(&self) -> u64 {
         self.padding
     }
 
-    /// Whether the transport has found out that the path does not bear what is sent again as something else.
+    /// Returns whether the transport has found that the path rejects changed retransmissions.
     pub fn changes_refused(&self) -> bool {
         self.changes_refused
     }
@@ -111,14 +111,14 @@ impl TcpSession {
         self.path = path.unwrap_or(self.path);
     }
 
-    /// A segment leaves: the journal gets a time for each ADU that ends in it, whether it is sent first or again.
+    /// Records a sent segment: the time of each ADU that ends in it, for first transmissions and retransmissions.
     pub(super) fn segment_left(&mut self, now: Instant, segment: &Segment<'_>) {
         if segment.payload.is_empty() {
             return;
         }
         let seq = segment.data_seq();
         let first = *self.first.get_or_insert(seq);
-        // The offset nearest to what has left, since numbers wrap.
+        // The offset nearest to the highest one sent, since sequence numbers wrap.
         let behind = seq.offset_from(first + self.sent as u32);
         let from = self.sent.saturating_add_signed(behind.into());
         let to = from + segment.payload.len() as u64;
@@ -126,7 +126,7 @@ impl TcpSession {
         self.side.bytes_left(now, from, to);
     }
 
-    /// A segment of records leaves: the journal gets a time for each ADU in it, whatever the transport meant to send.
+    /// Records a sent segment of records: the time of each ADU actually in it.
     pub(super) fn records_left(&mut self, now: Instant, segment: &Segment<'_>) {
         let Self { side, padding, .. } = self;
         *padding += segment.payload.len() as u64;
@@ -172,17 +172,17 @@ impl TcpSession {
         self.side.stir();
     }
 
-    /// Whether it has nothing to say for itself, and ends when its peer does.
+    /// Returns whether it closes when its peer does, having no connection attempt of its own.
     pub(super) fn ends_with_peer(&self) -> bool {
         self.call.is_none()
     }
 
-    /// Whether it ended in order.
+    /// Returns whether it was closed in order.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self.status, TcpStatus::Closed(CloseReason::Finished))
     }
 
-    /// Runs the application; `true` if the transport has to look at the source then.
+    /// Runs the application; returns `true` if the transport has to check the source then.
     pub(super) fn run(&mut self, now: Instant) -> bool {
         self.status == TcpStatus::Open && self.side.run(now)
     }

@@ -1,4 +1,4 @@
-//! A choice that speaks with its application: DBAT over the packet ring of each transport.
+//! Rate advice: DBAT over the packet ring of each transport.
 
 use timeous_choice::dbat::{Dbat, Marking, Settings};
 use timeous_cm::Kind;
@@ -9,11 +9,11 @@ use timeous_net::link::Capacity;
 
 use crate::support::{Dumbbell, PORT, at, link, ms, remote};
 
-/// An encoder's best.
+/// Maximum rate of the encoder.
 const TOP: Rate = Rate::from_kbps(900);
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// A packet every 10 ms, as large as its rate makes it; it takes the rates that it is advised.
+/// A source with a packet every 10 ms, sized by its rate, which follows the advice if `follows`.
 struct Follower {
     rate: Rate,
     next: Instant,
@@ -66,17 +66,17 @@ fn stream(follows: bool) -> Stream {
     Stream::new(Follower::new(Rate::from_kbps(400), follows)).choice(Box::new(dbat))
 }
 
-/// 600 kbit/s, nothing from 5 to 8 s, 600 kbit/s again.
+/// 600 kbit/s, an outage from 5 to 8 s, then 600 kbit/s again.
 fn pausing() -> LinkConfig {
     LinkConfig { capacity: Capacity::Trace("0 600\n5 0\n8 600\n".parse().unwrap()), ..link(600, 30, 50) }
 }
 
-/// 600 kbit/s, a third of it from 10 to 20 s.
+/// 600 kbit/s, and a third of it from 10 to 20 s.
 fn falling() -> LinkConfig {
     LinkConfig { capacity: Capacity::Trace("0 600\n10 200\n20 600\n".parse().unwrap()), ..link(600, 30, 20) }
 }
 
-/// What the application heard, and when packets left, over DCCP.
+/// Runs DCCP; returns the advice that the application got, and the transmission times of packets.
 fn over_dccp(path: LinkConfig, follows: bool) -> (Vec<Advice>, Vec<Instant>) {
     let mut net = Dumbbell::new(1, 1, path);
     net.network.with_host(net.rights[0], |_, host| {
@@ -93,7 +93,7 @@ fn over_dccp(path: LinkConfig, follows: bool) -> (Vec<Advice>, Vec<Instant>) {
     (session.application::<Follower>().unwrap().heard.clone(), left)
 }
 
-/// The same over TCP.
+/// Runs the same source over TCP.
 fn over_tcp(path: LinkConfig, follows: bool) -> (Vec<Advice>, Vec<Instant>) {
     let mut net = Dumbbell::new(1, 1, path);
     net.network.with_host(net.rights[0], |_, host| {
@@ -127,7 +127,7 @@ fn a_source_is_told_while_its_path_stands_still() {
 #[test]
 fn a_source_that_follows_has_the_paths_rate_over_each_transport() {
     for (name, (heard, _)) in [("dccp", over_dccp(falling(), true)), ("tcp", over_tcp(falling(), true))] {
-        // The rate in the mean over a time, in kbit/s.
+        // Returns the mean rate over a time, in kbit/s.
         let mean = |from: Instant, until: Instant| {
             let steps = heard.windows(2).map(|pair| (pair[0].rate, pair[0].at.max(from), pair[1].at.min(until)));
             let kbit: u64 = steps.map(|(rate, from, until)| rate.bytes_in(until.saturating_since(from)) / 125).sum();

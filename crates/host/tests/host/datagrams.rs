@@ -1,4 +1,4 @@
-//! Datagrams: DCCP from a packet ring, and UDP.
+//! Datagrams over simulated hosts: DCCP from a packet ring, and UDP.
 
 use timeous_choice::Age;
 use timeous_cm::Kind;
@@ -64,7 +64,7 @@ fn a_dccp_stream_arrives_packet_for_packet_and_ends_in_order() {
 
 #[test]
 fn nothing_leaves_after_its_deadline_and_every_adu_has_one_fate() {
-    // Offered at 400 kbit/s to a path of 200 with loss: most of it must be given up.
+    // 400 kbit/s offered to a lossy path of 200 kbit/s: most datagrams expire in the sender.
     let source = Cbr::new(ms(20), 1_000, OnFull::Skip).with_latency(ms(150)).for_packets(1_500);
     let path = lossy(link(200, 30, 20), 0.02);
     let mut call = Call::new(2, path, Stream::new(source).repair(Priority::NORMAL));
@@ -78,7 +78,7 @@ fn nothing_leaves_after_its_deadline_and_every_adu_has_one_fate() {
 
 #[test]
 fn what_was_lost_leaves_again_while_it_can_still_arrive() {
-    // So little that congestion control, which halves for each loss, never holds it back.
+    // The rate is so low that congestion control never limits it, in spite of the losses.
     let source = Cbr::new(ms(20), 200, OnFull::Skip).with_latency(ms(400)).for_packets(1_500);
     let mut call = Call::new(9, lossy(link(2_000, 30, 60), 0.02), Stream::new(source).repair(Priority::NORMAL));
     call.run_until(at(60_000));
@@ -186,12 +186,12 @@ fn udp_leaves_at_once_and_the_queue_of_the_link_shows() {
     let sent = net.network.host(net.lefts[0]).agent(sender).journal();
     assert!(sent.adus().iter().all(|adu| adu.in_sender() == Some(ms(0))));
     let arrivals = net.network.host(net.rights[0]).agent(sink).arrivals();
-    // 1000 bytes each 10 ms onto a link that takes 20 ms for each: every second one is dropped.
+    // 1000 bytes every 10 ms to a link that takes 20 ms for each: every second packet is dropped.
     let drops = net.network.link(net.bottleneck).counters().queue_drops;
     assert_eq!(arrivals.list().len() as u64 + drops, 400);
     let first = arrivals.first_by_seq(400);
     assert_eq!(first[0], Some(at(30)));
-    // The one being transmitted, ten that wait, and itself: a full queue is waited through.
+    // The packet in transmission, ten waiting ones and its own transmission: the delay of a full queue.
     let longest = (0..400).filter_map(|n| first[n].map(|at| at - sent.adus()[n].meta.enqueued)).max().unwrap();
     assert!((ms(220)..=ms(250)).contains(&longest), "{longest:?}");
 }

@@ -1,4 +1,4 @@
-//! A live encoder that takes what DBAT advises, over DCCP through a link that falls to a third and comes back.
+//! A live encoder that follows DBAT's advice, over DCCP through a link that falls to a third of its rate and recovers.
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,28 @@ use timeous_net::link::{Capacity, Limit};
 use crate::support::{Dumbbell, PORT, at, ms, remote};
 
 const THIRD: Rate = Rate::from_kbps(400);
-/// When the link falls, comes back, and when all is over, in seconds.
+/// Times at which the link falls, recovers, and the test ends, in seconds.
 const FALLS: u64 = 10;
 const RETURNS: u64 = 20;
 const ENDS: u64 = 30;
-/// From the encoder to playout.
+/// Latency from encoder to playout.
 const LATENCY: Duration = Duration::from_millis(400);
 const FRAME: Duration = Duration::from_millis(40);
-/// As `timeous send --adapt` begins, and bounds its encoder.
+/// Initial rate and bounds of the encoder, as in `timeous send --adapt`.
 const START: Rate = Rate::from_kbps(600);
 const RANGE: (Rate, Rate) = (Rate::from_kbps(100), Rate::from_kbps(4_000));
-/// The largest packet's payload.
+/// Maximum payload of a packet.
 const PACKET: u64 = 1_100;
-/// Frames from one that stands for itself to the next, unless one is asked for.
+/// Frames between keyframes, unless one is requested.
 const GROUP: u32 = 100;
 
-/// What an encoder makes of the rate that it is asked for.
+/// Response of an encoder to the requested rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Habit {
-    /// That, from the next frame on.
+    /// Exactly the requested rate, from the next frame on.
     Exact,
-    /// As x264 with a small decoder's buffer (`adapt/x264.py`), measured frame by frame: 78 to 87 % of it. More takes three
-    /// frames to show, and less seven frames or so, in which it makes more than it was asked for.
+    /// As x264 with a small VBV buffer (`adapt/x264.py`), measured frame by frame: 78 to 87 % of the requested rate. Increases take three
+    /// frames to show, and decreases seven frames or so, with more than the requested rate meanwhile.
     X264 { share: f64, makes: f64, asked: [Rate; 3] },
 }
 
@@ -46,7 +46,7 @@ impl Habit {
         Self::X264 { share, makes: 0.0, asked: [START; 3] }
     }
 
-    /// Bytes for a frame, and how much they vary.
+    /// Returns a frame's size in bytes, and its variation.
     fn budget(&mut self, rate: Rate) -> (u64, f64) {
         match self {
             Self::Exact => (rate.bytes_in(FRAME), 0.5),
@@ -61,8 +61,8 @@ impl Habit {
     }
 }
 
-/// 25 frames a second of a size around the rate's; one that stands for itself is three times as large, and the others
-/// make up for it. One is asked for where another was lost, but not more often than twice a second.
+/// An encoder with 25 frames a second, sized by the rate; keyframes are three times as large, and the others smaller. A keyframe is
+/// requested after a lost frame, at most twice a second.
 struct Encoder {
     rate: Rate,
     habit: Habit,
@@ -71,14 +71,14 @@ struct Encoder {
     next: Instant,
     frame: u32,
     group: u32,
-    /// What was made beyond the rate, in bytes.
+    /// Bytes produced beyond the rate.
     debt: u64,
     asked: Option<Instant>,
     begun: bool,
     advised: Option<Advice>,
-    /// The rate, and when it was taken.
+    /// Adopted rates, with their times.
     rates: Vec<(Instant, Rate)>,
-    /// The frame of each packet.
+    /// Frame of each packet.
     frames: BTreeMap<AduSeq, u32>,
 }
 
@@ -174,19 +174,19 @@ impl Application for Encoder {
     }
 }
 
-/// What was found of a run, by the bounds of `timeous-lab adapt`.
+/// Results of a run, by the bounds of `timeous-lab adapt`.
 #[derive(Debug)]
 struct Found {
-    /// The mean of what was asked of the encoder in the five seconds before the link fell.
+    /// Mean of the requested rate in the five seconds before the capacity drops.
     before: Rate,
-    /// How long the rate took to follow the fall, and three quarters of the return.
+    /// Time until the rate followed the drop, and three quarters of the return.
     down: Option<Duration>,
     up: Option<Duration>,
-    /// Frames that were whole later than they should, and by how much at most.
+    /// Frames completed after their deadline, and the maximum delay beyond it.
     late: usize,
     worst: Duration,
     whole: usize,
-    /// Of `Max_Th`, of 95 in 100 moments.
+    /// 95th percentile of the queued bytes, relative to `Max_Th`.
     p95: f64,
 }
 
@@ -198,7 +198,7 @@ fn run_with(parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> 
     run_from(Duration::ZERO, parity, seed, ccid, kind, habit)
 }
 
-/// As the tool has it: with parity, and pictures that are taken whenever that is.
+/// Runs as the tool does: with parity, and with a random phase of the frames.
 fn run_like_the_tool(seed: u64, ccid: Ccid) -> Found {
     let begins = FRAME * Rng::from_seed(seed + 7_777).below(1_000) / 1_000;
     run_from(begins, Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed))
@@ -214,7 +214,7 @@ fn run_from(begins: Duration, parity: Parity, seed: u64, ccid: Ccid, kind: Kind,
         ..LinkConfig::default()
     };
     let mut net = Dumbbell::new(seed, 1, path);
-    // What goes stale is told of sooner: as the library has it.
+    // More frequent reports, as in the library, so that expired data is known sooner.
     let reports = if parity == Parity::Off { 1 } else { 4 };
     let connection = Config { mps: 1_200, parity, reports, ..Config::default() }.with_ccids(&[ccid]);
     let settings = || DccpSettings { connection: connection.clone(), ..DccpSettings::default() };
@@ -306,14 +306,14 @@ fn an_encoder_follows_a_link_that_falls_and_comes_back() {
             assert!(took.is_some_and(|took| took <= ms(2_000)), "seed {seed}: {found:?}");
         }
         assert!(found.p95 <= 1.0, "seed {seed}: {found:?}");
-        // What has waited here when the link falls waits there, too: nobody could know.
+        // Data queued on the path when the capacity drops is late, which cannot be foreseen.
         assert!(found.late <= 4 && found.worst <= LATENCY + ms(100), "seed {seed}: {found:?}");
         assert!(found.whole >= 600, "of 750: {found:?}");
     }
 }
 
-/// When the link falls its queue is too long before a round trip tells of it; what is delivered of what is under way does. What
-/// left just before, such as most of a large frame, can still be late: nobody could know.
+/// After the drop the path's queue is too long before an RTT sample shows it; the delivery rate of data in flight shows it sooner. Data
+/// sent just before, such as most of a large frame, can still be late: that cannot be foreseen.
 #[test]
 fn what_waited_when_the_link_fell_does_not_leave_where_it_would_arrive_late() {
     for (ccid, seeds, most) in [(Ccid::Ccid2, 22, 2), (Ccid::Ccid3, 12, 1)] {
@@ -322,7 +322,7 @@ fn what_waited_when_the_link_fell_does_not_leave_where_it_would_arrive_late() {
     }
 }
 
-/// Whose receiver tells once in a round trip.
+/// CCID 3's receiver reports only once per round trip.
 #[test]
 fn an_encoder_over_ccid_3_follows_the_fall() {
     for seed in 1..=4 {
@@ -335,8 +335,8 @@ fn an_encoder_over_ccid_3_follows_the_fall() {
     }
 }
 
-/// x264 makes less than it is asked for, so that what it is asked for never comes through: with that taken for what the path
-/// does not carry, every second return took longer.
+/// x264 produces less than the requested rate, so that this rate never arrives. Regression: when that counted as a limit of the path, every
+/// second recovery took longer.
 #[test]
 fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     for (ccid, kind, seeds) in
@@ -354,8 +354,8 @@ fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     }
 }
 
-/// As the tool has it. Found by `timeous-lab adapt`: over CCID 3 the rate was taken for what the path carries, parity filled the
-/// path's queue, and in every second or third run frames came late. One frame of all may have left before the fall.
+/// As in the tool. Regression, found by `timeous-lab adapt`: over CCID 3 the rate counted as the path's capacity, parity filled the queue,
+/// and frames were late in every second or third run. One frame of all may have been sent before the fall.
 #[test]
 fn parity_makes_hardly_a_frame_late() {
     for (ccid, seeds) in [(Ccid::Ccid2, 4), (Ccid::Ccid3, 12)] {
@@ -365,8 +365,8 @@ fn parity_makes_hardly_a_frame_late() {
     }
 }
 
-/// Found by `timeous-lab adapt`: a packet that was lost in a full queue came out of parity when its frame was due. That was in one of
-/// fifty runs over CCID 2; over CCID 3, where parity filled the path's queue besides, late frames were in one of eighteen.
+/// Regression, found by `timeous-lab adapt`: a packet lost in a full queue was rebuilt from parity too late, in one of fifty runs over CCID
+/// 2, and in one of eighteen over CCID 3, where parity filled the queue.
 #[test]
 fn what_parity_brings_comes_in_time() {
     for (ccid, seeds) in [(Ccid::Ccid2, [28, 55, 104, 121]), (Ccid::Ccid3, [37, 71, 124, 156])] {

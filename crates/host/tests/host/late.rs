@@ -1,4 +1,4 @@
-//! Late choice over TCP: nothing torn is ever delivered, nothing twice, and to everybody on the way it is TCP.
+//! Late choice over TCP: no torn or duplicate datagram is ever delivered, and middleboxes see valid TCP.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use timeous_tcp::{CloseReason, Config, LossDetection, Receiving, Segment, Sendin
 
 use crate::support::{PORT, at, left, link, ms, remote, right};
 
-/// Of what has left, each one is worth sending again by chance.
+/// Late choice that finds each sent datagram worth a retransmission at random.
 struct Fickle {
     rng: Rng,
     worth: f64,
@@ -32,7 +32,7 @@ impl LateChoice for Fickle {
     }
 }
 
-/// Packets of any length, some of which never go stale.
+/// A source of packets with random lengths, some without a deadline.
 struct Offers {
     rng: Rng,
     next: Instant,
@@ -61,7 +61,7 @@ impl Application for Offers {
     }
 }
 
-/// Keeps what it gets.
+/// Records what it receives.
 #[derive(Default)]
 struct Keeper(Vec<Vec<u8>>);
 
@@ -129,7 +129,7 @@ fn offers(seed: u64, worth: f64) -> Stream {
     Stream::new(offers).choice(std::boxed::Box::new(Fickle { rng, worth }))
 }
 
-/// Every datagram is one that was offered, whole, and none comes twice. Gives their numbers.
+/// Checks that every delivered datagram was offered, is whole, and is delivered once. Returns their numbers.
 fn check_delivered(world: &World, what: &str) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     let mut offered = Vec::new();
@@ -156,7 +156,7 @@ fn with_bundling_nothing_torn_is_delivered_and_nothing_twice_either() {
     assert!(replaced > 100 && padded > 100 && bundles > 50, "{what}");
 }
 
-/// Gives how many places were given another datagram, how many padding, and how many bundles there were.
+/// Returns the numbers of places replaced by another datagram, of places padded, and of bundles.
 fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
     let meddlings = [
         Meddling::Pass,
@@ -195,7 +195,7 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
         for adu in sender.journal().adus() {
             let seq = adu.meta.seq.0;
             assert!(adu.fate.is_some(), "{what}: {seq} has no fate");
-            // A middlebox that sends what it kept is believed by the acknowledgements.
+            // If a middlebox sends its cached original, the acknowledgement counts for the replacement.
             let is_believed = meddling != Meddling::CachedOriginal || adu.meta.deadline.is_none();
             if adu.fate == Some(Fate::Acked) && is_believed && sender.status() == FINISHED {
                 assert!(delivered.contains(&seq), "{what}: {seq} was acknowledged and never came");
@@ -215,7 +215,7 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
 
 const FINISHED: TcpStatus = TcpStatus::Closed(CloseReason::Finished);
 
-/// Writes down the headers of what leaves.
+/// Records the headers of sent segments.
 struct Tapped {
     host: Machine,
     headers: Vec<(Instant, u32, Option<u32>, usize, u16, u8)>,
@@ -264,7 +264,7 @@ fn to_everybody_on_the_way_it_is_tcp() {
             });
             let caller = network.with_host(here, |_, host| {
                 let own = host.host.add_manager(Kind::Cubic);
-                // There is always more than can leave, all of one length.
+                // The source always has data, all of one length.
                 let source =
                     Cbr::new(Duration::from_micros(1), 600, OnFull::Wait).with_latency(Duration::from_secs(60));
                 let choice = Fickle { rng: Rng::from_seed(seed), worth: 0.0 };
@@ -322,8 +322,8 @@ fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not()
     }
 }
 
-/// What a bundle carries is what was sent, so that nobody on the way sees a stream that contradicts itself; and what it repaired
-/// is found by what the peer does not tell of.
+/// Bundles carry data as it was first sent, so that no middlebox sees an inconsistent stream; losses repaired by them are found by missing
+/// DSACKs.
 #[test]
 fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_loss() {
     for meddling in [Meddling::Pass, Meddling::Split, Meddling::CachedOriginal, Meddling::Silence, Meddling::Reset] {
@@ -342,7 +342,7 @@ fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_los
         assert_eq!((clean.hidden_losses, clean.retransmissions), (0, 0), "{meddling:?}: {clean:?}");
         let lossy = run(Loss::Bernoulli { p: 0.03 });
         assert!(lossy.bundles > 500, "{meddling:?}: {lossy:?}");
-        // What is cut between two datagrams looks as if each had come by itself.
+        // A segment split between two datagrams looks as if each had come by itself.
         assert!(lossy.hidden_losses > 10 || meddling == Meddling::Split, "{meddling:?}: {lossy:?}");
     }
 }

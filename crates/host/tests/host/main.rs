@@ -1,4 +1,4 @@
-//! Hosts in a simulated network: streams over each transport, exactly in virtual time.
+//! Hosts in a simulated network: streams over each transport in virtual time.
 
 mod advice;
 mod datagrams;

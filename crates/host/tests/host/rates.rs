@@ -1,4 +1,4 @@
-//! DCCP's CCID 3 beside TCP: smooth, and friendly.
+//! DCCP's CCID 3 beside TCP: smoothness and fairness.
 
 use timeous_cm::Kind;
 use timeous_core::{Instant, Rng};
@@ -12,8 +12,8 @@ use crate::support::{Dumbbell, PORT, at, link, ms, remote};
 
 const MSS: usize = 1_448;
 
-/// Bytes that came of TCP and of DCCP from the 20th to the 220th second, each by its own manager, through 2 Mbit/s with
-/// 50 ms there and back. Jitter of a packet's time ends the phase effects of a drop-tail queue (Floyd & Jacobson 1992).
+/// Returns the bytes delivered by TCP and by DCCP from second 20 to 220, with separate managers, over 2 Mbit/s with 50
+/// ms of RTT. Jitter prevents the phase effects of a drop-tail queue (Floyd & Jacobson 1992).
 fn beside_tcp(ccid: Ccid, seed: u64) -> [u64; 2] {
     let jitter = Jitter { spread: ms(6), ..Jitter::default() };
     let access = LinkConfig { delay: ms(5), jitter, ..LinkConfig::default() };

@@ -1,4 +1,4 @@
-//! Repair on a virtual clock: what a stream with room to spare gets across a lossy link, and at what price.
+//! Retransmission in virtual time: how much a stream gets across a lossy link with spare rate, and at what cost.
 
 use timeous_choice::{Chain, Deadlines, Dependencies, Frames as ByFrame, QueueLimit};
 use timeous_cm::Manager;
@@ -10,19 +10,19 @@ use timeous_host::{Dccp, DccpSettings, Sink, Stream};
 
 use crate::support::{Dumbbell, PORT, at, link, lossy, ms, remote};
 
-/// Pictures of a second: the first stands alone, each other one refers to the one before.
+/// Frames of a second: a keyframe, and others that each refer to the one before.
 const GOP: u32 = 30;
 const FRAMES: u32 = 300;
 const PACKET: usize = 1_000;
-/// 100 ms on the way, and what a packet takes to leave.
+/// RTT in milliseconds: 100 ms of delay, and a packet's transmission time.
 const RTT: u64 = 110;
 
-/// 30 pictures a second of three packets, but each thirtieth of six: 744 kbit/s.
+/// 30 frames a second of three packets, with every thirtieth of six: 744 kbit/s.
 fn trace() -> Vec<Frame> {
     (0..FRAMES)
         .map(|n| {
             let is_key = n.is_multiple_of(GOP);
-            // Its own number is its place plus one, so that this is the one before.
+            // A frame's number is its index plus one, so that `n` is the frame before.
             let references = if is_key { References::NONE } else { References::from([FrameId(n)]) };
             let priority = if is_key { Priority::HIGHEST } else { Priority::NORMAL };
             let meta = AduMeta { priority, references, ..AduMeta::default() };
@@ -32,7 +32,7 @@ fn trace() -> Vec<Frame> {
         .collect()
 }
 
-/// Who knows the rate of the link, and takes no loss for congestion: repair alone is to be seen.
+/// Controller that knows the link's rate, and ignores losses: only repair is tested.
 #[derive(Debug)]
 struct Known(Rate);
 
@@ -62,14 +62,14 @@ struct Outcome {
     sent: Statistics,
     received: Statistics,
     late: usize,
-    /// Bytes that the first link carried, with all headers.
+    /// Bytes on the first link, with all headers.
     wire: u64,
 }
 
-/// A stream over a link of `kbps` that loses this share, with so long from capture to playout.
+/// Sends the stream over a link of `kbps` with this loss rate, and this time from capture to playout.
 fn stream(seed: u64, kbps: u64, loss: f64, deadline: Duration, (repairs, parity): (bool, Parity)) -> Outcome {
     let mut net = Dumbbell::new(seed, 1, lossy(link(kbps, 50, 60), loss));
-    // Nearly what the link carries.
+    // Slightly below the link's rate.
     let known: fn(u64) -> Box<dyn Controller> = match kbps {
         970 => |_| Box::new(Known(Rate::from_kbps(930))),
         _ => |_| Box::new(Known(Rate::from_kbps(1_430))),
@@ -122,10 +122,10 @@ fn stream(seed: u64, kbps: u64, loss: f64, deadline: Duration, (repairs, parity)
     }
 }
 
-/// With 1.3 and with twice the stream's rate, without loss, with 2 % and with 5 %.
+/// 1.3 times and twice the stream's rate, each with a loss of 0, 2 and 5 %.
 const CELLS: [(u64, f64); 6] = [(970, 0.0), (970, 0.02), (970, 0.05), (1_490, 0.0), (1_490, 0.02), (1_490, 0.05)];
 
-/// Two seeds of a cell: the share of the pictures that could be decoded, and what entered the link for each byte of the stream.
+/// Runs two seeds of a cell; returns the share of decodable frames, and the bytes on the link for each byte of the stream.
 fn outcome((kbps, loss): (u64, f64), deadline: u64, parity: Parity) -> (f64, f64) {
     let outcomes = [1, 2].map(|seed| stream(seed, kbps, loss, ms(deadline), (true, parity)));
     assert!(outcomes.iter().all(|outcome| outcome.late == 0), "nothing leaves after its deadline");
@@ -159,8 +159,7 @@ fn with_room_to_spare_four_round_trips_deliver_everything() {
 fn and_two_round_trips_nearly_so() {
     for cell in CELLS {
         let (share, _) = outcome(cell, 2 * RTT, Parity::Auto);
-        // There the last packets of a key picture leave so late that a repair comes a few milliseconds after the deadline: it
-        // takes a faster link, or a longer time.
+        // In this cell the last packets of a keyframe leave so late that a retransmission arrives a few milliseconds after the deadline.
         let least = if cell == (970, 0.05) { 0.7 } else { 0.99 };
         assert!(share >= least, "{cell:?}: {share}");
     }

@@ -1,4 +1,4 @@
-//! Byte streams: TCP from a socket's buffer and from a packet ring, alone and beside others.
+//! Byte streams: TCP from a socket's buffer and from a packet ring, alone and beside other flows.
 
 use timeous_choice::Age;
 use timeous_cm::Kind;
@@ -34,7 +34,7 @@ fn connect(net: &mut Dumbbell, pair: usize, feed: impl Into<Feed>, start: Instan
     (caller, listener)
 }
 
-/// One TCP connection, and what came of it.
+/// A TCP connection and its results.
 struct Call {
     net: Dumbbell,
     ends: (Handle<Tcp>, Handle<Tcp>),
@@ -65,7 +65,7 @@ fn a_transfer_arrives_whole_over_a_lossy_path_and_ends_in_order() {
     assert_eq!(call.receiver().status(), TcpStatus::Closed(CloseReason::Finished));
     let statistics = call.sender().statistics();
     assert!(statistics.retransmissions > 10, "{statistics:?}");
-    // The journal has each copy: every retransmission carries the end of an ADU here.
+    // The journal records each copy: every retransmission carries an ADU's end in this test.
     let copies = call.sender().journal().copies() as u64;
     let adus = call.sender().journal().adus().len() as u64;
     assert!(copies >= adus + statistics.retransmissions * 9 / 10, "{copies} {adus} {statistics:?}");
@@ -79,9 +79,9 @@ fn times_of_a_stream_are_those_of_its_packets() {
     let journal = call.sender().journal();
     assert_eq!(journal.adus().len(), 100);
     let came = call.receiver().arrivals().of_stream(journal);
-    // 1448 bytes behind 52 of headers at 4 µs a byte, and the way.
+    // 1448 bytes of data and 52 of headers at 4 µs a byte, and the path's delay.
     let under_way = Duration::from_micros(4 * 1_500) + ms(30);
-    // The first is behind the acknowledgement that ends the handshake.
+    // The first ADU waits for the acknowledgement that ends the handshake.
     for (adu, came) in journal.adus().iter().zip(came).skip(1) {
         assert_eq!(adu.left, [adu.meta.enqueued]);
         assert_eq!(came, Some(adu.left[0] + under_way));
@@ -90,7 +90,7 @@ fn times_of_a_stream_are_those_of_its_packets() {
 
 #[test]
 fn a_sockets_buffer_delays_what_a_ring_gives_up() {
-    // 580 kbit/s offered to 400.
+    // 580 kbit/s offered to 400 kbit/s.
     let source = |on_full| Cbr::new(ms(20), MSS, on_full).until(at(30_000));
     let waits = |session: &TcpSession| {
         let adus = session.journal().adus().iter();
@@ -159,9 +159,9 @@ fn three_transports_share_a_bottleneck_and_udp_yields_to_nobody() {
 
 #[test]
 fn two_kinds_of_transport_under_one_algorithm_share_evenly() {
-    // A window of two dozen packets at most: what either gains in a round trip that it must not gain in shows. Where
-    // nothing varies, one of them finds the places that the other's packets have left, for ever: phase effects of a
-    // drop-tail queue (Floyd & Jacobson 1992), which a packet's time of delay variation ends.
+    // A window of two dozen packets at most, so that unfairness per round trip shows. Jitter prevents the phase effects
+    // of a drop-tail queue (Floyd & Jacobson 1992), by which one flow would take all places that the other's packets
+    // leave.
     let access =
         LinkConfig { delay: ms(15), jitter: Jitter { spread: ms(15), ..Jitter::default() }, ..LinkConfig::default() };
     let mut net = Dumbbell::behind(8, 2, &access, link(400, 5, 20));
@@ -224,7 +224,7 @@ fn agents_of_one_manager_share_a_window_and_take_turns() {
     let (least, most) = (ensemble.iter().min().unwrap(), ensemble.iter().max().unwrap());
     assert!(*most < least + least / 5, "turns are fair: {ensemble:?}");
     let share = ensemble.iter().sum::<u64>() as f64 / (ensemble.iter().sum::<u64>() + one) as f64;
-    // Four flows with windows of their own would have four fifths.
+    // Four flows with separate windows would have four fifths.
     assert!((0.3..0.7).contains(&share), "together they are about as aggressive as one: {share}");
 }
 
@@ -270,7 +270,7 @@ fn nobody_at_the_port_is_a_refusal_and_a_pulled_cable_a_timeout() {
             host.add(port, own, Tcp::caller(remote(1), now, Feed::none(), config, Rng::from_seed(port.into())))
         })
     };
-    // The address has somebody, the port has not: its agents are at another.
+    // The address has a host, but no agent at this port.
     net.network.with_host(net.rights[0], |_, host| {
         let own = host.add_manager(Kind::NewReno);
         host.add(PORT, own, Tcp::caller(remote(9), at(1_000_000), Feed::none(), config(), Rng::from_seed(9)))

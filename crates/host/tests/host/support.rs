@@ -1,4 +1,4 @@
-//! Two machines, or a dumbbell of more, with a bottleneck between them.
+//! Test networks: two machines, or a dumbbell of several pairs, with a bottleneck between them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -30,7 +30,7 @@ pub(crate) fn remote(n: u8) -> SocketAddr {
     SocketAddr::new(right(n), PORT)
 }
 
-/// A link of a bottleneck: kilobits a second, delay in milliseconds, queue in packets.
+/// Returns a bottleneck link: rate in kbit/s, delay in milliseconds, queue in packets.
 pub(crate) fn link(kbps: u64, delay: u64, queue: usize) -> LinkConfig {
     LinkConfig {
         capacity: Capacity::Fixed(Rate::from_kbps(kbps)),
@@ -44,7 +44,7 @@ pub(crate) fn lossy(config: LinkConfig, p: f64) -> LinkConfig {
     LinkConfig { loss: Loss::Bernoulli { p }, ..config }
 }
 
-/// Pairs of machines around one bottleneck: `lefts[n]` and `rights[n]` are a pair.
+/// Pairs of machines around one bottleneck: `lefts[n]` and `rights[n]` form a pair.
 pub(crate) struct Dumbbell {
     pub(crate) network: Network<Machine>,
     pub(crate) lefts: Vec<NodeId>,
@@ -57,7 +57,7 @@ impl Dumbbell {
         Self::behind(seed, pairs, &LinkConfig::default(), bottleneck)
     }
 
-    /// With links of this kind between the machines and the bottleneck.
+    /// Builds a dumbbell with such access links between the machines and the bottleneck.
     pub(crate) fn behind(seed: u64, pairs: u8, access: &LinkConfig, bottleneck: LinkConfig) -> Self {
         let mut network = Network::new(seed);
         let (west, east) = (network.add_router(), network.add_router());

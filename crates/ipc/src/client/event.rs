@@ -1,4 +1,4 @@
-//! A client's name for a flow, and what it is told.
+//! A client's identifier of a flow, and the events of a client.
 
 use std::os::fd::OwnedFd;
 
@@ -8,22 +8,22 @@ use crate::error::Lost;
 use crate::handle::Handle;
 use crate::slot::Refusal;
 
-/// A flow of a [`Client`](crate::Client). One from before a reconnection names nothing any more, and no other flow.
+/// A flow of a [`Client`](crate::Client). After a reconnection it is invalid, and never refers to another flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow(u64);
 
-/// Connections that are told apart. A number that comes round again names a flow only if slot and generation agree.
+/// Connection numbers before they wrap. After that an old flow is valid again only if its slot and generation match.
 const CONNECTIONS: u32 = 1 << 12;
 const SLOT_BITS: u32 = 20;
 
 impl Flow {
-    /// As a number, for other languages.
+    /// Returns the flow as a number, for other languages.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// From a number. One that never was a flow is refused where it is used.
+    /// Creates a flow from a number. An invalid number is refused where it is used.
     #[must_use]
     pub const fn from_u64(number: u64) -> Self {
         Self(number)
@@ -34,7 +34,7 @@ impl Flow {
         Self(above << 32 | u64::from(handle.generation))
     }
 
-    /// The daemon's name for it, if it is of this connection.
+    /// Returns the daemon's handle of it, if it belongs to this connection.
     pub(crate) fn handle(self, connection: u32) -> Option<Handle> {
         let above = (self.0 >> 32) as u32;
         let slot = above & ((1 << SLOT_BITS) - 1);
@@ -42,23 +42,23 @@ impl Flow {
     }
 }
 
-/// What a client is told.
+/// An event of a client.
 #[derive(Debug)]
 pub enum Event {
-    /// The flow may send one packet (`cmapp_send`), and tells what it sent by [`notify`](crate::Client::notify).
+    /// The flow may send one packet (`cmapp_send`), and reports it by [`notify`](crate::Client::notify).
     Granted(Flow),
     /// The flow's rate has crossed a threshold (`cmapp_update`).
     Changed(Flow, PathState),
-    /// Something that was submitted was refused, and has changed nothing.
+    /// A submission was refused, and has had no effect.
     Refused {
         /// The flow.
         flow: Flow,
-        /// Why.
+        /// Reason.
         why: Refusal,
-        /// What it was about.
+        /// Value of the submission, such as bytes.
         value: u64,
     },
-    /// A stream was called in.
+    /// An incoming stream.
     Incoming {
         /// The listener.
         listener: u32,
@@ -67,11 +67,11 @@ pub enum Event {
         /// The stream's socket.
         socket: OwnedFd,
     },
-    /// There is room in the queue to the daemon again, after [`ClientError::Full`](crate::ClientError::Full).
+    /// The queue to the daemon has room again, after [`ClientError::Full`](crate::ClientError::Full).
     Room,
-    /// The daemon is lost, and with it all flows, listeners and streams. The client tries to reach it again.
+    /// The daemon is lost, and with it all flows, listeners and streams. The client tries to reconnect.
     Disconnected(Lost),
-    /// The daemon is back: flows can be opened again.
+    /// Reconnected: flows can be opened again.
     Reconnected,
 }
 

@@ -1,4 +1,4 @@
-//! One connection to the daemon, while it lasts.
+//! One established connection to the daemon.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -24,10 +24,10 @@ struct Known {
     mtu: u32,
 }
 
-/// After this long a client that was told of a grant takes its time.
+/// Time after which a client that got a grant is considered slow to use it.
 const SOON: Duration = Duration::from_millis(1);
 
-/// A message that came over the socket.
+/// A message received over the socket.
 pub(crate) type Message = (FromDaemon, Vec<OwnedFd>);
 
 #[derive(Debug)]
@@ -40,26 +40,26 @@ pub(crate) struct Link {
     open: u32,
     connection: u32,
     next_call: u32,
-    /// Grants that came together, and are told one by one.
+    /// Grants that came together, returned one by one.
     grants: Option<(Handle, u32)>,
     granted_at: Instant,
     beat: Beat,
-    /// Something found no room in the queue, and nobody was told that there is room again.
+    /// A submission found the queue full, and the room event was not returned yet.
     starving: bool,
-    /// The daemon's call to wake up was heard in the middle of something.
+    /// A wake-up message of the daemon was received during a call.
     woken: bool,
-    /// Something was submitted for which the daemon has not been rung.
+    /// Submissions for which the daemon was not signalled yet.
     owes_ring: bool,
-    /// For a packet.
+    /// Receive buffer.
     room: Box<[u8]>,
 }
 
-/// Looks now and then whether the daemon still reads.
+/// Liveness check: whether the daemon still reads its queue.
 #[derive(Debug)]
 struct Beat {
     every: Duration,
     next: Instant,
-    /// How much must have been read by then.
+    /// Number of messages that must have been read by then.
     until: Option<u64>,
 }
 
@@ -67,10 +67,10 @@ fn broken(broken: Broken) -> Lost {
     Lost::Broken(broken.to_string())
 }
 
-/// The next message on a socket, whole and with the descriptors that belong to it.
+/// Receives the next message of a socket, with its descriptors.
 pub(crate) fn hear(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
     let packet = match receive_with_descriptors(&socket, room) {
-        // Told once, before what the daemon said last.
+        // Reported once, before the daemon's last messages.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => receive_with_descriptors(&socket, room),
         other => other,
     };
@@ -86,7 +86,7 @@ pub(crate) fn hear(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>
 }
 
 impl Link {
-    /// From the daemon's welcome.
+    /// Creates the connection from the daemon's welcome.
     pub(crate) fn new(
         socket: OwnedFd,
         (welcome, descriptors): (Welcome, Vec<OwnedFd>),
@@ -101,7 +101,7 @@ impl Link {
         let [memory, bell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| foreign("its welcome has no memory"))?;
         let mut peer =
             Peer::open(memory, &geometry)?.ok_or_else(|| foreign("its memory is not sealed, or not whole"))?;
-        // Who polls the descriptor before asking for events is woken all the same.
+        // The first event is signalled even if the caller polls the descriptor before asking for events.
         peer.rest().map_err(|broken| foreign(&broken.to_string()))?;
         Ok(Self {
             socket,
@@ -121,7 +121,7 @@ impl Link {
         })
     }
 
-    /// The daemon's name for a flow that is open; else why there is none.
+    /// Returns the daemon's handle of an open flow, or the reason why there is none.
     pub(crate) fn handle(&self, flow: Flow) -> Option<Result<Handle, Failure>> {
         let handle = flow.handle(self.connection)?;
         Some(self.known(handle).map(|_| handle).ok_or(Failure::UnknownFlow(handle)))
@@ -154,13 +154,13 @@ impl Link {
         self.known(handle).map(|known| known.mtu)
     }
 
-    /// What the daemon has published of a flow's path.
+    /// Returns the path state that the daemon has published for a flow.
     pub(crate) fn published(&self, handle: Handle) -> Option<PathState> {
         self.peer.published(handle)
     }
 
-    /// Puts something into the queue; `false` if it is full, and then the daemon will ring when it has read it.
-    /// [`ring`](Self::ring) follows.
+    /// Queues a submission; `false` if the queue is full, and then the daemon signals when it has read it. Has to be
+    /// followed by a ring.
     pub(crate) fn submit(&mut self, submission: &Submission) -> Result<bool, Lost> {
         loop {
             if self.peer.submit(submission).map_err(broken)? {
@@ -173,8 +173,8 @@ impl Link {
         }
     }
 
-    /// Rings the daemon's bell if it sleeps; while grants are left that have just come, later: whoever is told one comes
-    /// for the next, and will have submitted more by then.
+    /// Signals the daemon if it sleeps; later, while recent grants are left: the caller comes back for them, and will
+    /// have submitted more by then.
     pub(crate) fn ring_soon(&mut self) {
         self.owes_ring = true;
         if self.grants.is_none() || now().saturating_since(self.granted_at) > SOON {
@@ -182,13 +182,13 @@ impl Link {
         }
     }
 
-    /// Rings the daemon's bell if it sleeps, whatever is left to be told.
+    /// Signals the daemon if it sleeps, whatever events are left.
     pub(crate) fn ring_at_once(&mut self) {
         self.owes_ring = true;
         self.ring();
     }
 
-    /// Rings the daemon's bell if it sleeps and something was submitted since.
+    /// Signals the daemon if it sleeps and there are submissions for which it was not signalled.
     fn ring(&mut self) {
         if std::mem::take(&mut self.owes_ring) && self.peer.must_ring() {
             self.ring_bell();
@@ -196,11 +196,11 @@ impl Link {
     }
 
     fn ring_bell(&self) {
-        // The only way to fail is a counter that is full, which is as awake as can be.
+        // The only possible failure is a full counter, which is readable, too.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// The next event that is in the queue already.
+    /// Returns the next event that is in the queue already.
     pub(crate) fn queued(&mut self) -> Result<Option<Event>, Lost> {
         let event = self.told()?;
         if event.is_none() {
@@ -209,7 +209,7 @@ impl Link {
         Ok(event)
     }
 
-    /// The next event, if there is one. If not, and if it `dozes`, the daemon wakes this side with the next.
+    /// Returns the next event, if there is one. If not, and if it `dozes`, the daemon signals the next one.
     fn next(&mut self, dozes: bool) -> Result<Option<Event>, Lost> {
         loop {
             if let Some(event) = self.queued()? {
@@ -240,12 +240,12 @@ impl Link {
         Ok(None)
     }
 
-    /// Whether the daemon has called since this was asked: nothing else tells that something waits.
+    /// Returns whether a wake-up message was received since the last call: there is no other signal for those events.
     pub(crate) fn was_woken(&mut self) -> bool {
         std::mem::take(&mut self.woken)
     }
 
-    /// The next event. If there is none, when it is to be looked again even if nothing happens.
+    /// Returns the next event or, if there is none, the time of the next liveness check.
     pub(crate) fn next_or_beat(&mut self, dozes: bool) -> Result<Result<Event, Option<Instant>>, Lost> {
         match self.next(dozes)? {
             Some(event) => Ok(Ok(event)),
@@ -253,7 +253,7 @@ impl Link {
         }
     }
 
-    /// Lies down to sleep; `false` if there is something to read.
+    /// Prepares to sleep; `false` if there is an event to read.
     pub(crate) fn doze(&mut self) -> Result<bool, Lost> {
         if self.grants.is_some() {
             return Ok(false);
@@ -266,12 +266,12 @@ impl Link {
         Ok(rest.may_sleep)
     }
 
-    /// It is awake: the daemon need not wake it.
+    /// Marks this side as awake: the daemon need not wake it.
     pub(crate) fn rise(&self) {
         self.peer.awake();
     }
 
-    /// What the queue tells next. What it tells of flows that are closed is over.
+    /// Returns the next event of the queue. Events of closed flows are skipped.
     fn told(&mut self) -> Result<Option<Event>, Lost> {
         loop {
             if let Some((handle, count)) = self.grants.take() {
@@ -300,7 +300,7 @@ impl Link {
         }
     }
 
-    /// What the daemon says by itself.
+    /// Processes an unsolicited message of the daemon.
     fn unasked(&mut self, (message, descriptors): Message) -> Result<Option<Event>, Lost> {
         match message {
             FromDaemon::Wake => {
@@ -318,7 +318,7 @@ impl Link {
         }
     }
 
-    /// Calls the daemon and waits for its answer, but not beyond `deadline`. What comes in between goes to `events`.
+    /// Calls the daemon and waits for its answer, but not beyond `deadline`. Events received meanwhile go to `events`.
     pub(crate) fn call(
         &mut self,
         call: Call,
@@ -350,7 +350,7 @@ impl Link {
         }
     }
 
-    /// What the daemon said before it was gone.
+    /// Reads the daemon's last messages after it has closed, for its reason.
     fn last_words(&mut self) -> Lost {
         loop {
             match hear(&self.socket, &mut self.room) {
@@ -362,7 +362,7 @@ impl Link {
         }
     }
 
-    /// Looks whether the daemon reads what is submitted, and submits something for it to read. When to look again.
+    /// Checks whether the daemon reads submissions, and submits a ping for it. Returns the time of the next check.
     fn beat(&mut self, now: Instant) -> Result<Option<Instant>, Lost> {
         if self.open == 0 {
             return Ok(None);
@@ -372,7 +372,7 @@ impl Link {
             if self.beat.until.is_some_and(|until| read < until) {
                 return Err(Lost::NoAnswer);
             }
-            // If there is no room for it, there is enough to be read.
+            // If there is no room for a ping, there are other messages to read.
             let until = if self.submit(&Submission::Ping)? { written + 1 } else { read + 1 };
             self.ring_at_once();
             self.beat = Beat { next: now + self.beat.every, until: Some(until), ..self.beat };

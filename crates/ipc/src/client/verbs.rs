@@ -1,4 +1,4 @@
-//! What a client can do: the verbs of the Congestion Manager, documents, streams.
+//! Verbs of a client: those of the Congestion Manager, documents, streams.
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -15,12 +15,12 @@ use crate::handle::Handle;
 use crate::messages::{Answer, Call, Document, Failure, OpenFlow, StreamSpec};
 use crate::slot::Submission;
 
-/// The longest document that is read, in bytes.
+/// Maximum document length that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
 type Done = Result<(), ClientError>;
 
-/// Flows and what is asked of their paths.
+/// Flows and path queries.
 impl Client {
     /// Opens a flow (`cm_open`).
     ///
@@ -33,7 +33,7 @@ impl Client {
         opened.map_err(|lost| self.over(lost))
     }
 
-    /// Closes a flow (`cm_close`). What it held goes to others.
+    /// Closes a flow (`cm_close`). Its share goes to others.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -44,7 +44,7 @@ impl Client {
         Ok(())
     }
 
-    /// The largest packet of a flow in bytes (`cm_mtu`).
+    /// Returns the maximum packet size of a flow in bytes (`cm_mtu`).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -53,7 +53,7 @@ impl Client {
         self.link()?.mtu(handle).ok_or(ClientError::Failed(Failure::UnknownFlow(handle)))
     }
 
-    /// What is known of a flow's path (`cm_query`): mostly from shared memory, without asking.
+    /// Returns a flow's path state (`cm_query`): mostly from shared memory, without a call.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -68,13 +68,13 @@ impl Client {
         }
     }
 
-    /// [`query`](Self::query) for several flows, each with its own result.
+    /// Calls [`query`](Self::query) for several flows, each with its own result.
     pub fn bulk_query(&mut self, flows: &[Flow]) -> Vec<Result<PathState, ClientError>> {
         flows.iter().map(|&flow| self.query(flow)).collect()
     }
 
-    /// Asks for [`Event::Changed`](super::Event::Changed) when the rate falls below the last one told times `down`, or
-    /// rises above it times `up` (`cm_thresh`).
+    /// Requests [`Event::Changed`](super::Event::Changed) when the rate falls below `down` times the rate last
+    /// reported, or rises above `up` times it (`cm_thresh`).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -83,7 +83,7 @@ impl Client {
         self.done(Call::Thresh { flow, down, up })
     }
 
-    /// The flow leaves its macroflow and makes one of its own.
+    /// Moves the flow out of its macroflow, into one of its own.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -92,7 +92,7 @@ impl Client {
         self.done(Call::Split(flow))
     }
 
-    /// The flow joins the macroflow of another.
+    /// Moves the flow into the macroflow of another.
     ///
     /// # Errors
     /// The manager's, and see [`ClientError`].
@@ -101,7 +101,7 @@ impl Client {
         self.done(Call::Merge { flow, with })
     }
 
-    /// The flow's weight in its macroflow.
+    /// Sets the flow's weight in its macroflow.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -110,7 +110,7 @@ impl Client {
         self.done(Call::SetWeight { flow, weight })
     }
 
-    /// The scheduler of the flow's macroflow, by name.
+    /// Sets the scheduler of the flow's macroflow, by name.
     ///
     /// # Errors
     /// No such scheduler, and see [`ClientError`].
@@ -119,7 +119,7 @@ impl Client {
         self.done(Call::SetScheduler { flow, name: name.to_owned() })
     }
 
-    /// The congestion controller of the flow's macroflow, by name.
+    /// Sets the congestion controller of the flow's macroflow, by name.
     ///
     /// # Errors
     /// No such controller, and see [`ClientError`].
@@ -129,7 +129,7 @@ impl Client {
     }
 }
 
-/// What goes through the queue, and is refused, if at all, by an [`Event::Refused`](super::Event::Refused).
+/// Submissions through the queue; refusals are reported by [`Event::Refused`](super::Event::Refused).
 impl Client {
     /// Asks for the right to send one packet (`cm_request`).
     ///
@@ -139,7 +139,7 @@ impl Client {
         self.request_many(flow, 1)
     }
 
-    /// Asks for the right to send so many packets, at least one.
+    /// Asks for the right to send `count` packets, at least one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -147,7 +147,7 @@ impl Client {
         self.submit(flow, |flow| Submission::Request { flow, count })
     }
 
-    /// Asks for the right to send one packet that is of use until an instant of the host's monotonic clock.
+    /// Asks for the right to send one packet that is useful until `deadline`, on the host's monotonic clock.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -155,7 +155,7 @@ impl Client {
         self.submit(flow, |flow| Submission::RequestBy { flow, deadline })
     }
 
-    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    /// Reports that a grant was used for `bytes`; 0 gives it back (`cm_notify`).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -163,7 +163,7 @@ impl Client {
         self.submit(flow, |flow| Submission::Notify { flow, bytes })
     }
 
-    /// A packet of `bytes` left without a grant.
+    /// Reports a packet of `bytes` that was sent without a grant.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -171,7 +171,7 @@ impl Client {
         self.submit(flow, |flow| Submission::NotifyUnasked { flow, bytes })
     }
 
-    /// What was learnt of packets that were sent (`cm_update`). Times are of the host's monotonic clock.
+    /// Reports feedback about sent packets (`cm_update`). Times are of the host's monotonic clock.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -179,17 +179,18 @@ impl Client {
         self.submit(flow, |flow| Submission::Update { flow, update })
     }
 
-    /// [`request_many`](Self::request_many) for several flows, each with its own result; the daemon is woken once.
+    /// Calls [`request_many`](Self::request_many) for several flows, each with its own result; the daemon is woken
+    /// once.
     pub fn bulk_request(&mut self, requests: &[(Flow, u32)]) -> Vec<Done> {
         self.submit_all(requests, |flow, &count| Submission::Request { flow, count })
     }
 
-    /// [`notify`](Self::notify) for several flows, each with its own result; the daemon is woken once.
+    /// Calls [`notify`](Self::notify) for several flows, each with its own result; the daemon is woken once.
     pub fn bulk_notify(&mut self, notes: &[(Flow, u64)]) -> Vec<Done> {
         self.submit_all(notes, |flow, &bytes| Submission::Notify { flow, bytes })
     }
 
-    /// [`update`](Self::update) for several flows, each with its own result; the daemon is woken once.
+    /// Calls [`update`](Self::update) for several flows, each with its own result; the daemon is woken once.
     pub fn bulk_update(&mut self, updates: &[(Flow, Update)]) -> Vec<Done> {
         self.submit_all(updates, |flow, &update| Submission::Update { flow, update })
     }
@@ -213,7 +214,7 @@ impl Client {
         match link.submit(&submission) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                // The daemon may sleep over what it has: then nobody would ever make room.
+                // The daemon may be asleep, and has to be signalled to make room.
                 link.ring_at_once();
                 Err(ClientError::Full)
             }
@@ -230,7 +231,7 @@ impl Client {
 
 /// Documents and streams.
 impl Client {
-    /// Macroflows, flows and clients as they are now, as JSON.
+    /// Returns the current macroflows, flows and clients, as JSON.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -238,7 +239,7 @@ impl Client {
         self.describe(Document::Snapshot)
     }
 
-    /// What is remembered of paths, as JSON.
+    /// Returns the remembered path states, as JSON.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -246,7 +247,7 @@ impl Client {
         self.describe(Document::Paths)
     }
 
-    /// Forgets what is remembered of paths to one address, or to all; of how many.
+    /// Removes the remembered path states of one address, or of all, and returns their number.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -257,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Opens a stream that the daemon runs: its packet ring and its socket.
+    /// Opens a stream run by the daemon; returns its packet ring and its socket.
     ///
     /// # Errors
     /// The daemon's limits, and see [`ClientError`].
@@ -269,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Listens for streams at a UDP port: the listener, and where it listens. Streams that come in are told by
+    /// Listens for streams at a UDP port; returns the listener and its address. Incoming streams are reported by
     /// [`Event::Incoming`](super::Event::Incoming).
     ///
     /// # Errors
@@ -278,7 +279,7 @@ impl Client {
         self.listen_with_room(local, spec, None)
     }
 
-    /// [`listen`](Self::listen) for `room` callers: the others are told that the listener is busy. `None`: any number.
+    /// As [`listen`](Self::listen), for at most `room` streams: others are refused as busy. `None`: any number.
     ///
     /// # Errors
     /// The daemon's limits, and see [`ClientError`].
@@ -294,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Listens no more.
+    /// Stops listening.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -316,7 +317,7 @@ impl Client {
     }
 }
 
-/// What the verbs are made of.
+/// Helpers of the verbs.
 impl Client {
     fn link(&mut self) -> Result<&mut super::link::Link, ClientError> {
         match &mut self.state {
@@ -334,7 +335,7 @@ impl Client {
         call.check()?;
         let State::Up(link) = &mut self.state else { return Err(ClientError::Disconnected) };
         let answered = link.call(call, now() + self.options.timeout, &mut self.events);
-        // What came in between was taken from the socket, which does not ring for it any more.
+        // Messages received meanwhile were taken from the socket, which is not readable for them any more.
         if link.was_woken() || !self.events.is_empty() {
             self.watch.nudge();
         }
@@ -351,14 +352,14 @@ impl Client {
         }
     }
 
-    /// The daemon is lost in the middle of something.
+    /// Handles the loss of the daemon during a verb.
     fn over(&mut self, lost: Lost) -> ClientError {
         let error = if lost == Lost::NoAnswer { ClientError::NoAnswer } else { ClientError::Disconnected };
         self.lose(lost);
         error
     }
 
-    /// The answer is none to the question.
+    /// Handles an answer that does not fit its call.
     fn misfit(&mut self) -> ClientError {
         self.over(Lost::Broken("an answer that does not fit its call".to_owned()))
     }

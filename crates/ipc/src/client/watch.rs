@@ -1,4 +1,4 @@
-//! The one descriptor to poll: it outlives every connection, and has a clock in it.
+//! The client's poll descriptor: one epoll descriptor with a timer, which outlives the connections.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,12 +9,12 @@ use timeous_core::{Duration, Instant};
 
 use crate::clock::{now, timespec};
 
-/// An epoll descriptor with a timer, and with the socket of the connection of the moment.
+/// An epoll descriptor with a timer and the present connection's socket.
 #[derive(Debug)]
 pub(crate) struct Watch {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// When the timer rings, if it is set.
+    /// Time at which the timer expires, if it is set.
     due: Option<Instant>,
 }
 
@@ -26,12 +26,12 @@ impl Watch {
         Ok(Self { epoll, timer, due: None })
     }
 
-    /// Watches a socket. It is forgotten when it is closed: nobody else has it.
+    /// Adds a socket. It leaves the set when it is closed, since there is no duplicate of its descriptor.
     pub(crate) fn add(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?)
     }
 
-    /// Has the descriptor ring at `at`, or earlier if it is set already.
+    /// Makes the descriptor readable at `at`, or earlier if the timer is set already.
     pub(crate) fn by(&mut self, at: Instant) {
         if self.due.is_some_and(|due| due <= at) {
             return;
@@ -39,12 +39,12 @@ impl Watch {
         self.set(at);
     }
 
-    /// Has the descriptor ring at once: something waits that no socket tells of.
+    /// Makes the descriptor readable at once: for events that no socket signals.
     pub(crate) fn nudge(&mut self) {
         self.by(Instant::from_nanos(1));
     }
 
-    /// Whether the timer has rung; it is silent then until it is set again.
+    /// Returns whether the timer has expired, and stops it then.
     pub(crate) fn rang(&mut self) -> bool {
         if self.due.is_none_or(|due| now() < due) {
             return false;
@@ -53,22 +53,23 @@ impl Watch {
         true
     }
 
-    /// The timer does not ring, until it is set again.
+    /// Stops the timer.
     pub(crate) fn still(&mut self) {
         self.due = None;
-        // Unset and read: a count that is left would ring for ever. Nothing to read is as well.
+        // The timer is unset and read: an unread expiry would keep the descriptor readable. A read without an expiry
+        // fails harmlessly.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec(Duration::ZERO));
         let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
     }
 
     fn set(&mut self, at: Instant) {
         self.due = Some(at);
-        // It can fail for a bad descriptor or bad values only, which these are not.
+        // It fails only for invalid descriptors or values.
         let at = spec(at.saturating_since(Instant::ZERO));
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at).expect("our own timer takes a time");
     }
 
-    /// Sleeps until there is something, but not beyond `deadline`. `true` if there is.
+    /// Waits until the descriptor is readable or `deadline` has passed; returns whether it is readable.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
         wait_for(&self.epoll, PollFlags::IN, deadline)
     }
@@ -80,14 +81,14 @@ impl AsFd for Watch {
     }
 }
 
-/// Sleeps until a descriptor is ready, but not beyond `deadline`. `true` if it is.
+/// Waits until a descriptor is ready or `deadline` has passed; returns whether it is ready.
 pub(crate) fn wait_for(descriptor: impl AsFd, what: PollFlags, deadline: Option<Instant>) -> bool {
     loop {
         let limit = deadline.map(|at| timespec(at.saturating_since(now())));
         match poll(&mut [PollFd::new(&descriptor, what)], limit.as_ref()) {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}
-            // No memory at present: looking once more is as good as sleeping.
+            // Out of memory: the caller checks the descriptor.
             Err(_) => return true,
         }
     }

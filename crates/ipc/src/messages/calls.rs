@@ -1,4 +1,4 @@
-//! Calls and answers: what a client asks of the daemon rarely.
+//! Calls of a client, its infrequent requests, and their answers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,154 +9,155 @@ use super::codec::{Malformed, sensible, text};
 use super::streams::StreamSpec;
 use crate::handle::Handle;
 
-/// The longest name of a controller or a scheduler, in bytes.
+/// Maximum name of a controller or a scheduler, in bytes.
 const NAME_MAX: usize = 32;
 
-/// Something that a client asks of the daemon, and waits for.
+/// Request of a client that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Call {
     /// `cm_open`. Answered by [`Answer::Opened`].
     Open(OpenFlow),
-    /// `cm_close`. From now on the handle names nothing.
+    /// `cm_close`. The handle is invalid from now on.
     Close(Handle),
-    /// What is known of a flow's path. Answered by [`Answer::Path`]; the table in shared memory has it without a call.
+    /// `cm_query`: the state of a flow's path. Answered by [`Answer::Path`]; the table in shared memory has it without
+    /// a call.
     Query(Handle),
-    /// `cm_thresh`: callbacks when the rate falls below the last one told times `down`, or rises above it times `up`.
+    /// `cm_thresh`: callbacks when the rate falls below `down` times the rate last reported, or rises above `up` times
+    /// it.
     Thresh {
         /// The flow.
         flow: Handle,
-        /// From 0 to 1.
+        /// Factor from 0 to 1.
         down: f64,
-        /// At least 1.
+        /// Factor of at least 1.
         up: f64,
     },
-    /// The flow leaves its macroflow and makes one of its own.
+    /// Moves the flow out of its macroflow, into one of its own.
     Split(Handle),
-    /// The flow joins the macroflow of another of the client's.
+    /// Moves the flow into the macroflow of another flow of the client.
     Merge {
         /// The flow.
         flow: Handle,
-        /// Whose macroflow it joins.
+        /// Flow whose macroflow it joins.
         with: Handle,
     },
-    /// The flow's weight in its macroflow's scheduler.
+    /// Sets the flow's weight in its macroflow's scheduler.
     SetWeight {
         /// The flow.
         flow: Handle,
         /// At least 1.
         weight: u32,
     },
-    /// The scheduler of the flow's macroflow, by name.
+    /// Sets the scheduler of the flow's macroflow, by name.
     SetScheduler {
         /// The flow.
         flow: Handle,
-        /// Its name.
+        /// Name of the scheduler.
         name: String,
     },
-    /// The congestion controller of the flow's macroflow, by name.
+    /// Sets the congestion controller of the flow's macroflow, by name.
     SetController {
         /// The flow.
         flow: Handle,
-        /// Its name.
+        /// Name of the controller.
         name: String,
     },
-    /// A description of something, as JSON. Answered by [`Answer::Document`] or [`Answer::LongDocument`].
+    /// Requests a JSON document. Answered by [`Answer::Document`] or [`Answer::LongDocument`].
     Describe(Document),
-    /// What is remembered of paths is forgotten: to one address, or all of the user's. Answered by [`Answer::Count`].
+    /// Removes remembered path states: of one address, or all of the user's. Answered by [`Answer::Count`].
     ForgetPaths {
         /// The address, or all of them.
         addr: Option<IpAddr>,
     },
     /// Opens a stream to a UDP port. Answered by [`Answer::Stream`].
     Connect {
-        /// Whom to call.
+        /// Address of the listener.
         remote: SocketAddr,
-        /// How it is treated.
+        /// Settings of the stream.
         spec: StreamSpec,
     },
-    /// Waits to be called at a UDP port, port 0 for any. Answered by [`Answer::Listening`].
+    /// Listens at a UDP port, port 0 for any. Answered by [`Answer::Listening`].
     Listen {
-        /// Where.
+        /// Local address.
         local: SocketAddr,
-        /// How streams that come in are treated.
+        /// Settings of incoming streams.
         spec: StreamSpec,
-        /// Callers that are taken; the others are told that the listener is busy. `None`: any number.
+        /// Maximum number of streams accepted; others are refused as busy. `None`: any number.
         room: Option<u32>,
     },
-    /// Is not at home any more.
+    /// Stops listening.
     StopListening(u32),
 }
 
-/// What can be described.
+/// Kind of JSON document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Document {
-    /// Macroflows, flows and clients as they are now.
+    /// Current macroflows, flows and clients.
     Snapshot,
-    /// What is remembered of paths.
+    /// Remembered path states.
     Paths,
 }
 
-/// A flow to be opened.
+/// Parameters of a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFlow {
-    /// The host that it goes to.
+    /// Destination host.
     pub addr: IpAddr,
-    /// The Differentiated Services code point of its packets, 0 to 63.
+    /// DSCP of its packets, 0 to 63.
     pub dscp: u8,
-    /// Its largest packet in bytes, from 1 to 65 535.
+    /// Maximum packet size in bytes, from 1 to 65 535.
     pub mtu: u32,
-    /// Its weight beside others of its macroflow, at least 1.
+    /// Weight within its macroflow, at least 1.
     pub weight: u32,
-    /// Its local address and port, for people.
+    /// Local address and port, for display.
     pub local: Option<SocketAddr>,
-    /// Its remote address and port, for people.
+    /// Remote address and port, for display.
     pub remote: Option<SocketAddr>,
 }
 
 impl OpenFlow {
-    /// A flow to a host.
+    /// Returns the parameters of a flow to a host.
     #[must_use]
     pub const fn to(addr: IpAddr, mtu: u32) -> Self {
         Self { addr, dscp: 0, mtu, weight: 1, local: None, remote: None }
     }
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done.
+    /// Done, without a value.
     Done,
-    /// A flow is open.
+    /// The flow is open.
     Opened {
-        /// Its name from now on.
+        /// Its handle.
         flow: Handle,
-        /// Its largest packet in bytes.
+        /// Its maximum packet size in bytes.
         mtu: u32,
     },
-    /// What is known of a path.
+    /// State of a path.
     Path(Path),
-    /// How many it were.
+    /// A number, such as of removed entries.
     Count(u64),
     /// A document that fits into a packet.
     Document(Vec<u8>),
     /// A document that comes as a sealed memfd.
     LongDocument {
-        /// Its length in bytes.
+        /// Length in bytes.
         len: u64,
     },
-    /// A stream is being opened; with it come its packet ring and its socket, in this order.
+    /// The stream is being opened; with its packet ring and its socket, in this order.
     Stream,
-    /// It is listened for streams, and each that comes in is told by
-    /// [`FromDaemon::Incoming`](super::FromDaemon::Incoming).
+    /// Listening; incoming streams are reported by [`FromDaemon::Incoming`](super::FromDaemon::Incoming).
     Listening {
-        /// Which listener.
+        /// Identifier of the listener.
         listener: u32,
-        /// Where it listens in truth.
+        /// Actual local address.
         local: SocketAddr,
     },
 }
 
-/// [`PathState`] as it is written; times in nanoseconds, rates in bits a second.
+/// Encoding of [`PathState`]; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     rate: u64,
@@ -209,7 +210,7 @@ impl From<Path> for PathState {
     }
 }
 
-/// Something of which a client may have so much.
+/// A limited resource of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
     /// Open flows of the client, or of its user.
@@ -218,43 +219,43 @@ pub enum Resource {
     Streams,
     /// Bytes of packet rings.
     RingBytes,
-    /// Entries in what is remembered of paths.
+    /// Entries of the path memory.
     Paths,
 }
 
-/// Why a call failed. Nothing has changed, and the connection goes on.
+/// Reason why a call failed. Nothing has changed, and the connection stays open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Failure {
     /// The flow is not open.
     #[error("flow {0} is not open: open it first, and do not use it after close")]
     UnknownFlow(Handle),
-    /// There is no such listener.
+    /// Unknown listener.
     #[error("listener {0} is not there")]
     UnknownListener(u32),
-    /// The client may not have more of it.
+    /// A limit is reached.
     #[error("the daemon grants {limit} of these and not one more: {resource:?}")]
     OverLimit {
-        /// Of what.
+        /// Kind of resource.
         resource: Resource,
-        /// How much.
+        /// The limit.
         limit: u64,
     },
-    /// It is not the client's to change.
+    /// The object belongs to another user.
     #[error("that may be changed by its own user only")]
     NotPermitted,
-    /// No such controller or scheduler, or a value that cannot be.
+    /// Unknown controller or scheduler, or an invalid value.
     #[error("{0}")]
     Invalid(String),
-    /// The daemon has no such part: built without, or switched off.
+    /// The daemon lacks this part: not built in, or switched off.
     #[error("the daemon was started without it: {0}")]
     Absent(String),
-    /// The daemon's environment refused.
+    /// An error of the daemon's environment.
     #[error("the daemon could not do it: {0}")]
     Environment(String),
 }
 
 impl Answer {
-    /// How many descriptors come with it.
+    /// Returns the number of descriptors of the answer.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
         match self {

@@ -1,40 +1,40 @@
-//! Messages as bytes, and what is refused beyond what serde refuses.
+//! Encoding of messages, and checks beyond serde's.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A message that cannot be read: the other side's fault.
+/// Invalid message: the other side's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is no message of this version.
+    /// Not a message of this version.
     #[error("a packet of {0} bytes is no message of this version")]
     Unreadable(usize),
-    /// Something follows it.
+    /// Trailing bytes behind the message.
     #[error("{0} bytes follow a message in its packet")]
     Trailing(usize),
-    /// A text is longer than it may be.
+    /// A text exceeds its maximum length.
     #[error("a text of {len} bytes, where {max} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the text.
         len: usize,
-        /// What is allowed.
+        /// Maximum length.
         max: usize,
     },
-    /// A field has a value that no honest side gives it.
+    /// Invalid value of a field.
     #[error("the {0} of a message makes no sense")]
     Senseless(&'static str),
 }
 
-/// A message whose fields can be checked.
+/// A message with checks of its fields.
 pub trait Checked: DeserializeOwned {
-    /// Looks at what serde does not know of.
+    /// Checks the constraints that serde does not know.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// An invalid field.
     fn check(&self) -> Result<(), Malformed>;
 }
 
-/// Reads a message from the packet that it fills.
+/// Decodes a message that fills the packet.
 ///
 /// # Errors
 /// See [`Malformed`].
@@ -47,7 +47,7 @@ pub fn decode<M: Checked>(packet: &[u8]) -> Result<M, Malformed> {
     Ok(message)
 }
 
-/// Writes a message.
+/// Encodes a message.
 #[must_use]
 pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are made of what postcard can write, into memory that grows")

@@ -1,7 +1,7 @@
 //! Streams that the daemon's engine runs for a client.
 //!
-//! The daemon makes a stream's packet ring, and a pair of sockets for what is said of this stream alone; the client gets
-//! both with the answer. Nothing of a stream goes through the client's queues.
+//! The daemon creates a stream's packet ring, and a socket pair for this stream alone; the client gets both with the
+//! answer. Nothing of a stream goes through the client's queues.
 
 use serde::{Deserialize, Serialize};
 use timeous_cm::Kind;
@@ -9,40 +9,40 @@ use timeous_core::Duration;
 
 use super::codec::{Malformed, sensible};
 
-/// How a stream is treated.
+/// Settings of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamSpec {
     /// The DCCP service code (RFC 4340 §8.1.2).
     pub service: [u8; 4],
     /// The DCCP port: behind the UDP port, or the only one.
     pub dccp_port: u16,
-    /// The congestion control of both directions: CCID 2, 3 or 4 (RFC 4340 §10).
+    /// Congestion control of both directions: CCID 2, 3 or 4 (RFC 4340 §10).
     pub ccid: u8,
-    /// What decides how fast it sends with CCID 2; `None`: what the daemon has for that host.
+    /// Congestion controller with CCID 2; `None`: the daemon's controller for that host.
     pub controller: Option<Controller>,
-    /// Whether its packets travel in IP itself (RFC 4340), and not in UDP (RFC 6773).
+    /// Whether packets are sent in plain IP (RFC 4340), not in UDP (RFC 6773).
     pub native: bool,
-    /// Places in the packet ring, a power of two.
+    /// Slots of the packet ring, a power of two.
     pub slots: u32,
-    /// The largest UDP payload in bytes, from 1 to 65 535.
+    /// Maximum UDP payload in bytes, from 1 to 65 535.
     pub mps: u32,
-    /// How long an answer to the handshake is waited for.
+    /// Timeout of the handshake.
     pub connect_timeout: Nanos,
-    /// How long a peer may have nothing to say before it is asked.
+    /// Idle time after which a silent peer is probed.
     pub keep_alive: Option<Nanos>,
-    /// How long a peer that was asked may be silent.
+    /// Maximum silence of a probed peer.
     pub silence: Nanos,
-    /// The longest life of a packet on its way: half of how long a closed connection is remembered.
+    /// Maximum segment lifetime: half of the time for which a closed connection is remembered.
     pub msl: Nanos,
-    /// Whether the listening end remembers the closed connection.
+    /// Whether the listening end holds TIME-WAIT.
     pub server_holds_timewait: bool,
-    /// What is given up when the path is too slow.
+    /// Late-choice policy: the datagrams dropped when the path is too slow.
     pub policy: Policy,
-    /// Lost ADUs of at least this priority are sent again; `None`: nothing is.
+    /// Minimum priority for retransmission of lost ADUs; `None`: no retransmission.
     pub repair: Option<u8>,
 }
 
-/// A congestion controller by name.
+/// Congestion controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Controller {
     /// [`Kind::Copa`].
@@ -89,7 +89,7 @@ impl From<Controller> for Kind {
     }
 }
 
-/// A duration in nanoseconds.
+/// Duration in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nanos(pub u64);
 
@@ -105,33 +105,33 @@ impl From<Nanos> for Duration {
     }
 }
 
-/// A late-choice policy by name.
+/// Late-choice policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
-    /// Nothing is given up.
+    /// Drops nothing.
     Fifo,
-    /// What cannot arrive in time is given up.
+    /// Drops datagrams that cannot arrive in time.
     Deadline,
-    /// What has waited longer is given up.
+    /// Drops datagrams that have waited longer than this.
     Age(Nanos),
-    /// What is worth least is given up first, by whole frames, beyond a limit of the queue.
+    /// Drops the least valuable frames first, as a whole, beyond a limit of the queue.
     Frames(QueueLimit),
-    /// Beyond what the stream hands over within two delays of the path only marked packets go, and the source is told
-    /// before.
+    /// DBAT: beyond the data handed over within twice the path's delay only marked packets are sent, and the source is
+    /// warned before.
     Dbat,
-    /// What is kept is the set of frames of which most can be decoded in time. A frame of these sub-streams is worth so
-    /// many others.
+    /// Keeps the set of frames of which most can be decoded in time. A frame of these sub-streams counts as this many
+    /// others.
     Plan([Option<(u8, u32)>; 4]),
 }
 
-/// How much may wait in a queue.
+/// Limit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueLimit {
-    /// What can arrive before its deadline.
+    /// Datagrams that can arrive before their deadline.
     Deadlines,
-    /// What leaves within this time at the present rate.
+    /// Data that is sent within this time at the current rate.
     Time(Nanos),
-    /// So many packets.
+    /// Number of packets.
     Packets(u32),
 }
 

@@ -1,4 +1,4 @@
-//! A client with a daemon that is well, and with one that is gone, stuck, unwilling or back.
+//! A client with a daemon that works, is absent, stuck or unwilling, or has restarted.
 
 use std::os::fd::AsFd;
 
@@ -125,7 +125,7 @@ fn a_stream_comes_with_its_two_descriptors() {
     assert!(matches!(client.connect_stream("127.0.0.1:9".parse().unwrap(), odd), Err(ClientError::Argument(_))));
 }
 
-/// The descriptor is that of an application's own loop: it must be readable exactly as long as something waits.
+/// The descriptor belongs to the application's loop: it must be readable exactly while an event waits.
 #[test]
 fn the_descriptor_is_readable_when_there_is_an_event() {
     let (_dir, path) = place();
@@ -144,14 +144,14 @@ fn the_descriptor_is_readable_when_there_is_an_event() {
         assert!(matches!(next(&mut client), Event::Granted(_)));
         assert!(client.poll_event().is_none());
     }
-    // A call takes the daemon's word to wake up from the socket: what it was about must not be lost with it.
+    // A call consumes the daemon's wake-up message from the socket: the event behind it must not be lost.
     client.request(flow).unwrap();
     client.snapshot().unwrap();
     assert!(readable(&client, 20_000));
     assert!(matches!(next(&mut client), Event::Granted(_)));
 }
 
-/// An application's loop may begin with a poll, and ask for events only when the descriptor says that there are some.
+/// An application may begin its loop with a poll, and ask for events only when the descriptor is readable.
 #[test]
 fn the_descriptor_rings_before_the_first_look_for_events() {
     let (_dir, path) = place();
@@ -226,13 +226,13 @@ fn an_unwilling_daemon_says_why() {
     assert!(matches!(error, ConnectError::Refused(Reason::Version { daemon: 9 })), "{error}");
 }
 
-/// Somebody listens and never accepts: a daemon that is stopped.
+/// A socket that listens but never accepts: a stopped daemon.
 #[test]
 fn a_daemon_that_is_stuck_is_not_waited_for_for_ever() {
     let (_dir, path) = place();
     let _listener = timeous_ipc::socket::listen_at(&path, 1).unwrap();
     let options = Options { timeout: Duration::from_millis(50), ..options(&path) };
-    // Those that the backlog takes get no welcome, those after them no connection.
+    // Connections within the backlog get no welcome; those beyond it are not accepted.
     for _ in 0..5 {
         assert!(matches!(Client::connect(options.clone()), Err(ConnectError::NoAnswer)));
     }
@@ -250,7 +250,7 @@ fn a_call_to_a_daemon_that_fell_asleep_ends() {
     assert!(matches!(client.snapshot(), Err(ClientError::Disconnected)), "and nothing waits any more");
 }
 
-/// Nobody calls: the client only waits for a grant.
+/// No call is made: the client only waits for a grant.
 #[test]
 fn a_daemon_that_does_not_read_its_queue_is_given_up() {
     let (_dir, path) = place();
@@ -262,7 +262,7 @@ fn a_daemon_that_does_not_read_its_queue_is_given_up() {
     assert!(matches!(next(&mut client), Event::Disconnected(Lost::NoAnswer)));
 }
 
-/// One that reads is not, however long there is nothing to say.
+/// A daemon that reads is not given up, however long it has nothing to send.
 #[test]
 fn a_daemon_that_is_idle_is_not_given_up() {
     let (_dir, path) = place();
@@ -312,7 +312,7 @@ fn a_daemon_that_takes_its_leave_is_heard() {
     let mut client = Client::connect(options(&path)).unwrap();
     daemon.stop();
     assert!(matches!(next(&mut client), Event::Disconnected(Lost::Said(Reason::Stopping))));
-    // The same when it is a call that finds the daemon gone.
+    // The same if a call detects that the daemon is gone.
     let daemon = Standin::with(&path, Manners { farewell, ..Manners::default() });
     assert!(matches!(next(&mut client), Event::Reconnected));
     daemon.stop();
@@ -320,7 +320,7 @@ fn a_daemon_that_takes_its_leave_is_heard() {
     assert!(matches!(next(&mut client), Event::Disconnected(Lost::Said(Reason::Stopping))));
 }
 
-/// While there is no daemon the client sleeps between attempts, and does not spin.
+/// Without a daemon the client sleeps between attempts.
 #[test]
 fn a_client_without_a_daemon_sleeps_most_of_the_time() {
     let (_dir, path) = place();

@@ -1,4 +1,4 @@
-//! What the daemon's end makes of a client that writes whatever it likes over the memory that both share.
+//! Reactions of the daemon's end to a client that overwrites the shared memory arbitrarily.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use crate::standin::state;
 const FLOW: Handle = Handle { slot: 1, generation: 1 };
 const GEOMETRY: Geometry = Geometry { submissions: 4, completions: 4, flows: 2 };
 
-/// A channel, its client's end, and the words that both share.
+/// Creates a channel, its client's end, and a view of the shared words.
 fn shared() -> (Channel, Peer, Memory) {
     let (channel, [fd, _bell]) = Channel::new(GEOMETRY).unwrap();
     let peer = Peer::open(&fd, &GEOMETRY).unwrap().expect("it is sealed, and whole");
@@ -27,7 +27,7 @@ fn words(memory: &Memory) -> usize {
     words
 }
 
-/// Where the word lies that differs between two states of the memory.
+/// Returns the indexes of words that `change` changes.
 fn moved(memory: &Memory, change: impl FnOnce()) -> Vec<usize> {
     let all = || (0..words(memory)).map(|at| memory.word(at).load(Ordering::Relaxed)).collect::<Vec<_>>();
     let before = all();
@@ -35,11 +35,11 @@ fn moved(memory: &Memory, change: impl FnOnce()) -> Vec<usize> {
     all().iter().zip(before).enumerate().filter(|(_, (now, before))| **now != *before).map(|(at, _)| at).collect()
 }
 
-/// The index of the queue to the daemon: the only word beside its message that a submission writes.
+/// Returns the index of the submission queue's tail: the only word besides its message that a submission writes.
 fn index_of_submissions(peer: &mut Peer, memory: &Memory) -> usize {
     let words = Submission::Ping.to_words();
     let changed = moved(memory, || assert!(peer.submit(&Submission::Ping).unwrap()));
-    // A ping has one word that is not zero.
+    // A ping has one non-zero word.
     assert_eq!((changed.len(), words.iter().filter(|&&word| word != 0).count()), (2, 1));
     changed[0]
 }
@@ -86,7 +86,7 @@ fn a_client_that_claims_to_have_read_what_was_not_written_is_a_violation() {
     assert_eq!(violation, Violation::Read { read: 0, written: 4, found: 99 });
 }
 
-/// One thing after another, by whoever.
+/// A step of either side.
 #[derive(Clone, Debug)]
 enum Step {
     Submit,
@@ -114,8 +114,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the client writes wherever: the daemon gets messages or a violation, and never more at once than two
-    /// queues hold.
+    /// Whatever the client writes, the daemon gets messages or a violation, and never more at once than two queues
+    /// hold.
     #[test]
     fn nothing_but_messages_and_violations(steps in vec(step(), 0..200)) {
         let (mut channel, mut peer, memory) = shared();
@@ -136,7 +136,8 @@ proptest! {
                             Ok(None) => break None,
                             Err(violation) => break Some(violation),
                         }
-                        // What a look before sleeping has seen, and what an index says that went on since.
+                        // At most the messages seen by the check before sleeping, and those of an index that advanced
+                        // since.
                         prop_assert!(taken <= 2 * GEOMETRY.submissions, "more than the queue can say");
                     };
                     prop_assert!(tampered || taken == submitted);
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// A thread writes at random all over the memory while the daemon works with it.
+/// A thread writes random words to the memory while the daemon uses it.
 #[test]
 fn a_daemon_beside_a_mad_writer_ends_with_a_violation_and_nothing_else() {
     let mut violated = 0;
@@ -191,7 +192,7 @@ fn a_daemon_beside_a_mad_writer_ends_with_a_violation_and_nothing_else() {
         writer.join().unwrap();
         violated += u32::from(channel.poll_submission().is_err());
     }
-    // The last value of an index may happen to be one that it could have.
+    // The last value of an index may be valid by chance.
     assert!(violated > 5, "only {violated} of 20 found out");
 }
 

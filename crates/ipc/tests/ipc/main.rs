@@ -1,4 +1,4 @@
-//! Tests of both ends: messages, queues, a client with a daemon that is well, gone, stuck or hostile, two processes.
+//! Tests of both ends: messages, queues, a client with a working, absent, stuck or hostile daemon, and two processes.
 #![cfg(not(loom))]
 
 mod client;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use timeous_core::{Duration, Instant};
 use timeous_ipc::{Client, Event, OpenFlow, Options};
 
-/// For what must happen; nothing is measured by it.
+/// Timeout of events that must happen; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn now() -> Instant {
@@ -29,7 +29,7 @@ fn flow() -> OpenFlow {
     OpenFlow::to(IpAddr::V4(Ipv4Addr::LOCALHOST), 1_200)
 }
 
-/// The next event, slept for.
+/// Waits for the next event.
 fn next(client: &mut Client) -> Event {
     let deadline = now() + PATIENCE;
     loop {
@@ -40,7 +40,7 @@ fn next(client: &mut Client) -> Event {
     }
 }
 
-/// A directory that is gone with the test, and a place for a socket in it.
+/// Returns a temporary directory and a socket's path in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("daemon.sock");

@@ -1,4 +1,4 @@
-//! A client in another process: this very test, started again with the socket's path in its environment.
+//! A client in another process: this test binary, started again with the socket's path in its environment.
 
 use std::process::{Child, Command, Stdio};
 
@@ -19,7 +19,7 @@ fn start(path: &std::path::Path) -> Child {
         .unwrap()
 }
 
-/// Not a test by itself: what the other process does. Without a path it has nothing to do.
+/// Body of the other process, not a test: it does nothing without a path.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(PATH) else { return };
@@ -52,7 +52,7 @@ fn two_processes_get_what_they_ask_for() {
     assert_eq!(daemon.stop(), []);
 }
 
-/// `kill -9` in the middle of it, again and again: the daemon sees an end, no violation, and serves the next.
+/// A client killed by `kill -9` at any time: the daemon sees an end, not a violation, and serves the next client.
 #[test]
 fn a_client_that_is_killed_is_gone_and_nothing_else() {
     let (_dir, path) = place();

@@ -1,4 +1,4 @@
-//! A daemon with the least that a client needs: it grants what is requested, and says back what it is told.
+//! Minimal daemon for the client tests: it grants every request, and echoes what it is told.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -16,7 +16,7 @@ use timeous_ipc::messages::{
 use timeous_ipc::socket::{listen_at, receive, send};
 use timeous_ipc::{Channel, Completion, Geometry, Handle, Refusal, Submission, Violation};
 
-/// More than any flow has outstanding: such a note is refused.
+/// More bytes than any flow has in flight: such a notification is refused.
 pub(crate) const TOO_MUCH: u64 = 1 << 40;
 
 pub(crate) struct Standin {
@@ -24,16 +24,16 @@ pub(crate) struct Standin {
     thread: Option<JoinHandle<Vec<Violation>>>,
 }
 
-/// What it does not do as it should.
+/// Deviations from correct behaviour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manners {
-    /// Measures of what clients are given.
+    /// Sizes of its clients' memory.
     pub(crate) geometry: Geometry,
-    /// Says this instead of a welcome.
+    /// Reason of a refusal, sent instead of a welcome.
     pub(crate) unwelcoming: Option<Reason>,
-    /// Says this when it stops; else nothing.
+    /// Reason sent when it stops, if any.
     pub(crate) farewell: Option<Reason>,
-    /// Welcomes and opens, and then does nothing more.
+    /// Welcomes and opens flows, and then does nothing more.
     pub(crate) falls_asleep: bool,
 }
 
@@ -43,7 +43,7 @@ impl Standin {
     }
 
     pub(crate) fn with(path: &Path, manners: Manners) -> Self {
-        // That of one before.
+        // Removes the socket of an earlier daemon.
         let _ = std::fs::remove_file(path);
         let listener = listen_at(path, 16).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -52,7 +52,7 @@ impl Standin {
         Self { stop, thread: Some(thread) }
     }
 
-    /// Ends it: what clients it found to be dishonest.
+    /// Stops it, and returns the violations of its clients.
     pub(crate) fn stop(mut self) -> Vec<Violation> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -119,18 +119,18 @@ fn doze(listener: &OwnedFd, guests: &[Guest], nanos: i64, asleep: bool) {
     let limit = rustix::event::Timespec { tv_sec: 0, tv_nsec: nanos };
     poll(&mut fds, Some(&limit)).unwrap();
     for channel in guests.iter().filter_map(|guest| guest.channel.as_ref()) {
-        // A daemon would watch the bell edge-triggered; the clients of these tests leave its flags alone.
+        // A daemon would watch the bell edge-triggered; the clients of these tests do not change its flags.
         let _ = rustix::io::read(channel.bell(), &mut [0; 8]);
     }
 }
 
 impl Guest {
     fn say(&self, message: &FromDaemon) {
-        // A client that is gone is found out by its socket.
+        // An error is ignored: the socket's end shows that the client is gone.
         let _ = send(&self.socket, &encode(message), &[]);
     }
 
-    /// Everything that there is to do; `false` if the client is gone.
+    /// Handles all pending work; returns `false` if the client is gone.
     fn turn(&mut self, manners: &Manners) -> Result<bool, Violation> {
         let mut room = [0; timeous_ipc::messages::TO_DAEMON_MAX];
         self.read_queue()?;
@@ -155,7 +155,7 @@ impl Guest {
         Ok(true)
     }
 
-    /// Who falls asleep does so with the answer to the first flow: the next call may be here already.
+    /// It falls asleep after the answer to the first flow: the next call may be here already.
     fn sleeps(&self, manners: &Manners) -> bool {
         manners.falls_asleep && self.slots.contains(&1)
     }
@@ -263,12 +263,12 @@ impl Guest {
     }
 }
 
-/// A path state that is told by its rate.
+/// Returns a path state identified by its rate.
 pub(crate) fn state(rate: u64) -> PathState {
     PathState { rate: Rate::from_bps(rate), window: rate, loss_ppm: 1_000_000, ..PathState::default() }
 }
 
-/// One that fits into no packet.
+/// Length of a document that exceeds any packet.
 pub(crate) const LONG: usize = 3 * FROM_DAEMON_MAX;
 
 fn long_document() -> (Result<Answer, Failure>, Vec<OwnedFd>) {

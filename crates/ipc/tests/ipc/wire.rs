@@ -1,4 +1,4 @@
-//! Messages as bytes and as slots: what is written is read, and nothing else is.
+//! Encoding of messages as bytes and as slots: it is reversible, and other content is rejected.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn completion() -> impl Strategy<Value = Completion> {
     ]
 }
 
-/// Words near to those of messages: random ones are hardly ever.
+/// Words close to those of messages, since random words are rarely valid.
 fn words() -> impl Strategy<Value = [u64; 8]> {
     let near = prop_oneof![Just(0), 0..=0xffff_u64, (0..=6_u64, 0..=20_u32).prop_map(|(n, by)| n << by), any::<u64>()];
     let mixed = (0..=6_u64, prop::array::uniform7(prop_oneof![3 => Just(0), 1 => any::<u64>()]));
@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!(Completion::from_words(&completion.to_words()), Some(completion));
     }
 
-    /// Every message has one form only: what is read is what would be written.
+    /// Each message has exactly one encoding: decoded words encode to the same words.
     #[test]
     fn words_are_a_message_in_its_one_form_or_none(words in words()) {
         if let Some(submission) = Submission::from_words(&words) {

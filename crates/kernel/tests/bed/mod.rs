@@ -1,4 +1,4 @@
-//! Two network namespaces joined by the emulated link, and the program loaded under a name of its own.
+//! Two network namespaces with an emulated link, and the program loaded under a separate name.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::link::{Capacity, Limit};
 
-/// The address at the far end.
+/// Address of the far end.
 pub(crate) const RIGHT: &str = "10.77.0.2";
 
-/// A link with a namespace at either end: 10 Mbit/s and a queue of 100 packets from the left, 20 ms each way.
+/// A link between two namespaces: 10 Mbit/s and a queue of 100 packets from the left, 20 ms each way.
 pub(crate) struct Bed {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
@@ -49,7 +49,7 @@ impl Drop for Bed {
     }
 }
 
-/// The program under a name of this test. It is taken away when the test ends, however it ends.
+/// The program under a test's name. It is removed when this is dropped.
 pub(crate) struct Loaded {
     pub(crate) name: String,
     pub(crate) at: PathBuf,
@@ -77,7 +77,7 @@ impl Drop for Loaded {
     }
 }
 
-/// What a test needs, or a loud line if this machine cannot; with `TIMEOUS_REQUIRE_ALL=1` it must.
+/// Returns a test's requirement, or prints that this machine lacks it; with `TIMEOUS_REQUIRE_ALL=1` it must not.
 pub(crate) fn need<T, E: std::fmt::Display>(test: &str, what: Result<T, E>) -> Option<T> {
     match what {
         Ok(there) => Some(there),
@@ -90,7 +90,7 @@ pub(crate) fn need<T, E: std::fmt::Display>(test: &str, what: Result<T, E>) -> O
     }
 }
 
-/// A connection, by name if one is given: who called, and who was called.
+/// Opens a connection, with this congestion control if given; returns the caller's and the listener's end.
 pub(crate) fn pair(bed: &Bed, to: &str, congestion_control: Option<&str>) -> (TcpStream, TcpStream) {
     let any: SocketAddr = SocketAddr::new(to.parse().unwrap(), 0);
     let listener = bed.right.within(|| TcpListener::bind(any)).unwrap().unwrap();
@@ -109,7 +109,7 @@ fn call(address: SocketAddr, congestion_control: Option<&str>) -> io::Result<Tcp
     Ok(TcpStream::from(fd))
 }
 
-/// Sends so many bytes and waits until all have come.
+/// Sends `bytes` bytes, and waits until all have arrived.
 pub(crate) fn transfer(sending: &TcpStream, receiving: &TcpStream, bytes: usize) {
     thread::scope(|scope| {
         scope.spawn(move || {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
-use timeous_media::{FrameReader, Playout, PlayoutConfig};
+use timeous_media::{FrameReader, Playout, PlayoutConfig, Release};
 
 use crate::support::{Played, adus, clip, drain, frames, let_time_pass, stream};
 
@@ -96,6 +96,7 @@ fn play(acts: &[Act], config: PlayoutConfig) {
         };
         let _ = playout.handle_packet(now, &packet);
         played.take(&mut playout);
+        assert!(playout.poll_timeout().is_none_or(|at| at > now), "a timeout in the past keeps its driver busy");
     }
     let_time_pass(&mut playout, now + Duration::from_secs(3600), &mut played);
     assert_eq!(playout.poll_timeout(), None, "all that waits has been given up");
@@ -104,6 +105,32 @@ fn play(acts: &[Act], config: PlayoutConfig) {
     for frame in &played.frames {
         assert!(frame.annexb.starts_with(&[0, 0, 0, 1]));
     }
+}
+
+/// Found by the fuzz target `media_playout`: a frame that was due, behind one that left for want of room, was left in the
+/// buffer.
+#[test]
+fn a_frame_that_is_due_leaves_a_full_buffer_at_once() {
+    let begins = [0x7c, 0x81, 0x88];
+    let config = PlayoutConfig {
+        buffer_packets: 5,
+        release: Release::AsTheyCome,
+        ..PlayoutConfig::new(Duration::from_millis(100))
+    };
+    let mut playout = Playout::new(config);
+    let mut feed = |milliseconds, number, timestamp| {
+        let now = Instant::ZERO + Duration::from_millis(milliseconds);
+        playout.handle_packet(now, &made(number, timestamp, false, &begins)).unwrap();
+        while playout.poll_frame().is_some() {}
+        assert!(playout.poll_timeout().is_none_or(|at| at > now), "at {milliseconds} ms");
+    };
+    // Arrival, decoding and capture are in three orders.
+    feed(0, 3, 9_000);
+    feed(50, 2, 3_000);
+    feed(60, 4, 6_000);
+    feed(101, 5, 12_000);
+    feed(101, 6, 15_000);
+    feed(101, 7, 18_000);
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What the peer's acknowledgements say, and what follows from it for the Congestion Manager and the timers.
+//! Processing of acknowledgements, with updates of the Congestion Manager and the timers.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use super::{Connection, Event, Timer, told};
 use crate::segment::{Segment, Timestamps};
 use crate::sender::{Acknowledgement, Changes, RoundTrip, Settled, Verdict};
 
-/// The SACK blocks of a segment in stream offsets.
+/// SACK blocks of a segment, in stream offsets.
 #[derive(Debug)]
 struct Blocks {
     ranges: [Range<u64>; 4],
     count: usize,
-    /// The first one told of data that came twice (RFC 2883 §4).
+    /// The first block, if it reports duplicate data (RFC 2883 §4).
     dsack: Option<Range<u64>>,
 }
 
 impl Connection {
-    /// Step 5 of RFC 9293 §3.10.7.4. Says whether to go on with the segment.
+    /// Processes the acknowledgement: step 5 of RFC 9293 §3.10.7.4. Returns whether to go on with the segment.
     pub(super) fn process_ack(
         &mut self,
         now: Instant,
@@ -34,7 +34,7 @@ impl Connection {
             self.challenge(now);
             return false;
         }
-        // RFC 5961 §5.2: what is older than any window is not believed.
+        // RFC 5961 §5.2: an ACK older than any window is not accepted.
         if ack < una as i64 - self.window.greatest() as i64 {
             self.challenge(now);
             return false;
@@ -49,7 +49,7 @@ impl Connection {
             // §3.8.6.1).
             self.repeats = 0;
         }
-        // A window that is open, but not wide enough, is probed ever more rarely, too.
+        // An open window that is too small for a segment is probed with back-off, too.
         if self.window.room(nxt) >= self.window.segment(self.agreed.payload) || !self.sender.is_idle() {
             self.probes = 0;
             self.timers.stop(Timer::Persist);
@@ -65,7 +65,7 @@ impl Connection {
         };
         let path = self.round_trip(cm);
         let verdict = self.sender.on_ack(now, &acknowledgement, path, &mut self.feedback);
-        // A FIN takes a number and is no byte.
+        // A FIN takes a sequence number, but is no byte.
         let data_end = self.fin.map_or(u64::MAX, |fin| fin - 1);
         self.statistics.bytes_acked += self.sender.una().min(data_end) - una.min(data_end);
         self.apply(now, cm, &verdict);
@@ -73,7 +73,7 @@ impl Connection {
         true
     }
 
-    /// The blocks that lie where something was sent and not acknowledged.
+    /// Returns the SACK blocks within the range that was sent and is not acknowledged.
     fn sack_blocks(&self, segment: &Segment<'_>, ack: u64) -> Blocks {
         let mut blocks = Blocks { ranges: [const { 0..0 }; 4], count: 0, dsack: None };
         if !self.agreed.sack {
@@ -96,14 +96,14 @@ impl Connection {
         blocks
     }
 
-    /// The round trip that an echo shows; "nothing" where the peer echoes what we never sent.
+    /// Returns the RTT sample of a timestamp echo; `None` for an echo of a timestamp that was never sent.
     fn echoed(&self, now: Instant, timestamps: Timestamps) -> Option<Duration> {
         let millis = self.timestamp(now).wrapping_sub(timestamps.echo);
-        // Within one tick of the clock it was not nothing.
+        // Within one tick of the clock the RTT was not zero.
         Some(Duration::from_millis(u64::from(millis.max(1)))).filter(|_| millis <= i32::MAX as u32)
     }
 
-    /// What the path's round trips are like; asked only for who needs it.
+    /// Returns the path's RTTs; queried only where the loss detection needs them.
     pub(super) fn round_trip(&self, cm: &Manager) -> RoundTrip {
         if !self.sender.needs_round_trip() {
             return RoundTrip::default();
@@ -112,7 +112,7 @@ impl Connection {
         RoundTrip { smoothed: path.srtt.unwrap_or_default(), least: path.min_rtt.unwrap_or_default() }
     }
 
-    /// Tells the source what has arrived, and the Congestion Manager all.
+    /// Reports arrivals to the source, and the whole verdict to the Congestion Manager.
     pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, verdict: &Verdict) {
         if verdict.rtt.is_some() {
             self.first_timeout = None;
@@ -145,8 +145,7 @@ impl Connection {
         told(cm.update(now, flow, update));
     }
 
-    /// Tells the source of what has its fate by something else than its segment's acknowledgement, and everybody of what
-    /// was changed.
+    /// Reports fates that are not those of whole segments to the source, and updates the counters of changed segments.
     pub(super) fn tell_settled(&mut self) {
         let Changes { replaced, padded, refused } = self.sender.changes();
         (self.statistics.replaced, self.statistics.padded) = (replaced, padded);
@@ -158,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// Stops and starts the timers for what is under way (RFC 6298 §5.2, §5.3; RFC 8985 §7.2).
+    /// Restarts or stops the timers for data in flight (RFC 6298 §5.2, §5.3; RFC 8985 §7.2).
     fn time_acknowledged(&mut self, now: Instant, cm: &Manager, verdict: &Verdict) {
         if self.sender.is_idle() {
             for timer in [Timer::Retransmit, Timer::TailProbe, Timer::GiveUp] {

@@ -1,17 +1,17 @@
-//! What both ends agreed upon in the handshake.
+//! Options negotiated in the handshake.
 
 use crate::connection::config::{Config, EcnMode};
 use crate::segment::{Flags, Segment};
 
-/// The options that are in use.
+/// Options in use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
     pub(super) timestamps: bool,
     pub(super) sack: bool,
     pub(super) ecn: bool,
-    /// How far the windows are shifted, ours not included; `None`: neither.
+    /// Window scale of the peer; `None`: windows are not scaled in either direction.
     pub(super) peer_shift: Option<u8>,
-    /// The most bytes of data in a segment.
+    /// Maximum payload of a segment, in bytes.
     pub(super) payload: u64,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Agreed {
 const DEFAULT_MSS: [u16; 2] = [536, 1_220];
 
 impl Agreed {
-    /// What follows from the peer's `syn`, if this end offers, or accepts, what `config` says.
+    /// Returns the options that follow from the peer's `syn` and this end's `config`.
     pub(super) fn from_syn(config: &Config, syn: &Segment<'_>, is_ipv6: bool) -> Self {
         let options = &syn.options;
         let timestamps = config.timestamps && options.timestamps.is_some();

@@ -1,4 +1,4 @@
-//! What new data carry before them once more, where the stream is thin, and what room there is for it.
+//! Bundling of already sent data into new segments of a thin stream, and the room for it.
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, PathState};
@@ -7,8 +7,8 @@ use super::{Connection, told};
 use crate::segment::set_seq;
 
 impl Connection {
-    /// Puts what left just before ahead of the new data of the segment that begins at `start`, as many bytes as `len`, with which
-    /// `packet` ends. Gives how many bytes that makes more.
+    /// Prepends previously sent data to the new data of the segment that begins at `start`, which is the last `len` bytes of `packet`.
+    /// Returns the number of bytes added.
     pub(super) fn bundle(
         &mut self,
         now: Instant,
@@ -35,8 +35,8 @@ impl Connection {
         span.end - span.start
     }
 
-    /// What is left of the segment; and of the window, beside this segment and as much fresh data as there is under way: should this
-    /// be lost, it stays under way for longer, and nothing fresh is to wait for it.
+    /// Returns the remaining bytes in the segment, and in the congestion window beside this segment and as much fresh data as is in flight:
+    /// if this segment is lost, it occupies the window for longer, and fresh data must not wait for it.
     fn room_for_bundle(
         &self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! How a connection ends: FIN each way, TIME-WAIT, resets (RFC 9293 §3.6, §3.10.4, §3.10.5).
+//! End of a connection: FIN in each direction, TIME-WAIT, resets (RFC 9293 §3.6, §3.10.4, §3.10.5).
 
 use timeous_core::Instant;
 
@@ -7,16 +7,16 @@ use super::{CloseReason, Connection, Event, State, Timer};
 use crate::segment::{Flags, Header, Options, Segment, Timestamps};
 
 impl Connection {
-    /// The application has nothing more to send.
+    /// Handles the application's CLOSE (RFC 9293 §3.10.4).
     pub(super) fn begin_close(&mut self) {
         match self.state {
             State::Listen | State::SynSent => self.tear_down(State::Closed, CloseReason::Finished),
-            // In SYN-RECEIVED it waits for ESTABLISHED.
+            // In SYN-RECEIVED, the FIN is queued until ESTABLISHED.
             _ => self.is_closing = true,
         }
     }
 
-    /// The application wants no more of it.
+    /// Handles the application's ABORT (RFC 9293 §3.10.5).
     pub(super) fn begin_abort(&mut self) {
         let reset = Reset { seq: self.wire(self.sender.nxt()), ack: self.receiver.as_ref().map(|r| r.next()) };
         let tells = self.state.is_synchronized() && self.state.is_alive();
@@ -31,13 +31,13 @@ impl Connection {
         self.timers.stop_all();
     }
 
-    /// Our FIN has left.
+    /// Records that the FIN was sent.
     pub(super) fn fin_sent(&mut self) {
         self.fin = Some(self.sender.nxt());
         self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
     }
 
-    /// Whether the peer has our FIN: then so far, and no further, goes this direction.
+    /// Changes the state if the peer has acknowledged the FIN.
     pub(super) fn process_fin_acked(&mut self, now: Instant) {
         if self.fin.is_none_or(|fin| self.sender.una() < fin) {
             return;
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// The peer's FIN has come, and everything before it.
+    /// Handles the peer's FIN, after all data before it has arrived.
     pub(super) fn process_fin(&mut self, now: Instant) {
         self.events.push_back(Event::PeerFinished);
         match self.state {
@@ -66,8 +66,8 @@ impl Connection {
         self.restart_time_wait(now);
     }
 
-    /// Whether a SYN asks for a new connection in the place of this one, which is in TIME-WAIT: its number, or its
-    /// timestamp, must be beyond anything that may still be under way (RFC 9293 §3.6.1, RFC 6191).
+    /// Returns whether a SYN may replace this connection, which is in TIME-WAIT: its sequence number or timestamp must
+    /// be beyond those of any segment in flight (RFC 9293 §3.6.1, RFC 6191).
     pub(crate) fn is_outlived_by(&self, segment: &Segment<'_>) -> bool {
         let is_syn = segment.has(Flags::SYN) && segment.header.ack.is_none() && !segment.has(Flags::RST);
         let Some(receiver) = self.receiver.as_ref().filter(|_| is_syn && self.state == State::TimeWait) else {

@@ -1,60 +1,59 @@
-//! What a connection can be told beforehand.
+//! Settings of a connection.
 
 use timeous_core::Duration;
 
 use crate::receiver::DelayedAck;
 use crate::seq::Seq;
 
-/// How losses are found before the timer goes off.
+/// Loss detection before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LossDetection {
-    /// Three segments that arrived after it, counted on RFC 6675's scoreboard; without SACK three duplicate
-    /// acknowledgements (RFC 6582).
+    /// Three segments SACKed above it, on RFC 6675's scoreboard; without SACK three duplicate acknowledgements (RFC 6582).
     DupThresh,
-    /// Something that was sent well later has arrived (RACK, RFC 8985 §6). It finds the loss of a retransmission, too,
-    /// and bears reordering. Without SACK it is not to be had, and the above holds.
+    /// RACK (RFC 8985 §6): a segment sent well later was delivered. It detects lost retransmissions, too, and tolerates reordering. Without
+    /// SACK, `DupThresh` is used.
     #[default]
     Rack,
 }
 
-/// What the application's ADUs are to the peer.
+/// Form in which the application's ADUs are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sending {
-    /// A stream of bytes, in which nobody sees where one ends.
+    /// A byte stream without boundaries.
     #[default]
     Stream,
-    /// Datagrams: each one is a record ([`crate::record`]) in a segment of its own.
+    /// Datagrams: each is a record ([`crate::record`]) in a segment of its own.
     Records,
-    /// The same, and what a segment carries is chosen anew whenever it has to be sent again: a datagram that is not
-    /// worth it any more ([`AduSource::is_worth_repeating`](timeous_core::AduSource::is_worth_repeating)) is replaced by
-    /// a fresh one that fits, or by padding. To the peer and everybody on the way this is TCP (McQuistin §3.2).
+    /// As `Records`, and the content of a segment is chosen anew for each retransmission: a datagram not worth it any more
+    /// ([`AduSource::is_worth_repeating`](timeous_core::AduSource::is_worth_repeating)) is replaced by a fresh one that fits, or by
+    /// padding. On the wire this is TCP (McQuistin §3.2).
     LateChoice,
 }
 
-/// What the application gets of what the peer sends.
+/// Form in which the application gets received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Receiving {
-    /// A stream of bytes.
+    /// A byte stream.
     #[default]
     Stream,
-    /// The datagrams in it, each as soon as it has arrived, whatever is missing before it (McQuistin §3.1). The peer
-    /// sees no difference. They are read by [`Connection::read_datagram`](crate::Connection::read_datagram).
+    /// The datagrams in the stream, each as soon as it has arrived, without head-of-line blocking (McQuistin §3.1). The peer sees no
+    /// difference. They are read by [`Connection::read_datagram`](crate::Connection::read_datagram).
     Unordered,
 }
 
-/// The part in ECN that a connection takes (RFC 3168 §6.1.1).
+/// Use of ECN (RFC 3168 §6.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EcnMode {
-    /// None.
+    /// Not used.
     Off,
-    /// Agrees to it if the peer asks.
+    /// Accepted if the peer requests it.
     #[default]
     Accept,
-    /// Asks for it, too.
+    /// Requested and accepted.
     Request,
 }
 
-/// The settings of a connection. [`Config::default`] is what Linux does.
+/// Settings of a connection. [`Config::default`] behaves like Linux.
 ///
 /// ```
 /// use timeous_tcp::{Config, LossDetection};
@@ -63,10 +62,9 @@ pub enum EcnMode {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The greatest segment to send and to be sent, options not counted (RFC 9293 §3.7.1): what the link carries less
-    /// 40 bytes, with IPv6 less 60.
+    /// Maximum segment size to send and to receive, without options (RFC 9293 §3.7.1): the link's MTU less 40 bytes, with IPv6 less 60.
     pub mss: u16,
-    /// Room for bytes that nobody has read; the window is what is left of it. It does not grow by itself.
+    /// Receive buffer in bytes, from which the window follows. It is not autotuned.
     pub receive_buffer: usize,
     /// Whether timestamps are offered and accepted (RFC 7323 §3).
     pub timestamps: bool,
@@ -74,40 +72,39 @@ pub struct Config {
     pub sack: bool,
     /// Whether windows may be scaled (RFC 7323 §2).
     pub window_scaling: bool,
-    /// The part taken in ECN.
+    /// Use of ECN.
     pub ecn: EcnMode,
-    /// How acknowledgements are held back.
+    /// Delayed acknowledgements.
     pub delayed_ack: DelayedAck,
-    /// How losses are found before the timer goes off.
+    /// Loss detection before the retransmission timer expires.
     pub loss_detection: LossDetection,
-    /// What ADUs are to the peer.
+    /// Form in which ADUs are sent.
     pub sending: Sending,
-    /// Whether segments of a thin stream carry what left just before once more (redundant data bundling, Evensen et al. 2008):
-    /// with fewer than four segments under way and where the congestion window has room. A lost datagram is there with the next
-    /// one then, for up to twice the bytes. It needs a peer that agrees to SACK and tells of duplicates (RFC 2883). Linux has no
-    /// such thing.
+    /// Redundant data bundling (Evensen et al. 2008): with fewer than four segments in flight and room in the congestion window, a segment
+    /// carries the previous data once more. A lost datagram then arrives with the next one, for up to twice the bytes. Needs a peer with
+    /// SACK that reports duplicates (RFC 2883). Linux has no such option.
     pub bundling: bool,
-    /// What the application gets of what the peer sends.
+    /// Form in which the application gets received data.
     pub receiving: Receiving,
-    /// Whether the end of a flight is probed before the timer goes off (RFC 8985 §7); with SACK only.
+    /// Whether tail loss probes are sent (RFC 8985 §7); with SACK only.
     pub tail_loss_probe: bool,
-    /// How often a SYN is repeated (Linux: `tcp_syn_retries`).
+    /// Maximum number of SYN retransmissions (Linux: `tcp_syn_retries`).
     pub syn_retries: u32,
-    /// How often a SYN is answered again (Linux: `tcp_synack_retries`).
+    /// Maximum number of SYN-ACK retransmissions (Linux: `tcp_synack_retries`).
     pub syn_ack_retries: u32,
-    /// How many timeouts in a row end the connection (Linux: `tcp_retries2`).
+    /// Number of consecutive timeouts that end the connection (Linux: `tcp_retries2`).
     pub retries: u32,
-    /// How long data may stay unacknowledged before the connection is given up (RFC 9293 §3.8.3), whatever `retries`
-    /// says; `None`: only that counts.
+    /// User timeout: maximum time for which data may stay unacknowledged (RFC 9293 §3.8.3), whatever `retries` says; `None`: only `retries`
+    /// counts.
     pub user_timeout: Option<Duration>,
-    /// How long TIME-WAIT lasts: two maximum segment lifetimes. Linux takes one minute for that.
+    /// Duration of TIME-WAIT: two maximum segment lifetimes. Linux uses one minute.
     pub time_wait: Duration,
-    /// The first sequence number; `None`, as it should be outside of tests, takes a random one (RFC 9293 §3.4.1).
+    /// Initial sequence number; `None`, as it should be outside of tests: a random one (RFC 9293 §3.4.1).
     pub initial_seq: Option<Seq>,
 }
 
 impl Config {
-    /// The least that `mss` can be, as Linux has it (`TCP_MIN_SND_MSS`): options take up to 40 bytes of it.
+    /// Minimum of `mss`, as in Linux (`TCP_MIN_SND_MSS`): options take up to 40 bytes of it.
     pub const MIN_MSS: u16 = 48;
 }
 
@@ -115,7 +112,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mss: 1_460,
-            // What Linux lets it grow to (`tcp_rmem`).
+            // Maximum of Linux's autotuning (`tcp_rmem`).
             receive_buffer: 6 << 20,
             timestamps: true,
             sack: true,

@@ -1,4 +1,4 @@
-//! Data: when they may leave, what is chosen, and the FIN after them.
+//! Sending of data: grants of the Congestion Manager, choice of segments, and the FIN.
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Ecn, Instant, Transmit};
@@ -8,8 +8,8 @@ use crate::segment::{Flags, add_flags};
 use crate::sender::{Fresh, Next, Room};
 
 impl Connection {
-    /// A segment with data, or a FIN, if there is something to send, the peer has room for it and the Congestion
-    /// Manager grants it.
+    /// Returns a segment with data or a FIN, if there is something to send, the peer's window has room and the
+    /// Congestion Manager grants it.
     pub(super) fn send_data(
         &mut self,
         now: Instant,
@@ -53,7 +53,7 @@ impl Connection {
         match next {
             Next::AgainNow(at) => self.send_again(now, cm, flow, at, source, packet),
             Next::Again(at) => {
-                // A FIN brings no data into the network.
+                // A FIN adds no data in flight.
                 let bytes =
                     self.sender.segment_at(at).map_or(0, |(span, fin)| if fin { 0 } else { span.end - span.start });
                 if bytes > 0 {
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// New data: what the source thinks best at this instant, about as many bytes as `most` in all.
+    /// Sends new data, about `most` bytes at most: the source chooses the best at this instant.
     fn send_fresh(
         &mut self,
         now: Instant,
@@ -82,7 +82,7 @@ impl Connection {
         let (mut header, mut options) = self.stamped(now, seq, Flags::NONE);
         if !options.sack.is_empty() {
             if self.owes_ack(now) {
-                // There is no room for the blocks beside a full segment; the next call finds the grant still there.
+                // SACK blocks do not fit beside a full segment; the grant remains for the next call.
                 self.send_ack(now, packet);
                 return Some(Transmit { ecn: Ecn::NotEct, adu: None });
             }
@@ -106,14 +106,14 @@ impl Connection {
         let bundled = if is_all { self.bundle(now, cm, &path, (start, fresh.len), source, packet) } else { 0 };
         self.depart(&header, start, packet);
         if fresh.len == 0 {
-            // An empty ADU is nothing in a stream, so that nothing of it can get lost.
+            // An empty ADU adds no byte to the stream, so that it cannot be lost.
             give_back(now, cm, flow);
             self.events.extend(fresh.token.map(|token| Event::Acked { token }));
             return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
         charge(now, cm, flow, fresh.len as u64 + bundled);
         self.fresh_sent(now, cm, &fresh, bundled);
-        // "ECT … on … data", but not on what is sent again (RFC 3168 §6.1.5).
+        // Data is sent with ECT, but retransmissions are not (RFC 3168 §6.1.5).
         let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
         Some(Transmit { ecn, adu: fresh.adu })
     }
@@ -129,7 +129,7 @@ impl Connection {
         self.schedule_tail_probe(now, cm);
     }
 
-    /// The segment at this place once more, whether it was granted or not.
+    /// Retransmits the segment at index `at`, with or without a grant.
     fn send_again(
         &mut self,
         now: Instant,
@@ -153,14 +153,14 @@ impl Connection {
         self.statistics.retransmissions += 1;
         self.statistics.bytes_retransmitted += bytes;
         if at == 0 {
-            // The "more careful variant" of RFC 6675 §6: the first segment has its time from now.
+            // The "more careful variant" of RFC 6675 §6: the timer restarts when the first segment is retransmitted.
             self.restart_retransmission_timer(now, cm);
         }
         self.watch_for_acks(now, cm);
         Some(Transmit { ecn: Ecn::NotEct, adu })
     }
 
-    /// `TLP_send_probe` of RFC 8985 §7.3: new data if there are any, else the last segment again.
+    /// `TLP_send_probe` of RFC 8985 §7.3: new data if there is any, else the last segment.
     fn send_tail_probe(
         &mut self,
         now: Instant,
@@ -175,7 +175,7 @@ impl Connection {
         if fresh {
             transmit = self.send_fresh(now, cm, flow, u64::MAX, source, packet);
             if transmit.is_some() && self.statistics.data_sent == sent {
-                // It was an acknowledgement that had to go first.
+                // An acknowledgement was sent first: the probe is still due.
                 self.owed.tail_probe = true;
                 return transmit;
             }
@@ -191,8 +191,8 @@ impl Connection {
         transmit
     }
 
-    /// The FIN, once the source has nothing left and the application has closed. It waits for no window: it brings no
-    /// data.
+    /// Sends the FIN after the application has closed and all data was sent. It needs no room in the window, since it
+    /// carries no data.
     fn send_fin(
         &mut self,
         now: Instant,
@@ -214,7 +214,8 @@ impl Connection {
         Some(Transmit { ecn: Ecn::NotEct, adu: None })
     }
 
-    /// With nothing under way, nothing would tell of a window that opens, if that news is lost.
+    /// Starts the persist timer if the window is closed and nothing is in flight: a lost window update would not be
+    /// repeated.
     fn watch_window(&mut self, now: Instant, cm: &Manager, is_held: bool) {
         if !is_held || !self.sender.is_idle() {
             self.timers.stop(Timer::Persist);
@@ -224,8 +225,8 @@ impl Connection {
     }
 }
 
-/// Asks for a grant, for a segment of about so many bytes. Gives how many may leave now: without a grant, which is for a
-/// segment of the largest size, as many as the window has room for if that is enough (RFC 5681 §3.1).
+/// Requests a grant for a segment of about `bytes` bytes. Returns how many bytes may be sent now: any number with a
+/// grant, else the window's room if it suffices for `bytes` (RFC 5681 §3.1).
 fn ask(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) -> Option<u64> {
     if !cm.has_grant(flow) && !cm.is_waiting(flow) {
         told(cm.request(now, flow));
@@ -242,7 +243,7 @@ fn give_back(now: Instant, cm: &mut Manager, flow: FlowId) {
     }
 }
 
-/// Data left, on a grant if there is one.
+/// Reports sent data to the Congestion Manager, on a grant if there is one.
 fn charge(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) {
     if cm.has_grant(flow) {
         told(cm.notify(now, flow, bytes));

@@ -1,6 +1,6 @@
-//! What a connection tells its driver, and what it counts.
+//! Events and counters of a connection.
 
-/// What happened on a connection.
+/// An event on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A peer has connected to a listening port; from an [`Endpoint`](crate::Endpoint) only, before `Connected`.
@@ -8,84 +8,84 @@ pub enum Event {
         /// The local port.
         port: u16,
     },
-    /// The handshake is complete: data may flow.
+    /// The handshake is complete: data can flow.
     Connected,
-    /// There is something to read that was not there before. It is said once until the next read.
+    /// New data can be read. Reported once until the next read.
     Readable,
     /// The segment that was pulled as `token` has arrived.
     Acked {
-        /// The source's name for it.
+        /// Token of the segment, chosen by the source.
         token: u64,
     },
-    /// The connection has ended before the segment that was pulled as `token` was acknowledged.
+    /// The connection ended before the segment that was pulled as `token` was acknowledged.
     Lost {
-        /// The source's name for it.
+        /// Token of the segment, chosen by the source.
         token: u64,
     },
-    /// What was sent again as something else did not arrive, and arrived as it was at first: something on the path does
-    /// not bear it. From here on what is sent again is what was sent ([`Sending::Records`](crate::Sending::Records)).
+    /// Changed retransmissions did not arrive and the original bytes did: a middlebox rejects changes. From here on
+    /// retransmissions are unchanged ([`Sending::Records`](crate::Sending::Records)).
     ChangesRefused,
-    /// The peer sends nothing more: after what can be read, that is all.
+    /// The peer has closed its sending direction: no data follows what can be read.
     PeerFinished,
-    /// The connection has ended. Everything that was under way has had its `Acked` or `Lost`.
+    /// The connection has ended. All data in flight was reported as `Acked` or `Lost`.
     Closed {
-        /// Why.
+        /// Reason.
         reason: CloseReason,
     },
 }
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// Both ends have sent all they had, and it has arrived.
+    /// Both ends have sent all their data, and it has arrived.
     #[error("both ends have finished")]
     Finished,
-    /// This end broke it off.
+    /// This end aborted it.
     #[error("broken off by this end")]
     Aborted,
-    /// The peer does not want it.
+    /// The peer refused it.
     #[error("refused by the peer")]
     Refused,
-    /// The peer broke it off.
+    /// The peer reset it.
     #[error("reset by the peer")]
     Reset,
-    /// The peer fell silent, or never answered.
+    /// The peer became unreachable, or never answered.
     #[error("the peer does not answer")]
     Timeout,
 }
 
-/// What a connection has counted since it began.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Segments sent, of every kind.
     pub segments_sent: u64,
     /// Segments sent with new data.
     pub data_sent: u64,
-    /// Bytes of the stream sent, each counted once.
+    /// Stream bytes sent, each counted once.
     pub bytes_sent: u64,
-    /// Bytes of the stream that the peer has acknowledged.
+    /// Stream bytes acknowledged by the peer.
     pub bytes_acked: u64,
-    /// Segments sent again, probes among them.
+    /// Retransmitted segments, including probes.
     pub retransmissions: u64,
-    /// Bytes sent again.
+    /// Retransmitted bytes.
     pub bytes_retransmitted: u64,
-    /// Segments of new data that carried earlier ones once more.
+    /// Segments of new data that carried previous data once more (bundles).
     pub bundles: u64,
-    /// Bytes that they carried so.
+    /// Bytes of previous data in bundles.
     pub bytes_bundled: u64,
-    /// Losses that came to light only by that: what was lost came with a later segment.
+    /// Losses repaired by a bundle, and detected only by missing DSACKs.
     pub hidden_losses: u64,
-    /// Segments that were sent again with another datagram in them.
+    /// Retransmissions with another datagram.
     pub replaced: u64,
-    /// Segments that were sent again with padding in them.
+    /// Retransmissions with padding.
     pub padded: u64,
     /// Retransmission timeouts (RFC 6298 §5).
     pub timeouts: u64,
-    /// Of those, for how many nothing was lost (RFC 3522).
+    /// Spurious timeouts (RFC 3522).
     pub spurious_timeouts: u64,
     /// Fast recoveries (RFC 6675 §5, RFC 6582).
     pub recoveries: u64,
-    /// Times that the window was reduced for a mark (RFC 3168 §6.1.2).
+    /// Window reductions for ECN marks (RFC 3168 §6.1.2).
     pub ecn_reductions: u64,
     /// Tail loss probes sent (RFC 8985 §7).
     pub tail_probes: u64,
@@ -93,13 +93,13 @@ pub struct Statistics {
     pub window_probes: u64,
     /// Acceptable segments received, of every kind.
     pub segments_received: u64,
-    /// Bytes of the stream received in order.
+    /// Stream bytes received in order.
     pub bytes_received: u64,
-    /// Data segments that arrived with a congestion mark.
+    /// Data segments received with a CE mark.
     pub ce_received: u64,
-    /// Segments that are no TCP, or not of this connection.
+    /// Segments that are not TCP, or not of this connection.
     pub malformed: u64,
-    /// Segments that the peer should not have sent: out of the window, without ACK, of something not sent yet.
+    /// Unacceptable segments: outside of the window, without ACK, or acknowledging data not sent yet.
     pub unexpected: u64,
     /// Challenge ACKs sent (RFC 5961).
     pub challenges: u64,

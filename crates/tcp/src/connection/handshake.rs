@@ -1,4 +1,4 @@
-//! How a connection begins: SYN, SYN with ACK, ACK (RFC 9293 §3.5, §3.10.7.2, §3.10.7.3).
+//! Three-way handshake: SYN, SYN with ACK, ACK (RFC 9293 §3.5, §3.10.7.2, §3.10.7.3).
 
 use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
@@ -20,14 +20,14 @@ const SYN_TIMEOUT: Duration = Duration::from_secs(1);
 const TIMEOUT_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// CLOSED to SYN-SENT.
+    /// Changes from CLOSED to SYN-SENT.
     pub(super) fn begin_connecting(&mut self, now: Instant) {
         self.state = State::SynSent;
         self.owed.syn = true;
         self.timers.set(Timer::Handshake, now + SYN_TIMEOUT);
     }
 
-    /// The SYN was not answered in time.
+    /// Retransmits the SYN after a timeout, or gives up.
     pub(super) fn repeat_syn(&mut self, now: Instant) {
         let limit = if self.state == State::SynSent { self.config.syn_retries } else { self.config.syn_ack_retries };
         if self.repeats >= limit {
@@ -38,7 +38,7 @@ impl Connection {
         self.timers.set(Timer::Handshake, now + backed_off(SYN_TIMEOUT, self.repeats));
     }
 
-    /// LISTEN (§3.10.7.2).
+    /// Processes a segment in LISTEN (§3.10.7.2).
     pub(super) fn process_listen(&mut self, now: Instant, segment: &Segment<'_>) {
         if segment.has(Flags::RST) {
             return;
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// SYN-SENT (§3.10.7.3).
+    /// Processes a segment in SYN-SENT (§3.10.7.3).
     pub(super) fn process_syn_sent(&mut self, now: Instant, cm: &mut Manager, segment: &Segment<'_>) {
         let is_reset = segment.has(Flags::RST);
         if let Some(ack) = segment.header.ack.filter(|&ack| ack != self.iss + 1) {
@@ -62,7 +62,7 @@ impl Connection {
             return;
         }
         if is_reset {
-            // One without an acknowledgement may be from anybody.
+            // A reset without an acknowledgement is not acceptable here.
             if segment.header.ack.is_some() {
                 self.tear_down(State::Closed, CloseReason::Refused);
             }
@@ -77,7 +77,7 @@ impl Connection {
             self.establish(now, cm);
             self.demand_ack();
         } else {
-            // Both have asked at the same time (§3.5, figure 7).
+            // Simultaneous open (§3.5, figure 7).
             self.enter_syn_received(now);
         }
     }
@@ -88,7 +88,7 @@ impl Connection {
         self.timers.set(Timer::Handshake, now + backed_off(SYN_TIMEOUT, self.repeats));
     }
 
-    /// Takes over what the peer's SYN says.
+    /// Takes the peer's sequence number, window and options from its SYN.
     fn take_syn(&mut self, now: Instant, syn: &Segment<'_>) {
         let agreed = Agreed::from_syn(&self.config, syn, self.target.remote.is_ipv6());
         let Config { receive_buffer: buffer, mss, delayed_ack, loss_detection, .. } = self.config;
@@ -124,13 +124,14 @@ impl Connection {
         self.agreed = agreed;
     }
 
-    /// Both directions are known to work: data may flow.
+    /// Changes to ESTABLISHED and opens the flow.
     pub(super) fn establish(&mut self, now: Instant, cm: &mut Manager) {
         self.state = State::Established;
         self.timers.stop(Timer::Handshake);
         let flow = cm.open(self.destination(), self.agreed.payload);
         self.flow = Some(flow);
-        // Karn's algorithm; and after more than one loss the window begins with a segment (RFC 6928 §2, as Linux).
+        // No RTT sample after a retransmission (Karn's algorithm); after two or more the window begins with one segment
+        // (RFC 6928 §2, as in Linux).
         let update = match self.repeats {
             0 => Update { rtt: Some(now - self.syn_sent_at), ..Update::default() },
             1 => Update::default(),

@@ -1,15 +1,15 @@
-//! Segments without data that are to be sent, besides acknowledgements.
+//! Pending segments without data, besides acknowledgements.
 
 use crate::seq::Seq;
 
-/// What this end owes the peer.
+/// Segments pending for transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owed {
-    /// The SYN, or the SYN with its ACK.
+    /// A SYN or a SYN-ACK.
     pub(super) syn: bool,
     /// A reset.
     pub(super) reset: Option<Reset>,
-    /// A segment that makes a peer with a closed window say what it is.
+    /// A window probe, which makes the peer report its window.
     pub(super) window_probe: bool,
     /// A tail loss probe.
     pub(super) tail_probe: bool,

@@ -1,4 +1,4 @@
-//! What happens to a segment that arrives (RFC 9293 §3.10.7, RFC 5961).
+//! Processing of incoming segments (RFC 9293 §3.10.7, RFC 5961).
 
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant};
@@ -18,7 +18,7 @@ impl Connection {
         }
     }
 
-    /// The peer knows of a connection that is not here any more (§3.10.7.1).
+    /// Resets a segment for a connection that is closed here (§3.10.7.1).
     fn refuse(&mut self, segment: &Segment<'_>) {
         self.statistics.unexpected += 1;
         if !segment.has(Flags::RST) && self.challenges.take(self.order.now()) {
@@ -33,7 +33,7 @@ impl Connection {
         segment.has(Flags::SYN) && !segment.has(Flags::RST) && segment.header.seq == self.irs
     }
 
-    /// In SYN-RECEIVED the peer's SYN comes again: it has not got the answer. With an ACK, both have asked at once.
+    /// Handles a repeated SYN in SYN-RECEIVED: our answer was lost or, with an ACK, both ends opened at once.
     fn process_syn_again(&mut self, now: Instant, cm: &mut Manager, segment: &Segment<'_>) {
         match segment.header.ack {
             Some(ack) if ack == self.iss + 1 => {
@@ -45,7 +45,7 @@ impl Connection {
         }
     }
 
-    /// All states with sequence numbers both ways (§3.10.7.4).
+    /// Processes a segment in a synchronized state (§3.10.7.4).
     fn process_synchronized(&mut self, now: Instant, cm: &mut Manager, segment: &Segment<'_>, ecn: Ecn) {
         let Some(receiver) = &mut self.receiver else { return };
         if !receiver.accept(now, segment).is_acceptable() {
@@ -81,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// RFC 5961 §3.2: a reset must hit the very number that is expected, or else the peer has to confirm that it meant
-    /// it. In TIME-WAIT it is not heard (RFC 1337).
+    /// Processes a reset. RFC 5961 §3.2: it must have exactly the expected number, or else the peer is challenged to
+    /// confirm it. In TIME-WAIT it is ignored (RFC 1337).
     fn process_reset(&mut self, now: Instant, segment: &Segment<'_>) {
         let expected = self.receiver.as_ref().map(|receiver| receiver.next());
         if expected != Some(segment.header.seq) {
@@ -90,8 +90,8 @@ impl Connection {
         }
         match self.state {
             State::TimeWait => {}
-            // A peer that has finished may reset as soon as it has all it wants, and says with it that it has our FIN;
-            // of data that it never acknowledged it says nothing.
+            // A peer that has finished may reset as soon as it has all data it wants, which acknowledges our FIN; for
+            // data that it never acknowledged this does not hold.
             State::Closing | State::LastAck if self.unacknowledged() == 0 => {
                 self.tear_down(State::Closed, CloseReason::Finished);
             }
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer whether it meant what is so odd that somebody else may have sent it (RFC 5961).
+    /// Sends a challenge ACK for a suspicious segment, which somebody else may have sent (RFC 5961).
     pub(super) fn challenge(&mut self, now: Instant) {
         self.statistics.unexpected += 1;
         if self.challenges.take(now) {
@@ -108,14 +108,14 @@ impl Connection {
         }
     }
 
-    /// The peer is to hear now.
+    /// Requests an immediate acknowledgement.
     pub(super) fn demand_ack(&mut self) {
         if let Some(receiver) = &mut self.receiver {
             receiver.demand_ack();
         }
     }
 
-    /// Steps 7 and 8: data and FIN.
+    /// Processes data and FIN: steps 7 and 8.
     fn process_data(&mut self, now: Instant, segment: &Segment<'_>, ecn: Ecn) {
         let Some(receiver) = &mut self.receiver else { return };
         let receipt = receiver.on_segment(now, segment, ecn);

@@ -1,49 +1,50 @@
 //! The states of a connection (RFC 9293 §3.3.2).
 
-/// Where a connection is in its life.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// No connection, or none any more.
+    /// No connection: not opened yet, or ended.
     Closed,
     /// Waiting for a SYN.
     Listen,
     /// A SYN was sent.
     SynSent,
-    /// A SYN has come and was answered.
+    /// A SYN was received and answered.
     SynReceived,
-    /// Data flow.
+    /// Data flows in both directions.
     Established,
     /// This end has sent its FIN.
     FinWait1,
-    /// The peer has acknowledged it, and goes on sending.
+    /// The peer has acknowledged the FIN, and may still send.
     FinWait2,
-    /// The peer has sent its FIN, and this end goes on sending.
+    /// The peer has sent its FIN, and this end may still send.
     CloseWait,
-    /// Both have sent their FINs at the same time.
+    /// Both ends have sent a FIN at the same time.
     Closing,
-    /// The peer has finished, and its acknowledgement of our FIN is awaited.
+    /// The peer has sent its FIN, and the acknowledgement of this end's FIN is awaited.
     LastAck,
-    /// Both have finished: what is still under way of this connection dies out.
+    /// Both ends have finished: the wait lets the connection's segments in flight disappear.
     TimeWait,
 }
 
 impl State {
-    /// Whether both ends know each other's sequence numbers and the connection has not ended.
+    /// Returns whether both ends know each other's sequence numbers: from SYN-RECEIVED on (RFC 9293 counts from
+    /// ESTABLISHED on).
     pub fn is_synchronized(self) -> bool {
         self >= Self::SynReceived
     }
 
-    /// Whether this end may send new data.
+    /// Returns whether this end may send new data.
     pub fn may_send(self) -> bool {
         matches!(self, Self::Established | Self::CloseWait)
     }
 
-    /// Whether data from the peer are taken.
+    /// Returns whether the peer's data is accepted.
     pub fn may_receive(self) -> bool {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }
 
-    /// Whether something may still happen that the driver hears of.
+    /// Returns whether the connection can still cause events.
     pub fn is_alive(self) -> bool {
         !matches!(self, Self::Closed | Self::TimeWait)
     }

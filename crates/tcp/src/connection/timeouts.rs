@@ -1,4 +1,4 @@
-//! What happens when a timer goes off, and when the timers for data are set.
+//! Expiry of timers, and the setting of those for data.
 
 use timeous_cm::Manager;
 use timeous_core::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Connection {
         }
     }
 
-    /// RFC 6298 §5.4 to §5.6.
+    /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6).
     fn retransmission_timeout(&mut self, now: Instant, cm: &mut Manager) {
         if self.sender.is_idle() {
             return;
@@ -53,7 +53,7 @@ impl Connection {
         self.restart_retransmission_timer(now, cm);
     }
 
-    /// The peer's window is still closed, as far as is known: it is asked, more and more rarely.
+    /// Handles a persist timeout: probes the closed window, with back-off.
     fn persist_timeout(&mut self, now: Instant, cm: &Manager) {
         if self.unanswered_probes >= self.config.retries {
             return self.tear_down(State::Closed, CloseReason::Timeout);
@@ -69,7 +69,7 @@ impl Connection {
         self.timers.set(Timer::Persist, now + backed_off(base, self.probes));
     }
 
-    /// The retransmission timeout as it is now (RFC 6298 §2, §5.5).
+    /// Returns the current retransmission timeout (RFC 6298 §2, §5.5).
     fn timeout(&self, cm: &Manager) -> Duration {
         let base = self.first_timeout.or_else(|| self.flow.and_then(|flow| told(cm.timeout(flow))));
         backed_off(base.unwrap_or_default(), self.sender.backoff())
@@ -79,7 +79,7 @@ impl Connection {
         self.timers.set(Timer::Retransmit, now + self.timeout(cm));
     }
 
-    /// Something left that wants an acknowledgement (RFC 6298 §5.1).
+    /// Starts the retransmission timer after data was sent (RFC 6298 §5.1).
     pub(super) fn watch_for_acks(&mut self, now: Instant, cm: &Manager) {
         if !self.timers.is_set(Timer::Retransmit) {
             self.restart_retransmission_timer(now, cm);
@@ -89,12 +89,12 @@ impl Connection {
         }
     }
 
-    /// The peer has made progress, or is asked to.
+    /// Restarts the user timeout: the peer has made progress, or is asked to.
     pub(super) fn watch_user_timeout(&mut self, now: Instant) {
         self.timers.set_to(Timer::GiveUp, self.config.user_timeout.map(|after| now + after));
     }
 
-    /// `TLP_calc_PTO` of RFC 8985 §7.2.
+    /// Schedules the tail loss probe: `TLP_calc_PTO` of RFC 8985 §7.2.
     pub(super) fn schedule_tail_probe(&mut self, now: Instant, cm: &Manager) {
         if !self.config.tail_loss_probe || !self.sender.wants_probe() {
             return;

@@ -2,23 +2,23 @@
 
 use timeous_core::Instant;
 
-/// What a connection waits for. At one instant they go off in this order.
+/// Timers of a connection. Those due at the same instant expire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Timer {
-    /// Send the SYN, alone or with its ACK, again.
+    /// Retransmission of the SYN or SYN-ACK.
     Handshake,
-    /// A segment that was overtaken is lost by now (RFC 8985 §6.2, step 5).
+    /// RACK reordering timer: an overtaken segment is lost by now (RFC 8985 §6.2, step 5).
     Reordering,
-    /// No acknowledgement has come for the end of a flight: probe (RFC 8985 §7.2). It puts the next one off.
+    /// Tail loss probe: the end of a flight is not acknowledged (RFC 8985 §7.2). It delays the retransmission timer.
     TailProbe,
-    /// No acknowledgement has come (RFC 6298 §5).
+    /// Retransmission timer (RFC 6298 §5).
     Retransmit,
-    /// The peer's window is closed, and nothing under way would tell when it opens (RFC 9293 §3.8.6.1).
+    /// Persist timer: the peer's window is closed, and no acknowledgement will report its opening (RFC 9293 §3.8.6.1).
     Persist,
-    /// The user timeout (RFC 9293 §3.8.3).
+    /// User timeout (RFC 9293 §3.8.3).
     GiveUp,
-    /// TIME-WAIT is over.
+    /// End of TIME-WAIT.
     TimeWait,
 }
 
@@ -34,7 +34,7 @@ impl Timer {
     ];
 }
 
-/// When each timer goes off.
+/// Expiry time of each timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
 
@@ -63,7 +63,7 @@ impl TimerTable {
         self.get(timer).is_some()
     }
 
-    /// Stops the timer and says `true` if it is due.
+    /// Stops the timer and returns `true` if it is due.
     pub(crate) fn expired(&mut self, timer: Timer, now: Instant) -> bool {
         let due = self.get(timer).is_some_and(|at| at <= now);
         if due {
@@ -72,7 +72,7 @@ impl TimerTable {
         due
     }
 
-    /// The first to go off.
+    /// Returns the earliest expiry time.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.iter().flatten().min().copied()
     }

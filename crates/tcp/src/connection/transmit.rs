@@ -1,4 +1,4 @@
-//! What leaves, and in which order: resets and SYNs, then data, chosen at this instant, then acknowledgements.
+//! Output order: resets and SYNs, then data, chosen at this instant, then acknowledgements.
 
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Ecn, Instant, Transmit};
@@ -8,7 +8,7 @@ use crate::receiver::{syn_window, window_scale_for};
 use crate::segment::{Flags, Header, Options, Timestamps, begin, finish};
 use crate::seq::Seq;
 
-/// What travels without data.
+/// Transmission without data.
 const BARE: Transmit = Transmit { ecn: Ecn::NotEct, adu: None };
 
 impl Connection {
@@ -29,7 +29,7 @@ impl Connection {
             return Some(BARE);
         }
         if self.state < State::Established {
-            // In SYN-RECEIVED, too, a segment that is not acceptable is answered (RFC 9293 §3.10.7.4).
+            // In SYN-RECEIVED, too, an unacceptable segment is answered (RFC 9293 §3.10.7.4).
             return self.owes_ack(now).then(|| {
                 self.send_ack(now, packet);
                 BARE
@@ -41,8 +41,8 @@ impl Connection {
             return Some(transmit);
         }
         if std::mem::take(&mut self.owed.window_probe) {
-            // An empty segment that the peer has seen already: it has to answer with its window (RFC 9293 §3.10.7.4).
-            // It takes no data out of the source for a window that may be closed, as a probe of one byte would.
+            // An empty segment with an old sequence number: the peer must answer with its window (RFC 9293 §3.10.7.4).
+            // Unlike a one-byte probe, it does not pull data for a window that may be closed.
             self.statistics.window_probes += 1;
             self.send_empty(now, self.wire(self.sender.una()) - 1, packet);
             return Some(BARE);
@@ -63,7 +63,7 @@ impl Connection {
         self.write_bare(&header, &options, packet);
     }
 
-    /// The SYN, with the acknowledgement of the peer's if that has come (RFC 9293 §3.5).
+    /// Sends the SYN, with an acknowledgement of the peer's if that was received (RFC 9293 §3.5).
     fn send_syn(&mut self, now: Instant, packet: &mut Vec<u8>) {
         let is_answer = self.receiver.is_some();
         let asks_ecn = self.config.ecn == EcnMode::Request && !is_answer;
@@ -92,7 +92,7 @@ impl Connection {
         Header::new(self.target.local.port(), self.target.remote.port(), seq)
     }
 
-    /// A header and the options that every segment carries, with what the receive side has to say.
+    /// Returns a header and the options of every segment, stamped by the receive side.
     pub(super) fn stamped(&self, now: Instant, seq: Seq, flags: Flags) -> (Header, Options) {
         let mut header = Header { flags, ..self.header(seq) };
         let timestamps = self.agreed.timestamps.then(|| Timestamps { value: self.timestamp(now), echo: 0 });
@@ -103,7 +103,7 @@ impl Connection {
         (header, options)
     }
 
-    /// A segment without data leaves.
+    /// Writes a segment without data.
     fn write_bare(&mut self, header: &Header, options: &Options, packet: &mut Vec<u8>) {
         let start = self.write_header(header, options, packet);
         self.depart(header, start, packet);
@@ -113,7 +113,7 @@ impl Connection {
         begin(header, options, packet).expect("the options of a segment keep to a header's limits")
     }
 
-    /// What every segment does when it leaves.
+    /// Completes every outgoing segment: checksum, counters, receive side.
     pub(super) fn depart(&mut self, header: &Header, start: usize, packet: &mut [u8]) {
         finish(packet, start, self.target.addresses()).expect("the segment was begun");
         self.statistics.segments_sent += 1;

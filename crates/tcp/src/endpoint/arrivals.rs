@@ -1,4 +1,5 @@
-//! Whose segment it is that arrived, and what becomes of one that is nobody's (RFC 9293 §3.10.7.1, §3.10.7.2).
+//! Assignment of incoming segments to connections, and handling of those of no connection (RFC 9293 §3.10.7.1,
+//! §3.10.7.2).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,19 +10,19 @@ use super::{ConnectionId, Endpoint, FlowKey, Refusal};
 use crate::connection::{Connection, State, Target};
 use crate::segment::{Addresses, Flags, Header, Segment};
 
-/// The most refusals that wait to be sent.
+/// Maximum number of pending resets for unknown connections.
 const MAX_REFUSALS: usize = 256;
 
-/// Why a segment began no connection.
+/// Reason why a segment opened no connection.
 enum Denied {
-    /// It is answered with a reset.
+    /// Answered with a reset.
     Reset,
-    /// It is dropped: the peer will ask again.
+    /// Dropped: the peer will retransmit.
     Silently,
 }
 
 impl Endpoint {
-    /// Takes in a segment, the TCP header on, that travelled from `source` to `destination`.
+    /// Processes a segment, from the TCP header on, that was sent from `source` to `destination`.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -60,7 +61,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Whether a connection in TIME-WAIT makes room for a new one with the same addresses and ports (RFC 9293 §3.6.1).
+    /// Returns whether a connection in TIME-WAIT is replaced by a new one with the same addresses and ports (RFC 9293
+    /// §3.6.1).
     fn gives_way(&mut self, id: ConnectionId, segment: &Segment<'_>) -> bool {
         let gives = self.lingering.contains(&id)
             && self.listeners.contains(&segment.header.dest_port)
@@ -71,7 +73,7 @@ impl Endpoint {
         gives
     }
 
-    /// Begins a connection for a segment of none, if it is a SYN that can be accepted.
+    /// Opens a connection for a segment of none, if it is an acceptable SYN.
     fn admit(&mut self, now: Instant, key: FlowKey, segment: &Segment<'_>) -> Result<ConnectionId, Denied> {
         let is_syn = segment.has(Flags::SYN) && segment.header.ack.is_none() && !segment.has(Flags::RST);
         if !is_syn {
@@ -95,7 +97,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Makes room for a newcomer, if the oldest half-open connection has had its time.
+    /// Evicts the oldest half-open connection, if it had enough time.
     fn evict(&mut self, now: Instant) -> bool {
         let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(id)?.since)));
         let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
@@ -106,7 +108,7 @@ impl Endpoint {
         true
     }
 
-    /// Answers a segment that belongs to no connection with a reset, unless it is one, and not too often.
+    /// Resets a segment of no connection, rate-limited, unless it is a reset.
     fn refuse(&mut self, now: Instant, key: FlowKey, segment: &Segment<'_>) {
         if segment.has(Flags::RST) || self.refusals.len() >= MAX_REFUSALS || !self.refusal_rate.take(now) {
             return;
@@ -117,7 +119,7 @@ impl Endpoint {
         self.refusals.push_back(Refusal { key, header: Header { ack, flags: Flags::RST, ..blank } });
     }
 
-    /// Whether the connection is past its handshake and has not ended.
+    /// Returns whether the connection is past its handshake and has not ended.
     pub(super) fn is_open(connection: &Connection) -> bool {
         connection.state() >= State::Established && connection.state().is_alive()
     }

@@ -1,4 +1,4 @@
-//! What an endpoint can be told beforehand: its bounds.
+//! Settings of an endpoint: its limits.
 
 use timeous_core::Duration;
 
@@ -7,20 +7,20 @@ use crate::connection::Config;
 /// The settings of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Those of its connections.
+    /// Settings of its connections.
     pub connection: Config,
-    /// The Differentiated Services code point of its packets, which makes a macroflow of its own.
+    /// DSCP of its packets, which makes a macroflow of its own.
     pub dscp: u8,
-    /// The most connections at a time, those in TIME-WAIT not counted; beyond, a SYN is not answered.
+    /// Maximum number of connections, without those in TIME-WAIT; beyond it, SYNs are dropped.
     pub max_connections: usize,
-    /// The most connections at a time that a peer has asked for and not completed.
+    /// Maximum number of half-open incoming connections.
     pub max_half_open: usize,
-    /// When all half-open places are taken, one that is as old as this is given to a newcomer: a peer on any path has
-    /// had the time to answer, and a flood of forged SYNs cannot shut the door for long.
+    /// Age at which a half-open connection may be evicted for a new one when all places are taken: a peer on any path
+    /// had time to answer, and a SYN flood cannot block the listener for long.
     pub half_open_patience: Duration,
-    /// The most resets in a second to segments that belong to no connection.
+    /// Maximum number of resets per second for segments of no connection.
     pub resets_per_second: u32,
-    /// The most connections in TIME-WAIT; beyond, the oldest is forgotten.
+    /// Maximum number of connections in TIME-WAIT; beyond it, the oldest is removed.
     pub max_lingering: usize,
 }
 

@@ -1,12 +1,12 @@
-//! How an endpoint tells its connections apart.
+//! Identifiers of an endpoint's connections.
 
 use std::net::SocketAddr;
 
-/// A connection of an endpoint. It is never used again for another.
+/// Identifier of a connection of an endpoint. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What tells one connection from another at one host: both addresses and ports (RFC 9293 §3.3.1).
+/// Key of a connection at one host: both addresses and ports (RFC 9293 §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FlowKey {
     pub(super) remote: SocketAddr,

@@ -1,34 +1,35 @@
-//! When an acknowledgement is due (RFC 5681 §4.2, RFC 9293 §3.8.6.3).
+//! Timing of acknowledgements (RFC 5681 §4.2, RFC 9293 §3.8.6.3).
 
 use timeous_core::{Duration, Instant};
 
-/// How acknowledgements of data in order are held back.
+/// Delayed acknowledgements of data in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedAck {
-    /// How long one segment waits for a second one, or for data that go the other way: 500 ms at most (RFC 5681
-    /// §4.2). Zero: every segment is acknowledged at once.
+    /// Maximum delay, while waiting for a second segment or for outgoing data: at most 500 ms (RFC 5681 §4.2). Zero:
+    /// every segment is acknowledged at once.
     pub delay: Duration,
-    /// How many acknowledgements are not held back at first, so that a sender's slow start is not slowed.
+    /// Number of initial acknowledgements without delay, so that the sender's slow start is not slowed.
     pub quick: u32,
-    /// After so long without data, the sender starts slowly again: so there is as much quickness again.
+    /// Idle time after which the sender slow-starts again, and `quick` is restored.
     pub idle: Duration,
 }
 
 impl Default for DelayedAck {
-    /// As Linux has them: 40 ms (`TCP_DELACK_MIN`), 16 (`TCP_MAX_QUICKACKS`), and its least retransmission timeout.
+    /// Returns Linux's values: 40 ms (`TCP_DELACK_MIN`), 16 (`TCP_MAX_QUICKACKS`), and its minimum retransmission
+    /// timeout.
     fn default() -> Self {
         Self { delay: Duration::from_millis(40), quick: 16, idle: Duration::from_millis(200) }
     }
 }
 
-/// An answer to a segment that is not acceptable and holds nothing is given this often at most, lest two ends answer
-/// each other for ever (Linux: `tcp_invalid_ratelimit`).
+/// Minimum interval between answers to unacceptable segments without data, lest two ends answer each other for ever
+/// (Linux: `tcp_invalid_ratelimit`).
 const EMPTY_ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Every second segment is acknowledged at once, whatever its size (RFC 5681 §4.2).
 const SEGMENTS_PER_ACK: u32 = 2;
 
-/// What waits to be acknowledged.
+/// Schedule of acknowledgements.
 #[derive(Debug)]
 pub(super) struct AckSchedule {
     policy: DelayedAck,
@@ -54,7 +55,7 @@ impl AckSchedule {
         }
     }
 
-    /// Data came in order, and nothing else is odd.
+    /// Schedules an acknowledgement of data in order, delayed where possible.
     pub(super) fn in_order(&mut self, now: Instant) {
         if self.last_data.is_some_and(|last| now - last > self.policy.idle) {
             self.quick = self.policy.quick;
@@ -68,12 +69,12 @@ impl AckSchedule {
         }
     }
 
-    /// The peer should hear now.
+    /// Makes an acknowledgement due now.
     pub(super) const fn at_once(&mut self) {
         self.at_once = true;
     }
 
-    /// A segment was not acceptable: it is answered (RFC 9293 §3.10.7.4), an empty one not too often.
+    /// Answers an unacceptable segment (RFC 9293 §3.10.7.4), rate-limited if it is empty.
     pub(super) fn answer(&mut self, now: Instant, empty: bool) {
         if empty {
             if self.last_empty_answer.is_some_and(|last| now - last < EMPTY_ANSWER_INTERVAL) {
@@ -84,7 +85,7 @@ impl AckSchedule {
         self.at_once = true;
     }
 
-    /// A segment with an acknowledgement left.
+    /// Notes that an acknowledgement was sent.
     pub(super) fn sent(&mut self) {
         if self.unacked > 0 {
             self.quick = self.quick.saturating_sub(1);
@@ -94,12 +95,12 @@ impl AckSchedule {
         self.delayed = None;
     }
 
-    /// Whether one must leave now.
+    /// Returns whether an acknowledgement is due now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.at_once || self.delayed.is_some_and(|at| at <= now)
     }
 
-    /// When one must leave at the latest.
+    /// Returns when a delayed acknowledgement is due.
     pub(super) const fn timeout(&self) -> Option<Instant> {
         self.delayed
     }

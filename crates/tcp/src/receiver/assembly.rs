@@ -1,13 +1,13 @@
-//! Reassembly: segments in any order, overlapping and repeated, become one stream within a bounded room.
+//! Reassembly: segments in any order, overlapping and repeated, become one stream, in bounded memory.
 
 use std::ops::Range;
 
 use super::ranges::Ranges;
 use super::ring::Ring;
 
-/// Bytes that arrived and that nobody has read: `[.., next)` without a gap, islands beyond.
+/// Received, unread bytes: `[.., next)` without a gap, islands beyond.
 ///
-/// A byte that arrived stays as it is: what comes a second time for the same place is not looked at.
+/// The first copy of a byte counts: later copies are ignored.
 #[derive(Debug)]
 pub(super) struct Assembly {
     ring: Ring,
@@ -15,16 +15,16 @@ pub(super) struct Assembly {
     islands: Ranges,
 }
 
-/// What became of a stretch.
+/// Result of adding a range of bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Placed {
-    /// The stream went on; `filled` if an island was joined or others are left (RFC 5681 §4.2).
+    /// Continues the stream; `filled` if an island was joined or others are left (RFC 5681 §4.2).
     InOrder { filled: bool },
-    /// It is part of this island now.
+    /// Part of this island now.
     Island(Range<u64>),
-    /// All of it was there, as part of this island.
+    /// Complete duplicate, part of this island.
     Known(Range<u64>),
-    /// There are too many islands.
+    /// Too many islands.
     Refused,
 }
 
@@ -33,17 +33,17 @@ impl Assembly {
         Self { ring: Ring::new(limit), next: 0, islands: Ranges::new(max_islands) }
     }
 
-    /// The first byte that is missing.
+    /// Returns the offset of the first missing byte.
     pub(super) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// What arrived beyond the first gap.
+    /// Returns the ranges received beyond the first gap.
     pub(super) const fn islands(&self) -> &Ranges {
         &self.islands
     }
 
-    /// Puts `data`, not empty, at its place `at`, which is not before `next`: the caller has cut off what was.
+    /// Adds `data`, not empty, at `at`, which is not before `next`: the caller has cut off earlier bytes.
     pub(super) fn insert(&mut self, at: u64, data: &[u8]) -> Placed {
         let span = at..at + data.len() as u64;
         if at == self.next {
@@ -56,7 +56,7 @@ impl Assembly {
         if let Some(island) = self.islands.containing(at).filter(|island| island.end >= span.end) {
             return Placed::Known(island);
         }
-        // The islands change only after the bytes between them were told from those that are there.
+        // The islands change only after the gaps between them were found.
         let gaps: Vec<_> = self.islands.gaps(span.clone()).collect();
         let Some(island) = self.islands.insert(span) else { return Placed::Refused };
         for gap in gaps {
@@ -71,22 +71,22 @@ impl Assembly {
         }
     }
 
-    /// The stream ends at `at`: what arrived beyond is forgotten.
+    /// Ends the stream at `at`: bytes beyond are dropped.
     pub(super) fn truncate(&mut self, at: u64) {
         self.islands.truncate(at);
     }
 
-    /// Appends the bytes of `span`, all of which arrived.
+    /// Appends the bytes of `span`, all of which were received.
     pub(super) fn read(&self, span: Range<u64>, out: &mut Vec<u8>) {
         self.ring.read(span, out);
     }
 
-    /// The bytes before `at` are not asked for any more.
+    /// Drops the bytes before `at`.
     pub(super) fn forget(&mut self, at: u64) {
         self.ring.forget(at);
     }
 
-    /// How much memory the bytes take.
+    /// Returns the memory used for the bytes.
     pub(super) fn capacity(&self) -> usize {
         self.ring.capacity()
     }

@@ -1,35 +1,35 @@
-//! What a receiver was set to, and what the handshake agreed upon.
+//! Settings of a receiver, with the options negotiated in the handshake.
 
 use super::acks::DelayedAck;
 
-/// What a receiver was set to, and what the handshake agreed upon.
+/// Settings of a receiver, with the options negotiated in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
-    /// Room for bytes that nobody has read, in order or not: RCV.BUFF. 1 GiB at most (RFC 7323 §2.3).
+    /// Receive buffer in bytes, RCV.BUFF: in-order and out-of-order data. At most 1 GiB (RFC 7323 §2.3).
     pub buffer: usize,
     /// Our window scale; 0 unless both ends sent the option ([`window_scale_for`]).
     pub window_scale: u8,
-    /// The greatest segment that we told the peer to send.
+    /// Maximum segment size announced to the peer.
     pub mss: u16,
-    /// Whether the peer takes SACK blocks.
+    /// Whether the peer accepts SACK blocks.
     pub sack: bool,
-    /// Whether both ends agreed to ECN.
+    /// Whether ECN was negotiated.
     pub ecn: bool,
-    /// How acknowledgements are held back.
+    /// Delayed acknowledgements.
     pub delayed_ack: DelayedAck,
-    /// How many stretches may wait beyond the first gap: a peer that sends every other byte costs no more than these.
+    /// Maximum number of islands beyond the first gap: the bound for a peer that sends every other byte.
     pub max_islands: usize,
-    /// Whether the application gets the datagrams in the stream, as they come, instead of its bytes.
+    /// Whether the application reads datagrams, as they arrive, instead of bytes.
     pub datagrams: bool,
 }
 
 impl ReceiverConfig {
-    /// The greatest buffer that a window can tell of: 2^30 bytes (RFC 7323 §2.3).
+    /// Maximum buffer that a window can announce: 2^30 bytes (RFC 7323 §2.3).
     pub const MAX_BUFFER: usize = 1 << 30;
 }
 
 impl Default for ReceiverConfig {
-    /// 128 KiB (as Linux begins), a segment of Ethernet, no options.
+    /// Returns 128 KiB (as Linux begins), an Ethernet segment, no options.
     fn default() -> Self {
         Self {
             buffer: 128 << 10,
@@ -44,7 +44,7 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// The least window scale that can tell of `buffer` bytes (RFC 7323 §2.2).
+/// Returns the minimum window scale that can announce `buffer` bytes (RFC 7323 §2.2).
 ///
 /// ```
 /// use timeous_tcp::receiver::window_scale_for;
@@ -59,7 +59,7 @@ pub const fn window_scale_for(buffer: usize) -> u8 {
     shift
 }
 
-/// The window field of the first SYN, which is never scaled (RFC 7323 §2.2).
+/// Returns the window field of a SYN, which is never scaled (RFC 7323 §2.2).
 pub const fn syn_window(buffer: usize) -> u16 {
     if buffer > u16::MAX as usize { u16::MAX } else { buffer as u16 }
 }

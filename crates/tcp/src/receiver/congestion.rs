@@ -1,15 +1,15 @@
-//! Telling the sender of congestion marks (RFC 3168 §6.1.3).
+//! ECN echo: the receiver reports congestion marks to the sender (RFC 3168 §6.1.3).
 
 use timeous_core::Ecn;
 
-/// "Once … it sends an ECN-Echo … it continues to send it until it receives a CWR packet".
+/// State of the ECN echo: ECE is set from the first mark until a CWR arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     on: bool,
 }
 
 impl Echo {
-    /// A segment with data came; whether it brings a mark that the sender does not know of yet.
+    /// Takes a data segment; returns whether its mark is the first since the last CWR.
     pub(super) fn arrived(&mut self, ecn: Ecn, window_reduced: bool) -> bool {
         if window_reduced {
             self.on = false;
@@ -19,7 +19,7 @@ impl Echo {
         is_news
     }
 
-    /// Whether acknowledgements carry ECE.
+    /// Returns whether acknowledgements carry ECE.
     pub(super) const fn is_on(self) -> bool {
         self.on
     }

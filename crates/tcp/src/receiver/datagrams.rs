@@ -1,4 +1,4 @@
-//! Datagrams as they come: whatever lies between two zeros can be read at once, in order or not (McQuistin §3.1).
+//! Datagrams received out of order: a record between two zeros can be read at once (McQuistin §3.1).
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use timeous_core::SubStream;
 use super::config::ReceiverConfig;
 use crate::record::{Framing, Limits, Unordered, sealed_len};
 
-/// A datagram that was read.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedDatagram {
-    /// Its sub-stream.
+    /// Sub-stream.
     pub substream: SubStream,
-    /// The peer's number for it.
+    /// Number assigned by the peer.
     pub number: Option<u32>,
-    /// How long its payload is.
+    /// Payload length in bytes.
     pub len: usize,
 }
 
-/// Datagrams that nobody has read.
+/// Unread datagrams.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     reader: Unordered,
     waiting: VecDeque<(ReceivedDatagram, Vec<u8>)>,
     bytes: u64,
-    /// What the window begins at; it never goes back.
+    /// Start of the receive window; it never goes back.
     freed: u64,
 }
 
 impl Datagrams {
     pub(super) fn new(config: &ReceiverConfig) -> Self {
-        // What it may hold is bounded by what is reassembled.
+        // Bounded by the reassembly buffer.
         let limits = Limits {
             longest: config.buffer,
             stretches: config.max_islands.saturating_add(2),
@@ -40,10 +40,10 @@ impl Datagrams {
         Self { reader, waiting: VecDeque::new(), bytes: 0, freed: 0 }
     }
 
-    /// These bytes have come, where everything before `next` had; how many datagrams are complete by them.
+    /// Processes received bytes, where all bytes before `next` have arrived; returns the number of datagrams completed.
     pub(super) fn take(&mut self, next: u64, at: u64, bytes: &[u8]) -> usize {
         if self.waiting.is_empty() {
-            // Padding is never read, and has to make room all the same.
+            // Padding is never read, and must free its room all the same.
             self.free(next);
         }
         let before = self.waiting.len();
@@ -57,7 +57,7 @@ impl Datagrams {
         self.waiting.len() - before
     }
 
-    /// The next one; its payload is appended to `out`.
+    /// Returns the next datagram; its payload is appended to `out`.
     pub(super) fn read(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
         let (received, payload) = self.waiting.pop_front()?;
         self.bytes -= sealed_len(received.len) as u64;
@@ -69,8 +69,8 @@ impl Datagrams {
         self.waiting.len()
     }
 
-    /// Something was read, where everything before `next` has come. The window begins there, less what was not read: at
-    /// the same moments as that of a stream, so that the peer sees no difference.
+    /// Moves the start of the window to `next`, less the unread datagrams: at the same moments as for a byte stream, so
+    /// that the peer sees no difference.
     pub(super) fn free(&mut self, next: u64) {
         self.freed = self.freed.max(next.saturating_sub(self.bytes));
     }

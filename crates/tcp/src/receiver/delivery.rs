@@ -1,11 +1,10 @@
-//! What the application may read, and when: every byte once, in order, as soon as none before it is missing; or
-//! datagrams, as soon as they are there.
+//! Delivery to the application: a byte stream in order, or datagrams as soon as they are complete.
 
 use super::assembly::Assembly;
 use super::config::ReceiverConfig;
 use super::datagrams::{Datagrams, ReceivedDatagram};
 
-/// How far the application has read.
+/// Read position of the application.
 #[derive(Debug)]
 pub(super) struct Delivery {
     read: u64,
@@ -17,7 +16,7 @@ impl Delivery {
         Self { read: 0, datagrams: config.datagrams.then(|| Datagrams::new(config)) }
     }
 
-    /// How many bytes, or datagrams, may be read now.
+    /// Returns the number of readable bytes, or datagrams.
     pub(super) fn readable(&self, assembly: &Assembly) -> usize {
         match &self.datagrams {
             Some(datagrams) => datagrams.waiting(),
@@ -25,7 +24,7 @@ impl Delivery {
         }
     }
 
-    /// Bytes have come, where everything before `next` had; how many datagrams are complete by them.
+    /// Processes received bytes, where all bytes before `next` have arrived; returns the number of datagrams completed.
     pub(super) fn arrived(&mut self, assembly: &mut Assembly, next: u64, at: u64, bytes: &[u8]) -> usize {
         let Some(datagrams) = &mut self.datagrams else { return 0 };
         let complete = datagrams.take(next, at, bytes);
@@ -42,7 +41,7 @@ impl Delivery {
         Some(received)
     }
 
-    /// Appends what may be read, `limit` bytes at most, and gives how many those were.
+    /// Appends readable bytes, at most `limit`, and returns their number.
     pub(super) fn read(&mut self, assembly: &mut Assembly, limit: usize, out: &mut Vec<u8>) -> usize {
         if self.datagrams.is_some() {
             return 0;
@@ -55,7 +54,7 @@ impl Delivery {
         count
     }
 
-    /// Bytes before this are kept no more, so the room for others begins here.
+    /// Returns the offset before which bytes are not kept any more: the receive window begins here.
     pub(super) const fn freed(&self) -> u64 {
         match &self.datagrams {
             Some(datagrams) => datagrams.freed(),

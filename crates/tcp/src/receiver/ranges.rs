@@ -1,9 +1,9 @@
-//! A bounded set of disjoint stretches of a stream: which bytes have arrived.
+//! A bounded set of disjoint ranges of a stream: the bytes that have arrived.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Disjoint stretches that do not touch each other, by their first byte; a hostile peer cannot make them many.
+/// Disjoint ranges that do not touch each other, by their first byte. Their number is bounded, against hostile peers.
 #[derive(Debug)]
 pub(super) struct Ranges {
     ends: BTreeMap<u64, u64>,
@@ -27,13 +27,13 @@ impl Ranges {
         self.ends.iter().map(|(&start, &end)| start..end)
     }
 
-    /// The stretch that `at` lies in.
+    /// Returns the range that contains `at`.
     pub(super) fn containing(&self, at: u64) -> Option<Range<u64>> {
         let (&start, &end) = self.ends.range(..=at).next_back()?;
         (at < end).then_some(start..end)
     }
 
-    /// The stretches that are missing within `span`, in order.
+    /// Iterates over the missing ranges within `span`, in order.
     pub(super) fn gaps(&self, span: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = self.containing(span.start).map_or(span.start, |covering| covering.end);
         let mut after = self.ends.range(span.start..);
@@ -50,8 +50,8 @@ impl Ranges {
         })
     }
 
-    /// Adds a stretch and gives the one that it is part of now; `None`, and no change, if it would stand alone and
-    /// there are too many already.
+    /// Adds a range and returns the merged range that contains it. Returns `None`, without a change, if it would be a
+    /// new range and the bound is reached.
     pub(super) fn insert(&mut self, span: Range<u64>) -> Option<Range<u64>> {
         let before = self.ends.range(..=span.start).next_back().filter(|&(_, &end)| end >= span.start);
         let start = before.map_or(span.start, |(&start, _)| start);
@@ -68,7 +68,7 @@ impl Ranges {
         Some(start..end)
     }
 
-    /// Takes out the stretch that `at` starts or lies in, and those before it, and gives where it ends.
+    /// Removes the ranges that begin at `at` or before, and returns the last one's end if it is after `at`.
     pub(super) fn take_through(&mut self, at: u64) -> Option<u64> {
         let mut taken = None;
         while let Some(first) = self.ends.first_entry().filter(|first| *first.key() <= at) {
@@ -77,7 +77,7 @@ impl Ranges {
         taken.filter(|&end| end > at)
     }
 
-    /// Forgets everything from `at` on.
+    /// Removes everything from `at` on.
     pub(super) fn truncate(&mut self, at: u64) {
         self.ends.split_off(&at);
         if let Some(mut last) = self.ends.last_entry() {

@@ -1,27 +1,27 @@
-//! The bytes of a window, each at its place in a ring that grows as far as it is used.
+//! Bytes of the receive window in a ring buffer that grows as far as it is used.
 
 use std::ops::Range;
 
-/// The least that is allocated.
+/// Minimum allocation, in bytes.
 const LEAST: usize = 4_096;
 
-/// Bytes by their place in the stream: those before `start` are forgotten.
+/// Bytes by stream offset: those before `start` are dropped.
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Vec<u8>,
     limit: usize,
     start: u64,
-    /// Past the last byte written.
+    /// Offset behind the last byte written.
     end: u64,
 }
 
 impl Ring {
-    /// An empty ring that grows up to `limit` bytes: nobody writes farther than that from the start.
+    /// Creates an empty ring that grows up to `limit` bytes, the maximum distance of a write from the start.
     pub(super) const fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, start: 0, end: 0 }
     }
 
-    /// Writes `data`, whose first byte stands at `at`, not before the start.
+    /// Writes `data` at offset `at`, not before the start.
     pub(super) fn write(&mut self, at: u64, data: &[u8]) {
         debug_assert!(at >= self.start, "bytes are written once, and before they are forgotten");
         let end = at + data.len() as u64;
@@ -33,7 +33,7 @@ impl Ring {
         self.end = self.end.max(end);
     }
 
-    /// Appends the bytes of `span` to `out`: they were written, and not forgotten.
+    /// Appends the bytes of `span` to `out`: they were written, and not dropped.
     pub(super) fn read(&self, span: Range<u64>, out: &mut Vec<u8>) {
         if !span.is_empty() {
             let (first, second) = self.places(span);
@@ -42,18 +42,18 @@ impl Ring {
         }
     }
 
-    /// Forgets what stands before `at`.
+    /// Drops the bytes before `at`.
     pub(super) fn forget(&mut self, at: u64) {
         self.start = at;
         self.end = self.end.max(at);
     }
 
-    /// How much memory it takes.
+    /// Returns the allocated memory.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where `span` lies, in two pieces, as it may go over the ring's end.
+    /// Returns the position of `span`, in two pieces, as it may wrap.
     fn places(&self, span: Range<u64>) -> (Range<usize>, Range<usize>) {
         let size = self.bytes.len();
         let from = (span.start % size as u64) as usize;

@@ -1,4 +1,4 @@
-//! Which blocks a SACK option reports, the most recent first (RFC 2018 §4, RFC 2883).
+//! Selection of SACK blocks, the most recent first (RFC 2018 §4, RFC 2883).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,35 +6,35 @@ use std::ops::Range;
 use super::ranges::Ranges;
 use crate::segment::{SackBlock, SackBlocks};
 
-/// Islands in the order in which something arrived for them.
+/// Islands by the time of their last arrival.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// A byte of each, the most recent first.
+    /// One offset of each island, the most recent first.
     islands: VecDeque<u64>,
-    /// What came twice, to be told once (RFC 2883 §4).
+    /// Duplicate range, to be reported once (RFC 2883 §4).
     duplicate: Option<Range<u64>>,
 }
 
 impl Recent {
-    /// Something arrived for `island`, one of `islands`.
+    /// Notes an arrival for `island`, one of `islands`.
     pub(super) fn touch(&mut self, island: &Range<u64>, islands: &Ranges) {
         self.islands.retain(|&at| !island.contains(&at) && islands.containing(at).is_some());
         self.islands.push_front(island.start);
         self.islands.truncate(SackBlocks::MAX);
     }
 
-    /// `span` came twice.
+    /// Notes a duplicate range.
     pub(super) fn duplicate(&mut self, span: Range<u64>) {
         self.duplicate = Some(span);
     }
 
-    /// The report left.
+    /// Notes that the report was sent.
     pub(super) fn told(&mut self) {
         self.duplicate = None;
     }
 
-    /// The blocks to report, `room` at most: what came twice and the island that it is part of (RFC 2883 §4), the
-    /// islands by recency, then any others. `block` names a stretch by its numbers.
+    /// Returns the blocks to report, at most `room`: the duplicate range and its island (RFC 2883 §4), islands by
+    /// recency, then any others. `block` converts a range to sequence numbers.
     pub(super) fn blocks(&self, islands: &Ranges, room: usize, block: impl Fn(Range<u64>) -> SackBlock) -> SackBlocks {
         let mut blocks: SackBlocks = self.duplicate.clone().map(&block).into_iter().collect();
         let first_island = blocks.len();

@@ -1,15 +1,15 @@
-//! The receive side against the RFCs: a script for each rule.
+//! Receive side: a script for each rule of the RFCs.
 
 use timeous_core::Duration;
 
 use super::*;
 use crate::segment::Timestamps;
 
-/// The peer's SYN: the stream goes over the end of the number space.
+/// The peer's SYN: sequence numbers wrap within the stream.
 const SYN: Seq = Seq::new(u32::MAX - 2_000);
 const MSS: usize = 1_000;
 
-/// What an acknowledgement said; numbers are places in the stream.
+/// An acknowledgement, with numbers as stream offsets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Ack {
     upto: u32,
@@ -19,13 +19,13 @@ struct Ack {
     echo: Option<u32>,
 }
 
-/// A receiver, a clock, and a peer that sends what it is told to.
+/// A receiver, a clock, and a scripted peer.
 struct Script {
     now: Instant,
     receiver: Receiver,
     scale: u8,
     timestamp: Option<u32>,
-    /// What the peer's next segments carry.
+    /// Flags and mark of the peer's next segments.
     flags: Flags,
     ecn: Ecn,
 }
@@ -49,7 +49,7 @@ impl Script {
         self.now += Duration::from_millis(millis);
     }
 
-    /// A segment of `len` bytes at `at` comes in; each byte tells its place.
+    /// Delivers a segment of `len` bytes at `at`; each byte depends on its offset.
     fn segment(&mut self, at: u32, len: usize) -> (Acceptance, Receipt) {
         let header = Header { ack: Some(Seq::new(0)), flags: self.flags, ..Header::new(1, 2, SYN + 1 + at) };
         let timestamps = self.timestamp.map(|value| Timestamps { value, echo: 0 });
@@ -69,12 +69,12 @@ impl Script {
         receipt.bytes
     }
 
-    /// The acknowledgement that is due now.
+    /// Returns the acknowledgement that is due now.
     fn ack(&mut self) -> Option<Ack> {
         self.receiver.ack_is_due(self.now).then(|| self.sent())
     }
 
-    /// Something leaves with an acknowledgement.
+    /// Sends a segment with an acknowledgement.
     fn sent(&mut self) -> Ack {
         let mut header = Header::new(2, 1, Seq::new(0));
         let timestamps = self.timestamp.map(|_| Timestamps { value: 7, echo: 0 });
@@ -150,7 +150,7 @@ fn overlaps_are_cut_and_what_came_first_stays() {
     assert_eq!(script.read(), expected);
 }
 
-/// RFC 5681 §4.2: every second segment, and the first at the latest after the delay.
+/// RFC 5681 §4.2: an ACK for every second segment, and for a single one after the delay at the latest.
 #[test]
 fn one_segment_waits_and_the_second_is_acknowledged() {
     let mut script = Script::new(|_| {});
@@ -264,7 +264,7 @@ fn three_blocks_fit_beside_a_timestamp_and_none_where_it_was_not_agreed_upon() {
     assert_eq!(script.sacked(), []);
 }
 
-/// RFC 2883 §4: what came twice is told once, first.
+/// RFC 2883 §4: duplicate data is reported once, in the first block.
 #[test]
 fn duplicates_are_told() {
     let mut script = Script::new(|_| {});
@@ -282,7 +282,7 @@ fn duplicates_are_told() {
     assert_eq!(script.receiver.statistics().duplicates, 2);
 }
 
-/// Found by the fuzzer: a block that ended before it began.
+/// Regression, found by the fuzzer: a block that ended before it began.
 #[test]
 fn what_comes_from_before_the_stream_is_no_duplicate() {
     let mut script = Script::new(|_| {});
@@ -295,7 +295,7 @@ fn what_comes_from_before_the_stream_is_no_duplicate() {
     assert_eq!(script.data(0, 10), 10);
 }
 
-/// RFC 9293 §3.8.6: the edge stays while nobody reads, and moves by steps that are worth a segment.
+/// RFC 9293 §3.8.6: the edge stays while the application does not read, and moves by steps of a segment at least.
 #[test]
 fn the_window_closes_and_opens_without_silly_steps() {
     let mut script = Script::new(|_| {});
@@ -334,7 +334,7 @@ fn a_small_buffer_opens_by_its_half() {
     assert_eq!(script.sent().window, 300);
 }
 
-/// What is beyond the window is cut, and the segment is answered; what it acknowledges still counts.
+/// Data beyond the window is cut, and the segment is answered; its acknowledgement still counts.
 #[test]
 fn a_probe_of_a_closed_window_is_answered() {
     let mut script = Script::new(|_| {});
@@ -346,7 +346,7 @@ fn a_probe_of_a_closed_window_is_answered() {
     assert_eq!((acceptance, receipt.bytes), (Acceptance::Acceptable, 0));
     let ack = script.acked();
     assert_eq!((ack.upto, ack.window), (8_000, 0));
-    // As Linux probes: an empty segment from before.
+    // A keepalive probe as Linux sends it: an empty segment below the window.
     assert_eq!(script.segment(7_999, 0).0, Acceptance::OutsideWindow);
     assert_eq!(script.acked().upto, 8_000);
     script.read();
@@ -355,12 +355,13 @@ fn a_probe_of_a_closed_window_is_answered() {
     assert_eq!(script.receiver.statistics().refused, 2);
 }
 
-/// RFC 7323 §2: the field is scaled, the edge rounded down to what the field can say, and what was promised is kept.
+/// RFC 7323 §2: the field is scaled, the edge is rounded down to a multiple of the scale, and the window does not
+/// shrink.
 #[test]
 fn a_scaled_window_is_rounded_down_and_kept() {
     let mut script = Script::new(|config| (config.buffer, config.window_scale) = (1 << 20, 5));
     script.data(0, 10);
-    // The SYN promised 65535, and more is told now.
+    // The SYN advertised 65535 bytes; a larger window is advertised now.
     let ack = script.sent();
     assert_eq!(ack.window, (1 << 20) - 32);
     let promised = ack.upto + ack.window;
@@ -387,7 +388,7 @@ fn a_window_that_was_not_scaled_says_64_kilobytes_at_most() {
     assert_eq!(syn.window, 4_096, "a SYN's window is not scaled");
 }
 
-/// RFC 9293 §3.10.7.4: what is not acceptable is answered, a reset is not, and empty strays not too often.
+/// RFC 9293 §3.10.7.4: unacceptable segments are answered, resets are not, and empty segments not too often.
 #[test]
 fn what_is_outside_the_window_is_answered() {
     let mut script = Script::new(|_| {});
@@ -420,7 +421,8 @@ fn what_was_not_acknowledged_yet_is_still_acceptable() {
     assert_eq!(script.segment(8_000, 0).0, Acceptance::Acceptable, "an ACK of a peer that has filled the window");
 }
 
-/// RFC 7323 §4.3: of what one ACK covers, the earliest time is echoed; time beyond a gap is not; a gap filler's is.
+/// RFC 7323 §4.3: the earliest timestamp that an ACK covers is echoed; not that of data beyond a gap, but that of data
+/// that fills one.
 #[test]
 fn the_echo_is_that_of_the_segment_that_is_timed() {
     let mut script = Script::with_timestamp(Some(1), |_| {});
@@ -459,7 +461,7 @@ fn paws_drops_what_is_from_before_but_no_reset() {
     assert_eq!(script.receiver.statistics().strays, 2);
 }
 
-/// RFC 7323 §5.5: after 24 days nobody knows which time is the later.
+/// RFC 7323 §5.5: after 24 days the order of timestamps is unknown.
 #[test]
 fn paws_forgets_a_clock_that_was_not_heard_for_24_days() {
     let mut script = Script::with_timestamp(Some(5), |_| {});
@@ -472,7 +474,7 @@ fn paws_forgets_a_clock_that_was_not_heard_for_24_days() {
     assert_eq!(script.sent().echo, Some(4));
 }
 
-/// RFC 3168 §6.1.3: ECE from the first mark on, until the sender says CWR.
+/// RFC 3168 §6.1.3: ECE is set from the first mark until CWR arrives.
 #[test]
 fn marks_are_echoed_until_the_window_was_reduced() {
     let mut script = Script::new(|config| config.ecn = true);
@@ -564,7 +566,7 @@ fn a_peer_that_sends_every_other_byte_costs_no_more_than_the_islands_that_are_al
     }
     assert_eq!(script.receiver.islands(), 100);
     assert!(script.receiver.capacity() <= 60_000);
-    // What is in order is taken all the same, and so is what joins islands.
+    // Data in order, and data that joins islands, is accepted all the same.
     assert_eq!(script.data(0, 1), 2);
     assert_eq!(script.data(2, 400), 400);
     assert_eq!(script.receiver.islands(), 0);
@@ -589,7 +591,7 @@ fn the_memory_stays_within_the_buffer() {
     }
 }
 
-/// Places in the stream have 64 bits, numbers 32: they agree beyond the first round, too.
+/// Stream offsets have 64 bits and sequence numbers 32: they agree after the numbers have wrapped, too.
 #[test]
 fn more_than_all_numbers_go_through() {
     let mut script = Script::new(|config| (config.buffer, config.window_scale) = (64 << 20, 10));

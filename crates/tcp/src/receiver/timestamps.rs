@@ -1,13 +1,13 @@
-//! The peer's clock: what is echoed of it, and what is too old by it (RFC 7323 §4.3, §5).
+//! The peer's timestamps: the value to echo, and PAWS (RFC 7323 §4.3, §5).
 
 use timeous_core::{Duration, Instant};
 
 use crate::seq::Seq;
 
-/// After so long a silence the peer's clock may have gone round (RFC 7323 §5.5).
+/// Silence after which the peer's timestamp clock may have wrapped (RFC 7323 §5.5).
 const OUTDATED: Duration = Duration::from_secs(24 * 24 * 3_600);
 
-/// TS.Recent and when it was heard.
+/// TS.Recent, and when it was updated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerClock {
     recent: u32,
@@ -19,18 +19,18 @@ impl PeerClock {
         Self { recent: value, heard: now }
     }
 
-    /// What the next segment echoes.
+    /// Returns the value to echo (TSecr).
     pub(super) const fn echo(&self) -> u32 {
         self.recent
     }
 
-    /// Whether a segment of this time is a stray from before: PAWS (RFC 7323 §5.3, R1).
+    /// Returns whether a segment with this timestamp is an old duplicate: PAWS (RFC 7323 §5.3, R1).
     pub(super) fn is_old(&self, now: Instant, value: u32) -> bool {
         is_before(value, self.recent) && now - self.heard <= OUTDATED
     }
 
-    /// A segment came that was found good; its time is kept if it is the earliest that no ACK has covered
-    /// (RFC 7323 §4.3, rule 2).
+    /// Updates TS.Recent by an acceptable segment, if its timestamp is the earliest that no ACK has covered (RFC 7323
+    /// §4.3, rule 2).
     pub(super) fn hear(&mut self, now: Instant, value: u32, seq: Seq, last_ack_sent: Seq) {
         let outdated = now - self.heard > OUTDATED;
         if seq.is_at_or_before(last_ack_sent) && (outdated || !is_before(value, self.recent)) {

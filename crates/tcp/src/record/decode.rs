@@ -1,4 +1,4 @@
-//! What stands between two zeros: read, checked, and delivered once.
+//! Parsing of a record between two zeros: checked, and delivered once.
 
 use timeous_core::SubStream;
 
@@ -6,47 +6,47 @@ use super::encode::is_for_data;
 use super::seen::Seen;
 use super::wire::{CHECKSUM, PADDING, SEALED, SEALED_HEAD};
 
-/// Which records are believed.
+/// Accepted framings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// Sealed ones only: nothing torn is delivered, and nothing twice.
+    /// Sealed records only: corrupt or duplicate records are not delivered.
     #[default]
     Sealed,
-    /// Those of the paper's own form, too, from a sender that never sends a segment again with other data.
+    /// The paper's plain records, too, from a sender that never changes a retransmission.
     Plain,
 }
 
-/// A datagram that a record carried.
+/// Datagram of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Its sub-stream: [`TIMED`](super::TIMED) or one of the application's.
+    /// Sub-stream: [`TIMED`](super::TIMED) or one of the application's.
     pub substream: SubStream,
-    /// The sender's number for it; a plain record has none.
+    /// Number assigned by the sender; a plain record has none.
     pub number: Option<u32>,
-    /// The data.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
-/// What came between zeros.
+/// Counters of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams delivered.
     pub delivered: u64,
-    /// Sealed records whose number was delivered before, or is older than what is remembered.
+    /// Sealed records whose number was delivered before, or is older than the duplicate window.
     pub duplicates: u64,
-    /// Records of padding.
+    /// Padding records.
     pub padding: u64,
-    /// What is no record, or one that was torn.
+    /// Chunks that are no records, or corrupt ones.
     pub damaged: u64,
-    /// What is longer than a record may be.
+    /// Chunks longer than a record may be.
     pub overlong: u64,
 }
 
-/// Reads chunks and keeps what was delivered.
+/// Parser of chunks, with duplicate detection.
 #[derive(Debug)]
 pub(super) struct Records {
     framing: Framing,
-    /// The longest chunk.
+    /// Maximum chunk length, in bytes.
     pub(super) longest: usize,
     seen: Seen,
     scratch: Vec<u8>,
@@ -58,7 +58,7 @@ impl Records {
         Self { framing, longest, seen: Seen::default(), scratch: Vec::new(), counts: Counts::default() }
     }
 
-    /// Reads what stands between two zeros.
+    /// Parses the chunk between two zeros.
     pub(super) fn read(&mut self, chunk: &[u8], deliver: &mut dyn FnMut(Datagram<'_>)) {
         if chunk.is_empty() {
             return;

@@ -1,11 +1,11 @@
-//! Writing records and padding, each of a length that is known beforehand.
+//! Writing of records and padding, with lengths that are known beforehand.
 
 use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, PADDING, SEALED, SEALED_HEAD};
 
-/// The shortest padding that is a record; what is shorter is zeros only.
+/// Minimum length of a padding record; shorter padding consists of zeros only.
 const LEAST_PADDING: usize = DELIMITERS + 2;
 
-/// How many bytes a sealed record with a payload of `len` bytes takes on the wire.
+/// Returns the length on the wire of a sealed record with a payload of `len` bytes.
 ///
 /// ```
 /// use timeous_tcp::record::{sealed, sealed_len};
@@ -17,22 +17,24 @@ pub const fn sealed_len(len: usize) -> usize {
     DELIMITERS + cobs::max_encoding_length(SEALED_HEAD + len + CHECKSUM)
 }
 
-/// The longest payload of a sealed record that takes at most `room` bytes on the wire; `None` if not even an empty one.
+/// Returns the maximum payload of a sealed record that takes at most `room` bytes on the wire; `None` if not even an
+/// empty one fits.
 pub const fn sealed_room(room: usize) -> Option<usize> {
     content_room(room).checked_sub(SEALED_HEAD + CHECKSUM)
 }
 
-/// How many bytes a record of the paper's own form takes at most on the wire.
+/// Returns the maximum length on the wire of a plain record with a payload of `len` bytes.
 pub const fn plain_len(len: usize) -> usize {
     DELIMITERS + cobs::max_encoding_length(1 + len)
 }
 
-/// The longest payload of a plain record that takes at most `room` bytes on the wire; `None` if not even an empty one.
+/// Returns the maximum payload of a plain record that takes at most `room` bytes on the wire; `None` if not even an
+/// empty one fits.
 pub const fn plain_room(room: usize) -> Option<usize> {
     content_room(room).checked_sub(1)
 }
 
-/// The inverse of COBS at its worst: a byte for each 254.
+/// Inverts COBS's worst case: one byte more for each 254.
 const fn content_room(room: usize) -> usize {
     let encoded = room.saturating_sub(DELIMITERS);
     encoded - encoded.div_ceil(255)
@@ -41,7 +43,7 @@ const fn content_room(room: usize) -> usize {
 /// Appends a sealed record: exactly [`sealed_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is none for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
 pub fn sealed(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
     let mut head = [0; SEALED_HEAD];
@@ -55,17 +57,17 @@ pub fn sealed(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// Appends a record as the paper has it: at most [`plain_len`] bytes.
+/// Appends a plain record, the paper's form: at most [`plain_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is none for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
 pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
     stuff(&[&[substream], payload], out);
 }
 
-/// Appends exactly `len` bytes that no receiver delivers: a record of the sub-stream of padding; fewer than four bytes
-/// are zeros.
+/// Appends exactly `len` bytes that no receiver delivers: a record of the padding sub-stream; fewer than four bytes are
+/// zeros.
 ///
 /// ```
 /// use timeous_tcp::record::pad;
@@ -76,7 +78,7 @@ pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
 pub fn pad(len: usize, out: &mut Vec<u8>) {
     let end = out.len() + len;
     if len >= LEAST_PADDING {
-        // The COBS form of the sub-stream and as many zeros as there is room for: each takes one byte.
+        // The COBS form of the sub-stream and of zeros for the rest: each takes one byte.
         out.extend_from_slice(&[0, 2, PADDING]);
         out.resize(end - 1, 1);
     }
@@ -98,6 +100,6 @@ fn stuff(parts: &[&[u8]], out: &mut Vec<u8>) {
     }
     let len = encoder.finalize();
     out.truncate(start + DELIMITERS + len);
-    // Where a group of 254 ends just with the data, the encoder has begun another one here.
+    // If a group of 254 ends exactly with the data, the encoder has begun another one here.
     out[start + 1 + len] = 0;
 }

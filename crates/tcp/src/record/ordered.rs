@@ -1,11 +1,11 @@
-//! Records out of a stream that comes in order, as a plain socket gives it.
+//! Parser of records in an in-order stream, as read from a plain socket.
 
 use super::decode::{Counts, Datagram, Framing, Records};
 use super::encode::sealed_len;
 use super::stretch::Piece;
 use super::unordered::Limits;
 
-/// Finds the records of a stream that comes in order.
+/// Parser of records in an in-order stream.
 ///
 /// ```
 /// use timeous_tcp::record::{Framing, Ordered, pad, sealed};
@@ -26,22 +26,22 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    /// A reader of records whose payload is at most `longest` bytes. It holds no more than one of them.
+    /// Creates a parser of records with at most `longest` bytes of payload. It buffers one of them at most.
     pub fn new(framing: Framing, longest: usize) -> Self {
         Self { records: Records::new(framing, sealed_len(longest)), open: Piece::default() }
     }
 
-    /// Takes in what comes next in the stream, and gives each datagram that is complete.
+    /// Parses the next bytes of the stream, and delivers each complete datagram.
     pub fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
         self.open.extend(bytes, &mut self.records, &mut deliver);
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counts(&self) -> &Counts {
         &self.records.counts
     }
 
-    /// How many bytes wait for the end of their record.
+    /// Returns the number of bytes buffered of an incomplete record.
     pub fn held(&self) -> usize {
         self.open.len()
     }

@@ -1,21 +1,21 @@
-//! Which numbers were delivered: the newest of them, in a window that slides.
+//! Duplicate detection by record number, with a sliding window.
 
-/// So many numbers are told apart; what is older counts as delivered. More are under way only where a window is wider
-/// than 2^16 datagrams.
+/// Window of remembered numbers; older ones count as delivered. Only a window of more than 2^16 datagrams has more in
+/// flight.
 const WINDOW: i64 = 1 << 16;
 const WORDS: usize = WINDOW as usize / 64;
 
-/// The numbers that were delivered.
+/// Set of delivered numbers.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// A bit for each number of the window, by its remainder; empty before the first.
+    /// One bit per number of the window, by remainder; empty before the first.
     bits: Vec<u64>,
-    /// The highest number so far. Numbers go round at 2^32, this does not.
+    /// Highest number so far, extended beyond 32 bits.
     highest: i64,
 }
 
 impl Seen {
-    /// Says whether this number is new, and remembers it.
+    /// Adds the number; returns whether it is new.
     pub(super) fn insert(&mut self, number: u32) -> bool {
         if self.bits.is_empty() {
             self.bits = vec![0; WORDS];
@@ -32,7 +32,7 @@ impl Seen {
         is_new
     }
 
-    /// Makes room up to `number`.
+    /// Moves the window up to `number`.
     fn slide(&mut self, number: i64) {
         if number - self.highest >= WINDOW {
             self.bits.fill(0);
@@ -63,7 +63,7 @@ mod tests {
         assert!(!numbers.clone().any(|number| seen.insert(number)));
     }
 
-    /// Found by the fuzz target `tcp_record`, which took them for new in any order.
+    /// Regression, found by the fuzz target `tcp_record`: they counted as new in any order.
     #[test]
     fn of_numbers_further_apart_than_the_window_the_newer_counts_in_each_order() {
         let [older, newer] = [1_426_380_885, 1_431_635_160];

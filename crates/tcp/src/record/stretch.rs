@@ -1,17 +1,17 @@
-//! A stretch of the stream without a gap: of it only what is not between two zeros yet has to be kept.
+//! A contiguous range of the stream, of which only the bytes not yet between two zeros are kept.
 
 use super::decode::{Datagram, Records};
 
-/// A part of what may become a record.
+/// Part of a possible record.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     bytes: Vec<u8>,
-    /// It is longer than any record, or a part of it will never come: nothing is made of it, and nothing of it kept.
+    /// Longer than any record, or a part of it will never come: it is not parsed, and its bytes are not kept.
     useless: bool,
 }
 
 impl Piece {
-    /// What never becomes a record.
+    /// Returns a piece that will never become a record.
     pub(super) const fn useless() -> Self {
         Self { bytes: Vec::new(), useless: true }
     }
@@ -20,7 +20,7 @@ impl Piece {
         self.bytes.len()
     }
 
-    /// Bytes without a zero follow.
+    /// Appends bytes without a zero.
     fn append(&mut self, bytes: &[u8], longest: usize) {
         if self.useless || self.bytes.len() + bytes.len() > longest {
             self.spoil();
@@ -33,7 +33,7 @@ impl Piece {
         *self = Self::useless();
     }
 
-    /// A zero follows: what there is lies between two.
+    /// Ends the piece at a zero, and parses it.
     fn close(&mut self, records: &mut Records, deliver: &mut dyn FnMut(Datagram<'_>)) {
         if std::mem::take(&mut self.useless) {
             records.counts.overlong += 1;
@@ -42,7 +42,7 @@ impl Piece {
         self.bytes.clear();
     }
 
-    /// This one lies after a zero, and these bytes follow.
+    /// Parses bytes that follow this piece, which began behind a zero.
     pub(super) fn extend(&mut self, bytes: &[u8], records: &mut Records, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let mut rest = bytes;
         while let Some(zero) = rest.iter().position(|&byte| byte == 0) {
@@ -66,43 +66,43 @@ impl Piece {
     }
 }
 
-/// Bytes of the stream up to `end`, read as far as they lie between zeros.
+/// Bytes of the stream up to `end`, parsed as far as they lie between zeros.
 #[derive(Debug)]
 pub(super) struct Stretch {
     pub(super) end: u64,
-    /// What lies before the first zero; everything, if there is none.
+    /// Bytes before the first zero; all bytes, if there is none.
     head: Piece,
-    /// What lies after the last zero.
+    /// Bytes behind the last zero.
     tail: Option<Piece>,
 }
 
 impl Stretch {
-    /// Nothing yet, in the middle of the stream.
+    /// Creates an empty stretch in the middle of the stream.
     pub(super) fn within(at: u64) -> Self {
         Self { end: at, head: Piece::default(), tail: None }
     }
 
-    /// Nothing yet, at the stream's beginning, where a record may begin as after a zero.
+    /// Creates an empty stretch at the beginning of the stream, where a record may begin as behind a zero.
     pub(super) fn beginning() -> Self {
         Self { end: 0, head: Piece::default(), tail: Some(Piece::default()) }
     }
 
-    /// What lies before `at` never comes.
+    /// Creates an empty stretch at `at`; the bytes before will never come.
     pub(super) fn forgotten(at: u64) -> Self {
         Self { end: at, head: Piece::useless(), tail: None }
     }
 
-    /// What lies before its first zero never becomes a record.
+    /// Drops the bytes before the first zero: they will never become a record.
     pub(super) fn forget_head(&mut self) {
         self.head.spoil();
     }
 
-    /// How many bytes it keeps.
+    /// Returns the number of bytes kept.
     pub(super) fn held(&self) -> usize {
         self.head.len() + self.tail.as_ref().map_or(0, Piece::len)
     }
 
-    /// These bytes follow it.
+    /// Appends bytes.
     pub(super) fn extend(&mut self, bytes: &[u8], records: &mut Records, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.end += bytes.len() as u64;
         let rest = match (&mut self.tail, bytes.iter().position(|&byte| byte == 0)) {
@@ -116,7 +116,7 @@ impl Stretch {
         self.tail.get_or_insert_default().extend(rest, records, deliver);
     }
 
-    /// Another stretch follows it.
+    /// Appends the stretch that follows.
     pub(super) fn join(&mut self, next: Self, records: &mut Records, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.end = next.end;
         let last = self.tail.as_mut().unwrap_or(&mut self.head);

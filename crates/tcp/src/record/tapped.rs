@@ -1,15 +1,15 @@
-//! Records of a stream that is read in order and whose segments are seen before: whichever shows a datagram first.
+//! Parser of records in a stream that is read in order and whose segments are also captured: each datagram is delivered by whichever is
+//! first.
 
 use super::decode::{Counts, Datagram, Framing};
 use super::ordered::Ordered;
 use super::seen::Seen;
 use super::unordered::{Limits, Unordered};
 
-/// Finds the records of a stream twice, and delivers each datagram once.
+/// Parser of the records of a stream and of its captured segments, which delivers each datagram once.
 ///
-/// What a socket reads in order is what the peer's data are. Segments may be seen before the kernel has put them in order,
-/// or not at all, and with bytes that it will not take: of them only sealed records are believed, so that whatever is wrong
-/// with them, a datagram comes by the stream.
+/// The bytes read in order from the socket are authoritative. Segments may be captured early, not at all, or with bytes that the kernel
+/// will not accept: only their sealed records are trusted, and without a valid segment a datagram comes by the stream.
 ///
 /// ```
 /// use timeous_tcp::record::{Limits, Tapped, sealed};
@@ -33,7 +33,7 @@ pub struct Tapped {
 }
 
 impl Tapped {
-    /// A reader that holds no more of segments than `limits` says, and of the stream no more than a record.
+    /// Creates a parser that buffers segments within `limits`, and one record of the stream at most.
     pub fn new(limits: Limits) -> Self {
         Self {
             stream: Ordered::new(Framing::Sealed, limits.longest),
@@ -43,7 +43,7 @@ impl Tapped {
         }
     }
 
-    /// Takes in what comes next in the stream, and gives each datagram that is complete and was not given before.
+    /// Parses the next bytes of the stream, and delivers each complete datagram that was not delivered before.
     pub fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
         let delivered = &mut self.delivered;
         self.stream.push(bytes, |datagram| {
@@ -53,8 +53,8 @@ impl Tapped {
         });
     }
 
-    /// Sees a segment whose bytes begin at `at`, counted from anywhere in the stream, and gives each datagram that is
-    /// complete and was not given before.
+    /// Parses a segment whose bytes begin at `at`, relative to any fixed place in the stream, and delivers each complete datagram that was
+    /// not delivered before.
     pub fn see(&mut self, at: u64, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
         let (delivered, early) = (&mut self.delivered, &mut self.early);
         self.segments.insert(at, bytes, |datagram| {
@@ -65,27 +65,27 @@ impl Tapped {
         });
     }
 
-    /// Everything before `upto`, counted as in [`see`](Self::see), has come: what was not seen of it will not be.
+    /// Skips everything before `upto`, relative to the same place as in [`see`](Self::see): it has arrived, and is not captured any more.
     pub fn passed(&mut self, upto: u64) {
         self.segments.skip_to(upto);
     }
 
-    /// How many datagrams were given by a segment, before the stream.
+    /// Returns the number of datagrams delivered by a segment before the stream.
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// What was counted in the stream: duplicates are those that came twice there.
+    /// Returns the counters of the stream: duplicates are those within the stream.
     pub fn counts(&self) -> &Counts {
         self.stream.counts()
     }
 
-    /// What was counted in the segments.
+    /// Returns the counters of the segments.
     pub fn seen(&self) -> &Counts {
         self.segments.counts()
     }
 
-    /// How many bytes are held of records that are not complete.
+    /// Returns the number of bytes buffered of incomplete records.
     pub fn held(&self) -> usize {
         self.stream.held() + self.segments.held()
     }

@@ -1,4 +1,4 @@
-//! A stream and its segments against a plain model: every datagram once, whatever the segments go through.
+//! A stream and its captured segments against a simple model: every datagram is delivered once.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next.
+/// Next step of the test.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A segment is seen: from where and how much, of which version, and which byte of it is another.
+    /// A segment is captured: its range, its version, and a changed byte.
     See { from: usize, len: usize, newer: bool, torn: Option<(usize, u8)> },
-    /// So much is read of the stream.
+    /// A number of bytes is read from the stream.
     Read(usize),
-    /// The host tells that everything read so far has come.
+    /// The host acknowledges everything read so far.
     Passed,
 }
 
@@ -32,7 +32,7 @@ fn payload(number: u32, len: usize) -> Vec<u8> {
     (0..len).map(|at| if at % 7 == 0 { 0 } else { (number as usize * 31 + at) as u8 }).collect()
 }
 
-/// Two versions of a stream: in the newer one, some records made way for a copy of a later one, or for padding.
+/// Two versions of a stream: in the newer one, some records are replaced by a copy of a later one, or by padding.
 fn versions(lens: &[usize], replaced: &[bool]) -> [Vec<u8>; 2] {
     let (mut old, mut newer) = (Vec::new(), Vec::new());
     for (number, &len) in (0..).zip(lens) {
@@ -100,7 +100,7 @@ proptest! {
         reader.push(&newer[read..], &mut deliver);
         prop_assert_eq!(wrong, Vec::<u32>::new());
         prop_assert!(got.values().all(|&times| times == 1), "{:?}", got);
-        // What the stream holds is delivered, by whichever way.
+        // All datagrams of the stream are delivered, whichever way.
         let mut model = Ordered::new(Framing::Sealed, 1_000);
         model.push(&newer, |datagram| assert!(got.contains_key(&datagram.number.unwrap())));
     }
@@ -113,7 +113,7 @@ fn what_was_missed_of_the_segments_is_not_waited_for() {
     let mut reader = Tapped::new(Limits { longest: 1_000, stretches: 8, held: 2_000 });
     let mut count = 0;
     for at in (0..wire.len()).step_by(3 * record) {
-        // Of each three, one is missed and two are seen; the host tells of all three.
+        // Of every three datagrams, one is missed and two are captured; then the stream has passed all three.
         let end = wire.len().min(at + 3 * record);
         reader.see((at + record) as u64, &wire[(at + record).min(end)..end], |_| count += 1);
         reader.passed(end as u64);

@@ -1,4 +1,5 @@
-//! Records against a plain model: whatever the stream goes through, what is delivered was offered, and once.
+//! Records against a plain model: whatever happens to the stream, only datagrams that were sent are delivered, each
+//! once.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use timeous_core::SubStream;
 
 use super::*;
 
-/// What a reader has delivered.
+/// Delivered datagrams.
 type Got = Vec<(u8, Option<u32>, Vec<u8>)>;
 
 fn push(got: &mut Got) -> impl FnMut(Datagram<'_>) {
@@ -19,7 +20,7 @@ fn read_in_order(framing: Framing, wire: &[u8]) -> Got {
     got
 }
 
-/// Payloads that COBS makes longer in every way: zeros and others, in long and short runs.
+/// Payloads for all cases of COBS: zeros and other bytes, in long and short runs.
 fn payload(longest: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(prop_oneof![Just(0), any::<u8>()], 0..longest),
@@ -28,7 +29,7 @@ fn payload(longest: usize) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// One thing on the wire.
+/// An element of the stream.
 #[derive(Clone, Debug)]
 enum Item {
     Sealed(u8, Vec<u8>),
@@ -44,7 +45,7 @@ fn item() -> impl Strategy<Value = Item> {
     ]
 }
 
-/// The stream of some items, and what a reader has to deliver.
+/// Returns the stream of some items, and the datagrams that a reader has to deliver.
 fn stream(items: &[Item]) -> (Vec<u8>, Got) {
     let (mut wire, mut expected) = (Vec::new(), Got::new());
     for (number, item) in (0..).zip(items) {
@@ -120,7 +121,7 @@ proptest! {
             let at = at.index(wire.len());
             reader.insert(at as u64, &wire[at..wire.len().min(at + len)], push(&mut got));
         }
-        // And then all of it, in pieces of equal length from some place on, around the end.
+        // All of it again, in pieces of equal length, from some offset to the end and then from the beginning.
         let parts = wire.len().div_ceil(100);
         for part in 0..parts {
             let at = (part + order as usize % parts) % parts * 100;
@@ -133,8 +134,8 @@ proptest! {
         prop_assert_eq!((reader.held(), reader.refused()), (0, 0));
     }
 
-    /// The bytes of the stream come in different versions at different places, as when a segment was sent again with
-    /// other data and then cut anew.
+    /// Different versions of the bytes at different offsets, as after a changed retransmission that a middlebox splits
+    /// anew.
     #[test]
     fn a_mixture_of_versions_delivers_only_what_was_offered(
         versions in vec(vec((2..128_u8, payload(300)), 1..8), 2..4),
@@ -221,7 +222,7 @@ fn any_bit_that_flips_is_seen() {
         let mut torn = wire.clone();
         torn[bit / 8] ^= 1 << (bit % 8);
         let got = read_in_order(Framing::Sealed, &torn);
-        // A zero before the first one, or after the last, changes nothing.
+        // A zero before the first record or after the last changes nothing.
         assert!(got.is_empty() || got == [(TIMED, Some(4), vec![5; 40])], "bit {bit}");
     }
 }
@@ -271,7 +272,7 @@ fn the_application_s_sub_streams_have_their_numbers() {
     assert_eq!(substreams, [SubStream(TIMED), SubStream(UNTIMED), SubStream(MAX_SUBSTREAM)]);
 }
 
-/// Where COBS's groups of 254 end just with the data: such a plain record was not read.
+/// Regression: plain records whose COBS groups of 254 end exactly with the data were not read.
 #[test]
 fn every_length_of_data_without_a_zero_is_read() {
     for len in 0..1_100 {

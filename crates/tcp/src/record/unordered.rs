@@ -1,4 +1,4 @@
-//! Records out of a stream with holes: whatever lies between two zeros is read as soon as it is there.
+//! Parser of records in a stream with holes: a record between two zeros is delivered as soon as it is complete.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,28 +7,28 @@ use super::decode::{Counts, Datagram, Framing, Records};
 use super::encode::sealed_len;
 use super::stretch::Stretch;
 
-/// How much an [`Unordered`] holds at most.
+/// Memory limits of an [`Unordered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest payload of a datagram.
+    /// Maximum payload of a datagram, in bytes.
     pub longest: usize,
-    /// How many stretches without a hole there may be.
+    /// Maximum number of contiguous ranges (stretches).
     pub stretches: usize,
-    /// How many bytes of records that are not complete.
+    /// Maximum number of bytes of incomplete records.
     pub held: usize,
 }
 
 impl Default for Limits {
-    /// Datagrams as long as UDP's, a thousand holes, a megabyte.
+    /// Returns datagrams as long as UDP's, a thousand holes, a megabyte.
     fn default() -> Self {
         Self { longest: 65_507, stretches: 1_024, held: 1 << 20 }
     }
 }
 
-/// Finds the records of a stream that comes in pieces, in any order, overlapping and repeated.
+/// Parser of records in a stream that comes in pieces, in any order, overlapping and repeated.
 ///
-/// Each byte of the stream counts once, as it came first: what comes for the same place later is not looked at, as
-/// with a kernel that puts segments in order. Only what is not between two zeros yet is kept.
+/// The first copy of each byte counts: later copies are ignored, as by a kernel's reassembly. Only bytes not yet
+/// between two zeros are kept.
 ///
 /// ```
 /// use timeous_tcp::record::{Framing, Limits, Unordered, sealed};
@@ -46,23 +46,23 @@ impl Default for Limits {
 pub struct Unordered {
     records: Records,
     limits: Limits,
-    /// By their first byte. Two of them never touch.
+    /// Stretches by their first byte. No two of them touch.
     stretches: BTreeMap<u64, Stretch>,
     held: usize,
     refused: u64,
 }
 
 impl Unordered {
-    /// A reader that holds no more than `limits` says.
+    /// Creates a parser with these limits.
     pub fn new(framing: Framing, limits: Limits) -> Self {
         let records = Records::new(framing, sealed_len(limits.longest));
         Self { records, limits, stretches: BTreeMap::new(), held: 0, refused: 0 }
     }
 
-    /// Takes in the bytes of the stream that begin at its offset `at`, and gives each datagram that is complete.
+    /// Parses bytes at the stream offset `at`, and delivers each complete datagram.
     ///
-    /// What would be too much to hold is refused, and counted: its place is still a hole. What continues the stream
-    /// where it has no hole before is never refused.
+    /// Bytes beyond the limits are refused and counted: their place stays a hole. Bytes that continue the stream before
+    /// its first hole are never refused.
     pub fn insert(&mut self, at: u64, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
         let Some(end) = at.checked_add(bytes.len() as u64) else {
             self.refused += 1;
@@ -80,7 +80,7 @@ impl Unordered {
         }
     }
 
-    /// Nothing that is missing before `upto` will ever come: what lies there is not waited for.
+    /// Skips the holes before `upto`: the missing bytes will never come.
     pub fn skip_to(&mut self, upto: u64) {
         if self.hole(0, upto).is_empty() {
             return;
@@ -102,22 +102,22 @@ impl Unordered {
         self.join_next(0, end, &mut |_| {});
     }
 
-    /// The first byte that is missing.
+    /// Returns the offset of the first missing byte.
     pub fn next(&self) -> u64 {
         self.stretches.get(&0).map_or(0, |first| first.end)
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counts(&self) -> &Counts {
         &self.records.counts
     }
 
-    /// How often something was refused because too much was held.
+    /// Returns the number of pieces refused because of the limits.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// How many bytes are held of records that are not complete.
+    /// Returns the number of bytes buffered of incomplete records.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -132,7 +132,7 @@ impl Unordered {
         self.stretches.values().map(Stretch::held).sum()
     }
 
-    /// The first hole in `from..end`; empty if there is none.
+    /// Returns the first hole in `from..end`; empty if there is none.
     fn hole(&self, from: u64, end: u64) -> Range<u64> {
         let covering = self.stretches.range(..=from).next_back().map_or(0, |(_, stretch)| stretch.end);
         let start = from.max(covering).min(end);
@@ -140,7 +140,7 @@ impl Unordered {
         start..next.min(end)
     }
 
-    /// Puts bytes into a hole.
+    /// Adds bytes to a hole.
     fn place(&mut self, at: u64, piece: &[u8], deliver: &mut dyn FnMut(Datagram<'_>)) {
         let before = self.stretches.range(..=at).next_back().filter(|(_, stretch)| stretch.end == at);
         let start = before.map_or(at, |(&start, _)| start);
@@ -164,7 +164,7 @@ impl Unordered {
         self.held + more > self.limits.held
     }
 
-    /// Joins the stretch at `start` with the one that begins where it ends.
+    /// Joins the stretch at `start` with the one that begins at its end.
     fn join_next(&mut self, start: u64, end: u64, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let Some(next) = self.stretches.remove(&end) else { return };
         let Some(stretch) = self.stretches.get_mut(&start) else { return };

@@ -1,19 +1,19 @@
-//! The numbers of a record on the wire.
+//! Constants of the record format.
 
-/// The sub-stream of padding, which no receiver delivers.
+/// Sub-stream of padding, which no receiver delivers.
 pub const PADDING: u8 = 1;
-/// The sub-stream of datagrams with a deadline.
+/// Sub-stream of datagrams with a deadline.
 pub const TIMED: u8 = 2;
-/// The first of the sub-streams without deadlines, taken where an application names none.
+/// First sub-stream of datagrams without a deadline, the default for these.
 pub const UNTIMED: u8 = 3;
-/// The last of them: the bit above says that a record is sealed.
+/// Last sub-stream: the bit above marks sealed records.
 pub const MAX_SUBSTREAM: u8 = 0x7f;
 
-/// The bit of a sealed record.
+/// Flag of a sealed record.
 pub(super) const SEALED: u8 = 0x80;
-/// What stands before the data of a sealed record: sub-stream and number.
+/// Length of a sealed record's header: sub-stream and number.
 pub(super) const SEALED_HEAD: usize = 5;
-/// What stands after them.
+/// Length of the checksum behind the data.
 pub(super) const CHECKSUM: usize = 4;
-/// The zeros around a record.
+/// Number of zeros around a record.
 pub(super) const DELIMITERS: usize = 2;

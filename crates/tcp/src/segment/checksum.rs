@@ -5,38 +5,39 @@ use std::net::IpAddr;
 /// TCP's IP protocol number.
 const PROTOCOL: u64 = 6;
 
-/// The addresses that a segment travels between: the checksum covers them.
+/// Source and destination addresses of a segment, which the checksum covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Addresses {
-    /// The IP header's source.
+    /// Source address of the IP header.
     pub source: IpAddr,
-    /// The IP header's destination.
+    /// Destination address of the IP header.
     pub destination: IpAddr,
 }
 
 impl Addresses {
-    /// Those of a segment that goes back.
+    /// Returns the addresses of a segment in the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 }
 
-/// The one's complement sum of the segment and its pseudo-header, complemented.
+/// Returns the complement of the one's complement sum of the segment and its pseudo-header.
 ///
-/// A segment with its Checksum field zero gives the field's value; a received one gives zero if it is intact.
+/// If the Checksum field is zero, the result is the field's value; for a received segment it is zero if the segment is
+/// intact.
 pub(super) fn checksum(segment: &[u8], addresses: Addresses) -> u16 {
     let mut sum = match (addresses.source, addresses.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => words(&source.octets()) + words(&destination.octets()),
         (source, destination) => [source, destination].map(to_v6).iter().map(|address| words(address)).sum(),
     };
-    // IPv4's length has 16 bits and IPv6's 32; summed in words they are the same.
+    // The length field has 16 bits in IPv4 and 32 in IPv6; the sum of its words is the same.
     let length = segment.len() as u64;
     sum += PROTOCOL + (length >> 16) + (length & 0xffff) + words(segment);
     !fold(sum)
 }
 
-/// The one's complement sum of the 16-bit words of `sum`.
+/// Returns the one's complement sum of the 16-bit words of `sum`.
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
@@ -51,10 +52,10 @@ fn to_v6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The sum of the big-endian 16-bit words; an odd last byte is padded on the right.
+/// Returns the sum of the big-endian 16-bit words; an odd last byte is padded on the right.
 ///
-/// Most of it is summed in the machine's own order and in greater words, and turned round once at the end: that comes to
-/// the same (RFC 1071 §2).
+/// Most bytes are summed in native byte order and in 32-bit words, and the sum is swapped once at the end: the result
+/// is the same (RFC 1071 §2).
 fn words(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let native = fold(quads.iter().map(|&quad| u64::from(u32::from_ne_bytes(quad))).sum());

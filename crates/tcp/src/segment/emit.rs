@@ -1,4 +1,4 @@
-//! Writing a segment in two steps, so that its data can be chosen in between.
+//! Writing a segment in two steps: the header first, so that the payload can be chosen afterwards.
 
 use super::checksum::{Addresses, checksum};
 use super::flags::Flags;
@@ -10,37 +10,37 @@ const SEQ: std::ops::Range<usize> = 4..8;
 const FLAGS: usize = 13;
 const CHECKSUM: std::ops::Range<usize> = 16..18;
 
-/// The caller asked for a segment that TCP cannot carry.
+/// The requested segment is not valid in TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EmitError {
-    /// All options together are too long.
+    /// The options exceed 40 bytes.
     #[error("options of {needed} bytes do not fit into the 40 of a header: ask Options::room_for_sack")]
     OptionsTooLong {
-        /// Bytes that they need.
+        /// Their length in bytes.
         needed: usize,
     },
-    /// MSS, window scale or SACK-permitted without SYN.
+    /// An MSS, window scale or SACK-permitted option without SYN.
     #[error("an option that belongs to the handshake stands on a segment without SYN: leave it out")]
     OnlyOnSyn,
-    /// A shift above 14 (RFC 7323 §2.3).
+    /// A window scale above 14 (RFC 7323 §2.3).
     #[error("a window scale of {shift} is too great: 14 at most")]
     WindowScale {
-        /// The shift.
+        /// The requested window scale.
         shift: u8,
     },
-    /// No segment begins where it was said to.
+    /// No segment begins at this offset.
     #[error("no segment begins at byte {start} of the buffer: pass what begin() returned")]
     NotBegun {
-        /// Where it was said to begin.
+        /// The given offset.
         start: usize,
     },
 }
 
-/// Appends header and options to `out` and returns where the segment starts: append the payload to `out`, then call
+/// Appends header and options to `out` and returns the segment's offset: append the payload to `out`, then call
 /// [`finish`].
 ///
 /// # Errors
-/// An [`EmitError`] if the caller asked for what TCP cannot carry; `out` is then as it was.
+/// An [`EmitError`] if the segment is not valid in TCP; `out` is unchanged then.
 pub fn begin(header: &Header, options: &Options, out: &mut Vec<u8>) -> Result<usize, EmitError> {
     let needed = options.len();
     if needed > MAX_OPTION_BYTES {
@@ -68,7 +68,7 @@ pub fn begin(header: &Header, options: &Options, out: &mut Vec<u8>) -> Result<us
     Ok(start)
 }
 
-/// Sets control bits of a segment that was begun: PSH and FIN may depend on the data that came.
+/// Sets control bits of a segment that was begun, since PSH and FIN may depend on the payload.
 ///
 /// # Errors
 /// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
@@ -77,7 +77,7 @@ pub fn add_flags(out: &mut [u8], start: usize, flags: Flags) -> Result<(), EmitE
     Ok(())
 }
 
-/// Makes a segment that was begun start at another number: what it carries beside new data may depend on those.
+/// Changes the sequence number of a segment that was begun, since bundled data in front depends on the payload.
 ///
 /// # Errors
 /// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
@@ -86,7 +86,7 @@ pub fn set_seq(out: &mut [u8], start: usize, seq: Seq) -> Result<(), EmitError> 
     Ok(())
 }
 
-/// Completes the segment that starts at `start` and reaches to the end of `out`: fills the checksum in.
+/// Completes the segment from `start` to the end of `out`: fills in the checksum.
 ///
 /// # Errors
 /// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Control bits. ACK and URG are not among them: [`Header::ack`](super::Header::ack) and
-/// [`Header::urgent`](super::Header::urgent) say whether their fields count.
+/// Control bits, without ACK and URG: [`Header::ack`](super::Header::ack) and [`Header::urgent`](super::Header::urgent)
+/// tell whether their fields are valid.
 ///
 /// ```
 /// use timeous_tcp::Flags;
@@ -18,13 +18,13 @@ pub struct Flags(u8);
 impl Flags {
     /// No bit set.
     pub const NONE: Self = Self(0);
-    /// No more data from the sender.
+    /// No more data from sender.
     pub const FIN: Self = Self(1);
     /// Synchronize sequence numbers.
     pub const SYN: Self = Self(2);
     /// Reset the connection.
     pub const RST: Self = Self(4);
-    /// Push: the sender has nothing more to go with this.
+    /// Push: the sender has no more data to add to this segment.
     pub const PSH: Self = Self(8);
     /// ECN-Echo (RFC 3168 §6.1).
     pub const ECE: Self = Self(64);
@@ -43,27 +43,27 @@ impl Flags {
         (Self::CWR, "CWR"),
     ];
 
-    /// The bits as they stand in the header's fourteenth byte, without ACK and URG.
+    /// Reads the bits from the header's byte 13, without ACK and URG.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & !(Self::ACK_BIT | Self::URG_BIT))
     }
 
-    /// The bits as they stand in the header's fourteenth byte.
+    /// Returns the bits as in the header's byte 13.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether all of `other` is set.
+    /// Returns whether all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is set.
+    /// Returns whether any bit of `other` is set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// `flag`, or nothing if `condition` does not hold.
+    /// Returns `flag` if `condition` holds, else no bits.
     #[must_use]
     pub const fn when(condition: bool, flag: Self) -> Self {
         if condition { flag } else { Self::NONE }

@@ -10,23 +10,23 @@ pub struct Header {
     pub source_port: u16,
     /// The receiver's port.
     pub dest_port: u16,
-    /// The number of the first byte of data, or of the SYN if there is one.
+    /// Sequence number of the first byte of data, or of the SYN if there is one.
     pub seq: Seq,
-    /// The next number that the sender expects; `None` sets no ACK bit.
+    /// Acknowledgement number; `None` sets no ACK bit.
     pub ack: Option<Seq>,
-    /// All control bits but ACK and URG.
+    /// Control bits without ACK and URG.
     pub flags: Flags,
-    /// What the sender has room for, as it travels: scaled, but on a SYN (RFC 7323 §2.2).
+    /// Receive window as on the wire: scaled, except on a SYN (RFC 7323 §2.2).
     pub window: u16,
-    /// Where urgent data end; `None` sets no URG bit.
+    /// Urgent pointer; `None` sets no URG bit.
     pub urgent: Option<u16>,
 }
 
 impl Header {
-    /// Bytes of a header without options.
+    /// Length of a header without options, in bytes.
     pub const MIN_LEN: usize = 20;
 
-    /// A header without control bits, acknowledgement and window.
+    /// Creates a header without control bits, acknowledgement and window.
     pub const fn new(source_port: u16, dest_port: u16, seq: Seq) -> Self {
         Self { source_port, dest_port, seq, ack: None, flags: Flags::NONE, window: 0, urgent: None }
     }

@@ -1,12 +1,12 @@
-//! The options of a header that this TCP knows (RFC 9293 §3.2, RFC 2018, RFC 7323), and their encoding.
+//! The header options supported here (RFC 9293 §3.2, RFC 2018, RFC 7323), and their encoding.
 
 use super::sack::{SackBlock, SackBlocks};
 use crate::seq::Seq;
 
-/// The most bytes that options take in one header: its 60 less the fixed 20 (RFC 9293 §3.1).
+/// Maximum length of the options in bytes: the maximum header of 60 less the fixed 20 (RFC 9293 §3.1).
 pub const MAX_OPTION_BYTES: usize = 40;
 
-/// The greatest shift of a window (RFC 7323 §2.3).
+/// Maximum window scale (RFC 7323 §2.3).
 pub const MAX_WINDOW_SCALE: u8 = 14;
 
 const END: u8 = 0;
@@ -22,28 +22,28 @@ const TIMESTAMPS: u8 = 8;
 pub struct Timestamps {
     /// TSval: the sender's clock.
     pub value: u32,
-    /// TSecr: the peer's clock, sent back; it counts only where the segment acknowledges something.
+    /// TSecr: the peer's clock, echoed; valid only with an acknowledgement.
     pub echo: u32,
 }
 
-/// The options of one header, those that nobody knows left out.
+/// Options of one header, without unknown ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The greatest segment that the sender can take (RFC 9293 §3.7.1); on a SYN only.
+    /// Maximum segment size that the sender can receive (RFC 9293 §3.7.1); on a SYN only.
     pub mss: Option<u16>,
-    /// How far the sender's windows will be shifted, 14 at most (RFC 7323 §2.2); on a SYN only.
+    /// Window scale of the sender, at most 14 (RFC 7323 §2.2); on a SYN only.
     pub window_scale: Option<u8>,
-    /// Whether the sender takes SACK blocks (RFC 2018 §2); on a SYN only.
+    /// SACK-Permitted (RFC 2018 §2); on a SYN only.
     pub sack_permitted: bool,
-    /// The sender's clock and ours.
+    /// Timestamps.
     pub timestamps: Option<Timestamps>,
-    /// What arrived beyond the acknowledgement.
+    /// SACK blocks: data received beyond the acknowledgement.
     pub sack: SackBlocks,
 }
 
 impl Options {
-    /// Bytes that these options take in a header, padding included: the payload has so much less room
-    /// (RFC 6691 §2).
+    /// Returns the length of these options in a header, padding included, by which the payload is shorter (RFC 6691
+    /// §2).
     ///
     /// ```
     /// use timeous_tcp::{Options, Timestamps};
@@ -60,23 +60,23 @@ impl Options {
         4 * usize::from(self.mss.is_some()) + 4 * usize::from(self.window_scale.is_some()) + handshake + sack
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no options.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many SACK blocks would fit beside the other options.
+    /// Returns the number of SACK blocks that fit beside the other options.
     pub fn room_for_sack(&self) -> usize {
         let others = Self { sack: SackBlocks::default(), ..*self }.len();
         MAX_OPTION_BYTES.saturating_sub(others + 4) / 8
     }
 
-    /// Whether one of them may stand on a SYN only.
+    /// Returns whether an option is present that is valid on a SYN only.
     pub(super) fn needs_syn(&self) -> bool {
         self.mss.is_some() || self.window_scale.is_some() || self.sack_permitted
     }
 
-    /// Appends them, aligned to words in the way that everybody does (RFC 7323 appendix A).
+    /// Appends the options, aligned to words in the usual way (RFC 7323 appendix A).
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         if let Some(mss) = self.mss {
             out.extend_from_slice(&[MSS, 4]);
@@ -104,11 +104,10 @@ impl Options {
         }
     }
 
-    /// Reads the option part of a header.
+    /// Parses the option part of a header.
     ///
-    /// What is unknown, of a wrong length, or on the wrong segment is passed over; of options that come twice the
-    /// later counts. Where a length is impossible, nothing after it can be read, so the rest is passed over too
-    /// (RFC 9293 §3.2, MUST-7).
+    /// Unknown options, those with a wrong length, and those on the wrong segment are skipped; of repeated options the
+    /// last counts. An impossible length ends the parsing (RFC 9293 §3.2, MUST-7).
     pub(super) fn decode(mut rest: &[u8], syn: bool) -> Self {
         let mut options = Self::default();
         while let Some((&kind, after)) = rest.split_first() {
@@ -128,7 +127,7 @@ impl Options {
 
     fn take(&mut self, kind: u8, data: &[u8], syn: bool) {
         match (kind, data) {
-            // A greatest segment of nothing would be no connection: Linux, too, hears nothing then.
+            // An MSS of zero would allow no data: ignored, as in Linux.
             (MSS, &[high, low]) if syn && (high, low) != (0, 0) => self.mss = Some(u16::from_be_bytes([high, low])),
             // "If a Window Scale option is received with a shift.cnt value larger than 14, the TCP SHOULD log the
             // error but MUST use 14 instead of the specified value" (RFC 7323 §2.3).

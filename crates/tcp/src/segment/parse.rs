@@ -1,4 +1,4 @@
-//! Reading a segment: a view of the bytes that brought it.
+//! Parsing of a segment into a view of its bytes.
 
 use super::checksum::{Addresses, checksum};
 use super::flags::Flags;
@@ -6,7 +6,7 @@ use super::header::Header;
 use super::options::Options;
 use crate::seq::Seq;
 
-/// A segment, as a view of the bytes that brought it.
+/// A parsed segment, which borrows its payload from the received bytes.
 ///
 /// ```
 /// use timeous_tcp::{Addresses, Flags, Header, Options, Segment, Seq, segment};
@@ -27,33 +27,33 @@ use crate::seq::Seq;
 pub struct Segment<'a> {
     /// The header without its options.
     pub header: Header,
-    /// The options that this TCP knows.
+    /// The options that this implementation knows.
     pub options: Options,
-    /// The data.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// Why bytes are no segment: the peer's mistake, the network's, or an attack. They are dropped without an answer.
+/// Error of parsing: a fault of the peer or the network, or an attack. The segment is dropped without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
-    /// Shorter than any header.
+    /// Shorter than a TCP header.
     #[error("a segment of {length} bytes is shorter than any TCP header; drop it")]
     TooShort {
-        /// The segment's bytes.
+        /// Length of the segment in bytes.
         length: usize,
     },
-    /// The data begin before the header ends.
+    /// The Data Offset lies within the fixed header.
     #[error("a data offset of {offset} bytes cuts into the 20 bytes of the header; drop the segment")]
     OffsetTooSmall {
-        /// Where the data begin.
+        /// The Data Offset in bytes.
         offset: usize,
     },
-    /// The data begin after the segment ends.
+    /// The Data Offset lies beyond the segment's end.
     #[error("a data offset of {offset} bytes is past the segment's {length}; drop the segment")]
     OffsetPastEnd {
-        /// Where the data begin.
+        /// The Data Offset in bytes.
         offset: usize,
-        /// The segment's bytes.
+        /// Length of the segment in bytes.
         length: usize,
     },
     /// The checksum is wrong.
@@ -62,10 +62,10 @@ pub enum WireError {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment, the TCP header on, that travelled between these addresses.
+    /// Parses a segment, from the TCP header on, with the addresses of its IP header.
     ///
     /// # Errors
-    /// A [`WireError`] says why it must be dropped.
+    /// A [`WireError`], after which the segment must be dropped.
     pub fn parse(bytes: &'a [u8], addresses: Addresses) -> Result<Self, WireError> {
         let segment = Self::read(bytes)?;
         if checksum(bytes, addresses) != 0 {
@@ -74,8 +74,8 @@ impl<'a> Segment<'a> {
         Ok(segment)
     }
 
-    /// [`Segment::parse`] without a look at the checksum, for bytes that somebody else has vouched for: a device that
-    /// verified it, or a host that hands the segment to itself.
+    /// Parses a segment without a check of its checksum: for segments that a device has verified, or that never left
+    /// the host.
     ///
     /// # Errors
     /// A [`WireError`] other than [`WireError::Checksum`].
@@ -96,23 +96,23 @@ impl<'a> Segment<'a> {
         Ok(Self { header, options, payload })
     }
 
-    /// SEG.LEN: how many numbers it takes, SYN and FIN counted (RFC 9293 §3.3.1).
+    /// Returns SEG.LEN: the sequence numbers that the segment occupies, including SYN and FIN (RFC 9293 §3.3.1).
     pub fn seq_len(&self) -> u32 {
         let controls = u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN));
         self.payload.len() as u32 + controls
     }
 
-    /// The number after the last one that it takes.
+    /// Returns the sequence number after the segment's last one.
     pub fn end(&self) -> Seq {
         self.header.seq + self.seq_len()
     }
 
-    /// The number of its first byte of data: a SYN comes before it.
+    /// Returns the sequence number of the first byte of payload, which follows a SYN.
     pub fn data_seq(&self) -> Seq {
         self.header.seq + u32::from(self.has(Flags::SYN))
     }
 
-    /// Whether all of these control bits are set.
+    /// Returns whether all of these control bits are set.
     pub const fn has(&self, flags: Flags) -> bool {
         self.header.flags.contains(flags)
     }

@@ -1,19 +1,19 @@
-//! SACK blocks: what arrived beyond the acknowledgement (RFC 2018 §3).
+//! SACK blocks (RFC 2018 §3).
 
 use std::fmt;
 
 use crate::seq::Seq;
 
-/// A stretch of bytes that arrived: from `left` up to, not including, `right`.
+/// Range of received bytes: from `left` up to, not including, `right`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SackBlock {
-    /// The first byte's number.
+    /// Sequence number of the first byte.
     pub left: Seq,
-    /// The number after the last byte's.
+    /// Sequence number behind the last byte.
     pub right: Seq,
 }
 
-/// As many blocks as one header holds.
+/// The SACK blocks of one header, at most [`MAX`](Self::MAX).
 ///
 /// ```
 /// use timeous_tcp::{SackBlock, SackBlocks, Seq};
@@ -29,7 +29,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The most blocks in one header; three if a timestamp stands beside them (RFC 2018 §3).
+    /// Maximum number of blocks in one header; three beside a timestamp (RFC 2018 §3).
     pub const MAX: usize = 4;
 
     /// Appends a block; `false` if there are four already.
@@ -54,7 +54,7 @@ impl std::ops::Deref for SackBlocks {
 }
 
 impl FromIterator<SackBlock> for SackBlocks {
-    /// The first four.
+    /// Takes the first four blocks.
     fn from_iter<I: IntoIterator<Item = SackBlock>>(blocks: I) -> Self {
         let mut taken = Self::default();
         for block in blocks.into_iter().take(Self::MAX) {

@@ -1,4 +1,4 @@
-//! Segments written and read back, and those that are none.
+//! Segments written and parsed, and invalid ones.
 
 use super::*;
 use crate::seq::Seq;
@@ -20,7 +20,7 @@ fn syn() -> Header {
     Header { flags: Flags::SYN, window: 0xffff, ..Header::new(40_000, 80, Seq::new(1)) }
 }
 
-/// A header with these raw option bytes, padded with zeros; its checksum is not filled in.
+/// Builds a header with these raw option bytes, padded with zeros; its checksum is zero.
 fn raw(flags: u8, options: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 20];
     bytes.extend_from_slice(options);

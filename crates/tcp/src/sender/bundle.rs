@@ -1,22 +1,21 @@
-//! Bundling: where a stream is thin, what leaves carries once more what left just before, so that a lost segment is there with the
-//! next one (Evensen et al. 2008; Opstad et al. 2015).
+//! Redundant data bundling: a segment of a thin stream carries the previous data once more, so that a lost segment arrives with the next
+//! one (Evensen et al. 2008; Opstad et al. 2015).
 //!
-//! To the peer it is a segment that begins earlier than it might. What it carries besides is under way with it, and nothing is
-//! sent more than twice that way.
+//! On the wire it is a segment that begins earlier. The bundled bytes count as in flight, and no data is sent more than twice this way.
 //!
-//! # What it hides
-//! A loss that was repaired so is congestion all the same, and nothing but a duplicate that did *not* come tells of it: who has
-//! the first copy says that the second one came twice (DSACK, RFC 2883). So a segment of which nobody had heard before the one
-//! came that carries it again, and of which the peer does not say that it came twice, was lost: the window hears of that as of any
-//! loss, once a window. A peer that says nothing where it must have had both copies, and never did, is not bundled to any more.
+//! # Hidden losses
+//! A loss repaired by a bundle is congestion all the same. Its only sign is a missing DSACK (RFC 2883): a peer that has the first copy
+//! reports the second as a duplicate.
 //!
-//! An acknowledgement tells of one duplicate. Most peers answer a duplicate at once (RFC 5681 §4.2 wants that where something is
-//! odd); to one that waits for more, bundles leave so rarely that there is one for each acknowledgement. What it did not tell of
-//! until then counts as lost.
+//! So a segment that was not acknowledged before its carrier arrived, and whose second copy is not reported as a duplicate, was lost: the
+//! window is reduced for it, at most once per window. A peer that never reports duplicates gets no bundles.
 //!
-//! What is cut on the way just between the two is not found: then the first of them came by itself, as far as anybody can see.
+//! An acknowledgement reports one duplicate. Most peers answer a duplicate at once (RFC 5681 §4.2); for one that delays, bundles are spaced
+//! so that there is one per acknowledgement. Until then, unreported ones count as lost.
 //!
-//! A duplicate of ours says nothing of what was repeated needlessly: neither RACK nor a probe hears of it.
+//! A carrier split on the way exactly between both parts is not detected: then the first part seems to have arrived by itself.
+//!
+//! A DSACK caused by a bundle says nothing of needless retransmissions: neither RACK nor the tail loss probe uses it.
 
 use std::ops::Range;
 
@@ -26,30 +25,30 @@ use super::bundling::Bundling;
 use super::feedback::{Carried, Repeated};
 use super::{Acknowledgement, Feedback, Sender};
 
-/// With so many segments under way there is enough to tell of a loss soon: the stream is not thin any more (Linux's
-/// `tcp_stream_is_thin`, which Evensen et al. and Opstad et al. go by).
+/// Segments in flight from which a stream is not thin: enough to detect a loss soon (Linux's `tcp_stream_is_thin`, used by Evensen et al.
+/// and Opstad et al.).
 const THIN: usize = 4;
-/// What carries bundles is among so many segments: a thin stream's, and those behind a loss that the peer holds already.
+/// Number of last segments among which the carriers are: a thin stream's, and those behind a loss that are SACKed already.
 const FEW: usize = 2 * THIN;
 
-/// What an acknowledgement says of bundles.
+/// Losses hidden by bundles, as shown by an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hidden {
-    /// The latest segment that was lost and came with a later one: where it begins, and when it left.
+    /// Latest segment that was lost and arrived in a bundle: its start, and its send time.
     latest: Option<(u64, Instant)>,
-    /// How many there were.
+    /// Number of such losses.
     pub(super) count: u64,
 }
 
 impl Sender {
-    /// Takes part in bundling, which needs a peer that agreed to SACK.
+    /// Switches bundling on or off; it needs a peer that agreed to SACK.
     pub(crate) fn with_bundling(mut self, is_on: bool) -> Self {
         self.bundling = Bundling::new(is_on);
         self
     }
 
-    /// Which bytes just before a new segment are worth carrying with it once more, `most` of them: whole segments, under way for the
-    /// first time and not repeated yet. Empty if there are none.
+    /// Returns the range just before a new segment that is worth bundling, at most `most` bytes: whole segments in flight that were sent
+    /// once. Empty if there are none.
     pub(crate) fn worth_bundling(
         &mut self,
         now: Instant,
@@ -75,17 +74,17 @@ impl Sender {
         start..end
     }
 
-    /// How many bytes are under way, without what is bundled.
+    /// Returns the bytes in flight without bundled ones.
     pub(crate) fn fresh_under_way(&self) -> u64 {
         self.board.pipe() - self.board.bundled(FEW)
     }
 
-    /// Appends what is bundled to `packet`.
+    /// Appends bundled bytes to `packet`.
     pub(crate) fn bundle(&self, span: &Range<u64>, packet: &mut Vec<u8>) {
         self.payload.bundle(span, packet);
     }
 
-    /// The new segment that left last carried so many bytes before its own; perhaps none.
+    /// Notes that the last new segment carried `bytes` bundled bytes; perhaps none.
     pub(crate) fn sent_bundle(&mut self, bytes: u64) {
         self.bundling.since = if bytes > 0 { 0 } else { self.bundling.since.saturating_add(1) };
         if bytes > 0 {
@@ -93,8 +92,8 @@ impl Sender {
         }
     }
 
-    /// Whether a duplicate that an acknowledgement tells of is the second copy in a bundle. The carrier need not be known to have
-    /// arrived: something on the way may have cut it in two.
+    /// Returns whether a DSACK is for the second copy in a bundle. The carrier need not be known to have arrived: it may have been split on
+    /// the way.
     pub(super) fn is_of_bundle(&mut self, ack: &Acknowledgement<'_>, feedback: &Feedback) -> bool {
         let Some(dsack) = &ack.dsack else { return false };
         let has_come = feedback.carried.iter().any(|carried| overlap(&carried.span, dsack));
@@ -103,14 +102,14 @@ impl Sender {
         is_ours
     }
 
-    /// What has arrived only with the next segment was lost: that is taken from what arrived.
+    /// Finds segments that arrived only in a bundle: they are lost, and are removed from those that arrived.
     pub(super) fn judge_bundles(&mut self, ack: &Acknowledgement<'_>, feedback: &mut Feedback) -> Hidden {
         let mut hidden = Hidden::default();
         let is_told = |span: &Range<u64>| ack.dsack.as_ref().is_some_and(|dsack| overlap(span, dsack));
         let (repeated, carried) = (std::mem::take(&mut feedback.repeated), std::mem::take(&mut feedback.carried));
         let mut lost: Vec<Range<u64>> = Vec::new();
         for (later, Carried { span, is_certain }) in carried.iter().rev().enumerate() {
-            // A carrier that came only with a later one brought nothing.
+            // A carrier that arrived only in a later bundle delivered nothing itself.
             if lost.iter().any(|lost| lost.start == span.end) {
                 continue;
             }
@@ -138,7 +137,7 @@ impl Sender {
         hidden
     }
 
-    /// Whether the loss of what began there is news to congestion control: it left after the last answer.
+    /// Returns the send time of the latest hidden loss, if congestion control has to react: it was sent after the last reduction.
     pub(super) fn answer_hidden(&mut self, hidden: Hidden) -> Option<Instant> {
         let (_, sent_at) = hidden.latest.filter(|&(start, _)| !self.ecn.is_answered(start))?;
         self.bundling.answered_to = self.nxt();
@@ -146,7 +145,7 @@ impl Sender {
         Some(sent_at)
     }
 
-    /// Whether what was hidden is answered still, so that the window stays as in a recovery.
+    /// Returns whether the last reduction for a hidden loss is still in effect, so that the window stays as in a recovery.
     pub(super) fn answers_hidden(&self) -> bool {
         self.una() < self.bundling.answered_to
     }

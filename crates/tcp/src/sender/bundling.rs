@@ -1,26 +1,26 @@
-//! What is known of how a peer tells of bundles, and how often they may leave.
+//! State of bundling: whether the peer reports duplicates, and the spacing of bundles.
 
-/// So many bundles whose second copy is not told of, before any was, and the peer is one that does not tell.
+/// Bundles without a DSACK, before any DSACK, from which the peer counts as one that reports none.
 const MOST_SILENT: u32 = 3;
-/// So many bundles in a row whose fate is known let them leave closer together.
+/// Consecutive bundles with a known fate after which the spacing shrinks.
 const KNOWN_IN_A_ROW: u32 = 32;
-/// Bundles are no farther apart than so many segments.
+/// Maximum spacing of bundles, in segments.
 const MOST_APART: u32 = 8;
 
-/// What is known of a peer's way to tell of bundles.
+/// State of bundling towards a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bundling {
     pub(super) is_on: bool,
-    /// The peer has told of a second copy.
+    /// The peer has reported a second copy.
     pub(super) tells: bool,
-    /// Before that: how many it did not tell of, though it must have had both.
+    /// Second copies not reported before that, though the peer must have had both.
     silent: u32,
-    /// A bundle leaves with each so many'th segment at most.
+    /// Spacing: at most one bundle per this many segments.
     pub(super) apart: u32,
     /// Segments since the last bundle.
     pub(super) since: u32,
     known_in_a_row: u32,
-    /// What was hidden was answered; until this is acknowledged the window stays.
+    /// Offset up to which the window stays after a reduction for a hidden loss.
     pub(super) answered_to: u64,
 }
 
@@ -29,7 +29,7 @@ impl Bundling {
         Self { is_on, tells: false, silent: 0, apart: 1, since: 0, known_in_a_row: 0, answered_to: 0 }
     }
 
-    /// The second copy of a bundle was told of, or not, where the peer had the first.
+    /// Notes whether the second copy of a bundle was reported, where the peer had the first.
     pub(super) fn had_both(&mut self, is_told: bool) {
         self.silent += u32::from(!is_told && !self.tells);
         self.is_on &= self.silent < MOST_SILENT;
@@ -42,7 +42,7 @@ impl Bundling {
         }
     }
 
-    /// The peer had a duplicate to tell of and waited for more: it acknowledged so many segments together.
+    /// Notes a delayed DSACK: the peer acknowledged `segments` segments together.
     pub(super) fn waited(&mut self, segments: usize) {
         self.known_in_a_row = 0;
         self.apart = self.apart.max(segments as u32).min(MOST_APART);

@@ -1,4 +1,4 @@
-//! How losses are found, and what follows (RFC 6675 §5, RFC 6582 §3.2, RFC 8985 §6.2).
+//! Loss detection and recovery (RFC 6675 §5, RFC 6582 §3.2, RFC 8985 §6.2).
 
 use timeous_cm::Loss;
 use timeous_core::Instant;
@@ -30,13 +30,13 @@ impl Sender {
         self.answer_loss(feedback, verdict);
     }
 
-    /// Takes for lost what RACK says, and gives when it wants to look again.
+    /// Runs RACK, and returns when it has to run again.
     fn detect_by_time(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Option<Instant> {
         let recovering = self.phase != Phase::Open;
         self.rack.detect(now, &mut self.board, recovering, (path.least, path.smoothed), feedback)
     }
 
-    /// What was overtaken has had the time that it may take (RFC 8985 §6.2, step 5).
+    /// Handles the RACK reordering timer: an overtaken segment is lost by now (RFC 8985 §6.2, step 5).
     pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
         let mut verdict = Verdict { holds_window: true, beyond_gap: self.beyond_gap(), ..Verdict::default() };
@@ -47,8 +47,8 @@ impl Sender {
         verdict
     }
 
-    /// NewReno: each duplicate acknowledgement is a segment that has arrived, the third one tells of a loss, and a
-    /// partial acknowledgement of the next one (RFC 6582 §3.2).
+    /// Runs NewReno: each duplicate acknowledgement stands for an arrived segment, the third one shows a loss, and a
+    /// partial acknowledgement shows the next one (RFC 6582 §3.2).
     fn detect_by_duplicates(
         &mut self,
         is_duplicate: bool,
@@ -60,7 +60,7 @@ impl Sender {
             if self.phase == Phase::Open && self.dup_acks == DUP_THRESH {
                 self.board.lose(0, feedback);
             }
-            // The first segment is the one that is missing.
+            // The first segment is the missing one.
             let from = self.presumed.max(self.board.get(0).map_or(0, |first| first.end));
             if let Some((end, bytes)) = self.board.presume_departed(from) {
                 self.presumed = end;
@@ -68,7 +68,7 @@ impl Sender {
             }
         } else if advanced && self.phase.is_recovery() {
             verdict.first_partial = !std::mem::replace(&mut self.had_partial, true);
-            // If it was presumed to have arrived, it was another one that did.
+            // If it was presumed to have arrived, another segment did.
             if self.board.get(0).is_some_and(|first| first.copies == 0 && !first.waiting)
                 && let Some((end, bytes)) = self.board.presume_departed(self.presumed)
             {
@@ -80,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// What was found lost begins a recovery, unless one goes on.
+    /// Begins a recovery for detected losses, unless one is in progress.
     fn answer_loss(&mut self, feedback: &Feedback, verdict: &mut Verdict) {
         let first_waiting = self.board.next_waiting().and_then(|at| self.board.get(at)).map(|sent| sent.sent_at);
         match (self.phase, first_waiting) {
@@ -95,7 +95,7 @@ impl Sender {
                 verdict.loss = Some((Loss::Transient, feedback.newest_lost.unwrap_or(first)));
             }
             // "the loss of a retransmission, should be taken as two indications of congestion" (RFC 5681 §4.3). Others
-            // belong to the event that was told.
+            // belong to the event that was reported.
             _ => {
                 let again = feedback.newest_lost_again.map(|at| (Loss::Transient, at));
                 verdict.loss = again.or(feedback.newest_lost.map(|at| (Loss::None, at)));

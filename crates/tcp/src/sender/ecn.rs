@@ -1,13 +1,13 @@
-//! ECN at the sender: one reduction a window, and the CWR that tells the peer of it (RFC 3168 §6.1.2).
+//! ECN at the sender: one reduction per window, and the CWR that reports it (RFC 3168 §6.1.2).
 
-/// What was agreed, and how far the last reduction reaches.
+/// ECN state: negotiated or not, and the extent of the last reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcnSender {
     agreed: bool,
-    /// Reductions are due again when this is acknowledged: "the TCP sender should not react again to an indication of
+    /// Offset behind which the next reduction is allowed: "the TCP sender should not react again to an indication of
     /// congestion within the same window of data".
     reduced_to: u64,
-    /// The window was reduced, and the next new data say so.
+    /// The window was reduced, and the next new data carries CWR.
     owes_cwr: bool,
 }
 
@@ -20,7 +20,7 @@ impl EcnSender {
         self.agreed
     }
 
-    /// An acknowledgement of `una` came, with ECE or without. Says whether the window is to be reduced.
+    /// Processes ECE in an acknowledgement of `una`. Returns whether the window has to be reduced.
     pub(super) fn on_ack(&mut self, ece: bool, una: u64, nxt: u64) -> bool {
         let reduces = self.agreed && ece && una > self.reduced_to;
         if reduces {
@@ -36,12 +36,12 @@ impl EcnSender {
         self.owes_cwr = self.agreed;
     }
 
-    /// Whether the latest reduction was for the window that what begins there belongs to.
+    /// Returns whether the latest reduction covers the window of the data at `start`.
     pub(super) fn is_answered(&self, start: u64) -> bool {
         start < self.reduced_to
     }
 
-    /// New data leave: whether with CWR.
+    /// Returns whether new data carries CWR, once per reduction.
     pub(crate) fn take_cwr(&mut self) -> bool {
         std::mem::take(&mut self.owes_cwr)
     }

@@ -1,4 +1,4 @@
-//! What an acknowledgement, or its absence, has taught.
+//! Results of an acknowledgement or a timeout.
 
 use std::ops::Range;
 
@@ -6,51 +6,50 @@ use timeous_core::{Duration, Instant};
 
 use super::sent::Sent;
 
-/// News for the Congestion Manager and for the source. It is filled anew for each acknowledgement.
+/// Results for the Congestion Manager and for the source. Reset for each acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Feedback {
-    /// Data bytes that left the network because they arrived.
+    /// Data bytes that arrived.
     pub(crate) acked: u64,
-    /// Data bytes that are taken for lost.
+    /// Data bytes that were lost.
     pub(crate) lost: u64,
-    /// When the newest of those was sent.
+    /// Send time of the newest lost segment.
     pub(super) newest_lost: Option<Instant>,
-    /// The same of those that were not sent for the first time.
+    /// Send time of the newest lost retransmission.
     pub(super) newest_lost_again: Option<Instant>,
-    /// The tokens of the segments that are acknowledged in full.
+    /// Tokens of the segments that are acknowledged in full.
     pub(crate) acked_tokens: Vec<u64>,
-    /// The stream offsets of the segments that have arrived.
+    /// Stream offsets of the segments that have arrived.
     pub(super) arrived: Vec<Range<u64>>,
-    /// When the oldest segment was sent of which news came, and that was sent only once (Karn's algorithm).
+    /// Send time of the oldest newly acknowledged segment that was sent only once (Karn's algorithm).
     pub(super) oldest_clean: Option<Instant>,
     /// The lowest end among those.
     pub(super) lowest_clean: Option<u64>,
-    /// Of the segments that arrived, the one that was sent last.
+    /// The most recently sent segment among those that arrived.
     pub(super) newest: Option<Delivered>,
-    /// Whether one arrived that was sent several times.
+    /// Whether a retransmitted segment is among those that arrived.
     pub(super) has_resent: bool,
-    /// What arrived with a later segment, or may have, for that carried it once more; and what such segments carried that
-    /// arrived.
+    /// Arrived segments that a later one bundled and may have delivered; and the bundled ranges of arrived segments.
     pub(super) repeated: Vec<Repeated>,
     pub(super) carried: Vec<Carried>,
 }
 
-/// A segment that arrived and that a later one carried once more; it was not sent again otherwise.
+/// An arrived segment that a later one bundled, and that was not retransmitted otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repeated {
     pub(super) span: Range<u64>,
     pub(super) sent_at: Instant,
 }
 
-/// What a segment that arrived carried besides its own.
+/// Range bundled in an arrived segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) span: Range<u64>,
-    /// It was sent only once, so that it is this transmission that arrived.
+    /// It was sent only once, so that this transmission is the one that arrived.
     pub(super) is_certain: bool,
 }
 
-/// A segment that arrived, as RACK looks at it.
+/// An arrived segment, for RACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) sent_at: Instant,
@@ -70,7 +69,7 @@ impl Feedback {
         *self = Self { acked_tokens, arrived, repeated, carried, ..Self::default() };
     }
 
-    /// A segment is known to have arrived that was not before.
+    /// Adds a segment that is newly known to have arrived.
     pub(super) fn delivered(&mut self, sent: &Sent) {
         let resent = sent.transmissions > 1;
         if !sent.fin {
@@ -91,7 +90,7 @@ impl Feedback {
         }
     }
 
-    /// A segment has arrived, or a part of it, and what it carried before its own.
+    /// Adds the bundled range of a segment that has arrived, at least in part.
     pub(super) fn carried(&mut self, sent: &Sent) {
         if sent.bundled > 0 {
             let span = sent.start - sent.bundled..sent.start;
@@ -99,7 +98,7 @@ impl Feedback {
         }
     }
 
-    /// A transmission is taken for lost; `bytes` of it were thought to be under way.
+    /// Adds a lost transmission; `bytes` of it were counted as in flight.
     pub(super) fn lose(&mut self, sent: &Sent, bytes: u64) {
         self.lost += bytes;
         let newest = |known: Option<Instant>| Some(known.map_or(sent.sent_at, |at| at.max(sent.sent_at)));
@@ -109,9 +108,8 @@ impl Feedback {
         }
     }
 
-    /// The round-trip time that the segments show. None if one of them was sent several times: what lies behind it may
-    /// have waited for it at the peer. What a later segment carries once more may have come with that; but the latest of all that
-    /// arrived came by itself.
+    /// Returns the RTT sample; `None` if one of the segments was sent several times, since those behind it may have waited at the peer. A
+    /// bundled segment may have arrived with its carrier, but the latest of all arrived by itself.
     pub(super) fn rtt(&self, now: Instant) -> Option<Duration> {
         let latest = self.newest.filter(|newest| !newest.resent).map(|newest| newest.sent_at);
         self.oldest_clean.or(latest).filter(|_| !self.has_resent).map(|at| now - at)

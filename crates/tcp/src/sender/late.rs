@@ -1,20 +1,24 @@
-//! Records as payload: what a segment carries is chosen anew each time that it is sent (McQuistin §3.2).
+//! Records as payload, with late choice: the content of a segment is chosen anew for each transmission (McQuistin
+//! §3.2).
 //!
-//! Each datagram has a place in the stream, as long as its record. A segment has one of them, or as many as fit that wait
-//! at the same instant: the window holds the more, and fewer packets can get lost. When a place has to be sent again and
-//! its datagram is not worth it any more, the best one that was not sent yet and fits goes there instead, or padding:
-//! the length stays, so that nothing else about the connection changes.
+//! Each datagram has a place in the stream, as long as its record. A segment holds one place, or as many datagrams as
+//! wait at the same instant and fit, so that fewer packets can be lost.
 //!
-//! # What may not be torn
-//! The peer may hold a part of a place (a segment that was cut on the way): then it gets the rest of the same bytes.
-//! If several versions of a place were sent, it may be unknown which one arrived. What it carries is a duplicate then
-//! until it is certain, and leaves once more as soon as there is nothing better to send.
+//! If a place is retransmitted and its datagram is not worth it any more, the best fitting unsent datagram takes its
+//! place, or padding: the length is kept.
 //!
-//! # Where the path does not bear it
-//! Middleboxes were seen that swallow a segment that is not as it was, or send on what they kept of it (Honda et al.;
-//! McQuistin §4.2). So only what has a deadline ever takes another's place; a place whose new version does not arrive
-//! goes back to the bytes that it had first; and where that has helped, and no new version was ever known to arrive,
-//! nothing is replaced for a while, and in the end nothing any more.
+//! # Partial and mixed versions
+//! If the peer has a part of a place (a segment split on the way), the rest is sent with the same bytes.
+//!
+//! If several versions of a place were sent, it may be unknown which one arrived. Then its datagram counts as
+//! undelivered until that is certain, and is sent again when nothing better is queued.
+//!
+//! # Middleboxes
+//! Some middleboxes swallow a changed retransmission, or replay their buffered copy (Honda et al.; McQuistin §4.2). So
+//! only datagrams with a deadline replace others, and a place whose new version does not arrive is restored to its
+//! first bytes.
+//!
+//! If that helped, and no new version ever arrived, replacement pauses, and in the end stops.
 
 mod held;
 mod place;
@@ -29,37 +33,37 @@ use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, seal
 use held::Held;
 use place::{Place, Version};
 
-/// So many datagrams are pulled before their time at most, because they did not fit where there was room.
+/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place.
 const MOST_WAITING: usize = 4;
-/// So long nothing is replaced after the first such place; twice as long after the second.
+/// Pause of replacement after the first place that arrived only when restored; doubled after the second.
 const PAUSE: Duration = Duration::from_secs(2);
-/// So many places that arrived only when they had gone back tell of a path that does not bear changes.
+/// Places that arrived only when restored, after which the path counts as rejecting changes.
 const MOST_REFUSALS: u32 = 3;
 
 /// Datagrams as records, each in a place of the stream.
 #[derive(Debug)]
 pub(crate) struct Late {
-    /// Whether a place may be given another datagram.
+    /// Whether places may get another datagram.
     replaces: bool,
     places: VecDeque<Place>,
-    /// Where the stream ends.
+    /// End of the stream.
     end: u64,
     held: Held,
-    /// Pulled, and not sent: they were too long for the place they were pulled for.
+    /// Pulled, unsent datagrams that were too long for the place that they were pulled for.
     waiting: VecDeque<u32>,
-    /// Sent, and certainly not arrived: the peer has an earlier version of their place.
+    /// Sent datagrams that certainly did not arrive: the peer has an earlier version of their place.
     missing: VecDeque<u32>,
-    /// Sent, and perhaps not arrived.
+    /// Sent datagrams that perhaps did not arrive.
     doubtful: VecDeque<u32>,
-    /// The most that a segment carried.
+    /// Largest payload of a segment so far.
     room: usize,
-    /// How large the latest segments were.
+    /// Sizes of the latest segments.
     sizes: [u64; 4],
     settled: VecDeque<Settled>,
-    /// What was not there by its deadline, of which the source was not told yet.
+    /// Datagrams that missed their deadline, not yet reported to the source.
     missed: Vec<AduMeta>,
     changes: Changes,
-    /// Whether a new version was ever known to arrive, and how many places arrived only when they had gone back.
+    /// Whether a new version was ever known to arrive, and the number of places that arrived only when restored.
     is_borne: bool,
     refusals: u32,
     paused_until: Instant,
@@ -86,7 +90,7 @@ impl Late {
         }
     }
 
-    /// The next datagram for a new place with room for a payload of so many bytes.
+    /// Returns the next datagram for a new place with room for a payload of `room` bytes.
     fn next(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
         self.next_missing(now, path, room, source)
             .or_else(|| self.next_waiting(now, path, room, source))
@@ -94,14 +98,14 @@ impl Late {
             .or_else(|| self.next_doubtful(now, path, room, source))
     }
 
-    /// Another datagram for the segment that leaves at this instant: one that waits and has room beside the others.
+    /// Returns another waiting datagram that fits into the segment that is sent at this instant.
     fn beside(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
         self.next_missing(now, path, room, source)
             .or_else(|| self.next_waiting(now, path, room, source))
             .or_else(|| self.held.pull_beside(now, path, room, source))
     }
 
-    /// The datagram gets the next place in the stream.
+    /// Appends the datagram to the stream.
     fn append(&mut self, now: Instant, number: u32, packet: &mut Vec<u8>) {
         let start = packet.len();
         self.write(number, packet);
@@ -111,7 +115,7 @@ impl Late {
         self.end = end;
     }
 
-    /// The best datagram for a place that has become free: not longer than it.
+    /// Returns the best datagram for a place that has become free, no longer than it.
     fn best(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
         let known = self.next_missing(now, path, room, source);
         let known = known.or_else(|| self.next_waiting_for(now, path, room, source, true));
@@ -119,7 +123,7 @@ impl Late {
             return known;
         }
         while self.waiting.len() < MOST_WAITING {
-            // With the room of a segment: less would be the end of those that are longer than this place.
+            // Pulled with the room of a segment: with less, the source would drop those longer than this place.
             let Some(number) = self.held.pull(now, path, self.room, source) else { break };
             if self.held.len(number) <= room && self.held.is_timed(number) {
                 return Some(number);
@@ -171,7 +175,7 @@ impl Late {
         next_again(doubtful, held, settled, (now, path, room), source)
     }
 
-    /// What the place carries from now on, if that has to change. Gives a datagram that leaves for the first time.
+    /// Chooses the new content of a place, if it has to change. Returns a datagram that is sent for the first time.
     fn choose_anew(
         &mut self,
         at: usize,
@@ -203,7 +207,7 @@ impl Late {
         if let Some(number) = best {
             self.write(number, &mut bytes);
         } else if carried.is_none() {
-            // It is padding already.
+            // The place holds padding already.
             return None;
         }
         pad(len - bytes.len(), &mut bytes);
@@ -213,15 +217,15 @@ impl Late {
         best.and_then(|number| self.held.leave(number))
     }
 
-    /// The place carries again what it did first.
+    /// Restores the first version of a place.
     fn go_back(&mut self, at: usize) {
         let carried = self.places[at].carries();
         self.places[at].go_back();
-        // What it carried can still leave elsewhere.
+        // Its later datagram can still be sent elsewhere.
         self.doubtful.extend(carried.filter(|&number| self.held.has(number)));
     }
 
-    /// What is known of the path by a place that has arrived.
+    /// Learns from an arrived place whether the path passes changes.
     fn learn(&mut self, now: Instant, at: usize, is_certain: bool) {
         let place = &self.places[at];
         if place.is_changed() && is_certain {
@@ -239,19 +243,19 @@ impl Late {
         sealed(substream(meta), number, payload, out);
     }
 
-    /// Whoever chooses is to know of what arrived after its deadline.
+    /// Notes a datagram that arrived after its deadline, to be reported to the late choice.
     fn note_if_late(&mut self, number: u32, arrived: &Arrived) {
         self.missed.extend(self.held.miss(number, arrived.earliest()));
     }
 
-    /// Tells the source before it chooses what was not there by its deadline.
+    /// Reports missed deadlines to the source before it chooses.
     fn tell(&mut self, source: &mut dyn AduSource) {
         for meta in self.missed.drain(..) {
             source.missed(&meta);
         }
     }
 
-    /// The same of what has left, has no fate, and would be known to have arrived by now.
+    /// Also reports sent datagrams without an acknowledgement that would be known by now, had they arrived in time.
     fn tell_of_overdue(&mut self, now: Instant, path: &PathState, source: &mut dyn AduSource) {
         if let Some(least) = path.min_rtt {
             self.held.miss_before(now.saturating_sub(least / 2 + DELAYED_ACK), &mut self.missed);
@@ -259,14 +263,14 @@ impl Late {
         self.tell(source);
     }
 
-    /// The datagram has its fate.
+    /// Settles the fate of a datagram.
     fn settle(&mut self, number: u32, arrived: bool) {
         if let Some(token) = self.held.forget(number) {
             self.settled.push_back(Settled { token, arrived });
         }
     }
 
-    /// The first place that ends after `offset`.
+    /// Returns the index of the first place that ends after `offset`.
     fn find(&self, offset: u64) -> usize {
         self.places.partition_point(|place| place.end() <= offset)
     }
@@ -279,7 +283,7 @@ impl Payload for Late {
         is_here || source.has_queued(now)
     }
 
-    /// As the largest of the latest ones.
+    /// Returns the largest of the latest sizes.
     fn next_size(&self, _: &dyn AduSource) -> Option<u64> {
         self.sizes.iter().max().copied().filter(|&size| size > 0)
     }
@@ -333,7 +337,7 @@ impl Payload for Late {
         pulled
     }
 
-    /// Whole places with the datagrams that were in them first, each of use still.
+    /// Allows whole places with their first datagrams, each still of use.
     fn may_bundle(&mut self, now: Instant, path: &PathState, span: Range<u64>, source: &mut dyn AduSource) -> bool {
         let from = self.find(span.start);
         let Self { places, held, .. } = self;
@@ -404,7 +408,7 @@ impl Payload for Late {
     }
 }
 
-/// The first of those that have left which is worth it and fits. The others that are not have their fate.
+/// Returns the first sent datagram that is worth it and fits. Those not worth it are settled.
 fn next_again(
     sent: &mut VecDeque<u32>,
     held: &mut Held,
@@ -423,8 +427,8 @@ fn next_again(
     sent.remove(at)
 }
 
-/// A segment tells its driver of one datagram that leaves for the first time, the last one; the source hears of others
-/// here.
+/// Reports all datagrams of a segment but the last: the driver reports one datagram per segment, the last, and the
+/// source learns of the others here.
 fn tell_all_but_the_last(last: &mut Option<PulledAdu>, left: Option<PulledAdu>, source: &mut dyn AduSource) {
     if let Some(left) = left
         && let Some(before) = last.replace(left)
@@ -433,7 +437,7 @@ fn tell_all_but_the_last(last: &mut Option<PulledAdu>, left: Option<PulledAdu>, 
     }
 }
 
-/// The sub-stream's number on the wire: the application's own from 2 on, else by whether there is a deadline.
+/// Returns the sub-stream on the wire: the application's own from 2 on, else by whether there is a deadline.
 fn substream(meta: &AduMeta) -> u8 {
     match meta.substream.0 {
         own @ TIMED..=MAX_SUBSTREAM => own,
@@ -442,7 +446,7 @@ fn substream(meta: &AduMeta) -> u8 {
     }
 }
 
-/// The most payload of a datagram in a segment of so many bytes.
+/// Returns the maximum payload of a datagram in a segment of `segment` bytes.
 pub(crate) fn datagram_room(segment: usize) -> usize {
     debug_assert!(sealed_len(0) <= 48, "the least segment has room for a record");
     sealed_room(segment).unwrap_or(0)

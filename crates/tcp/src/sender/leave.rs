@@ -1,4 +1,4 @@
-//! What leaves next, and what is noted of what has left (RFC 6675 §4, RFC 8985 §7.3).
+//! Choice of the next transmission, and bookkeeping of sent segments (RFC 6675 §4, RFC 8985 §7.3).
 
 use std::ops::Range;
 
@@ -7,8 +7,7 @@ use timeous_core::{AduSource, Instant, PathState, PulledAdu};
 use super::{Changes, Detection, Fresh, Next, Phase, Room, Sender, Settled};
 
 impl Sender {
-    /// `NextSeg` of RFC 6675 §4: what is to be sent next. `fresh` says whether there are new data, and room for them at
-    /// the peer.
+    /// Returns the next transmission: `NextSeg` of RFC 6675 §4. `fresh`: there is new data, and room for it at the peer.
     pub(crate) fn next(&mut self, fresh: bool) -> Option<Next> {
         if let Some(at) = self.board.next_waiting() {
             return Some(if self.is_urgent { Next::AgainNow(at) } else { Next::Again(at) });
@@ -19,8 +18,8 @@ impl Sender {
         if !self.phase.is_recovery() || self.detection == Detection::DuplicateAcks {
             return None;
         }
-        // RACK knows how long the doubtful may take, and the last one, too: what was sent before the retransmission is judged
-        // when that arrives. To repeat what is merely under way would come back as a duplicate, and widen its window.
+        // RACK decides by time, also for the last segment: those sent before a retransmission are judged when that arrives. Retransmitting
+        // segments in flight would cause DSACKs, which widen its window.
         if self.detection == Detection::Rack {
             return None;
         }
@@ -28,7 +27,7 @@ impl Sender {
         doubtful.or_else(|| self.rescue()).map(Next::Again)
     }
 
-    /// Rule (4): once in a recovery, the last segment that is missing.
+    /// Returns the last missing segment, once per recovery: rule (4).
     fn rescue(&self) -> Option<usize> {
         if self.una() > self.rescued { self.board.last_missing() } else { None }
     }
@@ -45,34 +44,34 @@ impl Sender {
         self.payload.fresh(now, path, room, source, packet)
     }
 
-    /// How large the next new segment is thought to be.
+    /// Returns the expected size of the next new segment.
     pub(crate) fn next_size(&self, source: &dyn AduSource) -> u64 {
         self.payload.next_size(source).map_or(self.smss, |size| size.min(self.smss))
     }
 
-    /// Whether there may be new data.
+    /// Returns whether there may be new data.
     pub(crate) fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
         self.payload.has_fresh(now, source)
     }
 
-    /// What was sent again as something else.
+    /// Returns the counters of changed retransmissions.
     pub(crate) fn changes(&self) -> Changes {
         self.payload.changes()
     }
 
-    /// The next ADU whose fate is known by something else than its segment's acknowledgement.
+    /// Returns the next ADU whose fate does not follow from its segment's acknowledgement.
     pub(crate) fn poll_settled(&mut self) -> Option<Settled> {
         self.payload.poll_settled()
     }
 
-    /// New data left.
+    /// Notes that new data was sent.
     pub(crate) fn sent_fresh(&mut self, now: Instant, fresh: &Fresh) {
         let start = self.nxt();
         self.board.push(now, fresh.len as u64, fresh.token);
         self.log(now, start, self.nxt(), 1);
     }
 
-    /// The FIN left.
+    /// Notes that the FIN was sent.
     pub(crate) fn sent_fin(&mut self, now: Instant) {
         let start = self.nxt();
         self.board.push_fin(now);
@@ -92,12 +91,12 @@ impl Sender {
         self.payload.again(now, path, span, source, packet)
     }
 
-    /// The segment at a place, without its data.
+    /// Returns the range of the segment at a place, and whether it is the FIN.
     pub(crate) fn segment_at(&self, at: usize) -> Option<(Range<u64>, bool)> {
         self.board.get(at).map(|sent| (sent.span(), sent.fin))
     }
 
-    /// It left again.
+    /// Notes a retransmission.
     pub(crate) fn sent_again(&mut self, now: Instant, at: usize) {
         let Some(was) = self.board.get(at).copied() else { return };
         self.board.resent(now, at);
@@ -126,8 +125,8 @@ impl Sender {
         }
     }
 
-    /// Whether a tail loss probe is of use: "unless it is already in fast recovery, RTO recovery, or segments have been
-    /// SACKed" (RFC 8985 §7.2).
+    /// Returns whether a tail loss probe is useful: "unless it is already in fast recovery, RTO recovery, or segments have been SACKed"
+    /// (RFC 8985 §7.2).
     pub(crate) fn wants_probe(&self) -> bool {
         self.detection != Detection::DuplicateAcks
             && self.phase == Phase::Open
@@ -135,17 +134,17 @@ impl Sender {
             && !self.is_idle()
     }
 
-    /// Whether the rules let one leave now (RFC 8985 §7.3).
+    /// Returns whether a probe may be sent now (RFC 8985 §7.3).
     pub(crate) fn may_probe(&self) -> bool {
         self.wants_probe() && self.probe.may_send()
     }
 
-    /// The segment that a probe repeats if there are no new data.
+    /// Returns the segment that a probe retransmits if there is no new data.
     pub(crate) fn last_segment(&self) -> Option<usize> {
         self.board.segments().checked_sub(1)
     }
 
-    /// What just left was a probe.
+    /// Notes that the last transmission was a probe.
     pub(crate) fn sent_probe(&mut self, repeats: bool) {
         self.probe.sent(self.nxt(), repeats);
     }

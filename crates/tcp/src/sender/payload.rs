@@ -1,4 +1,4 @@
-//! What a segment carries: fresh data, pulled at the instant of sending, and what a retransmission repeats.
+//! Payload of segments: fresh data, pulled at the instant of sending, and the content of retransmissions.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,24 +7,24 @@ use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 
 use super::spurious::millis;
 
-/// So long most receivers hold an acknowledgement back that nothing else brings about (Linux's `TCP_DELACK_MIN`).
+/// Delayed acknowledgement timeout of most receivers (Linux's `TCP_DELACK_MIN`).
 pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
-/// Decides what segments carry.
+/// Chooses the content of segments.
 ///
-/// It is asked at the instant of each transmission, the first one and the repeated ones, and whoever implements it may
-/// answer differently each time: TCP itself looks only at the length, which a retransmission has to keep.
+/// Called at the instant of each transmission, and free to choose different content each time: TCP itself looks only at the length, which a
+/// retransmission has to keep.
 pub(crate) trait Payload: std::fmt::Debug + Send {
-    /// Whether there may be data for a new segment.
+    /// Returns whether there may be data for a new segment.
     fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
         source.has_queued(now)
     }
 
-    /// How large the next new segment is thought to be, if it can be smaller than the largest.
+    /// Returns the expected size of the next new segment, if it can be smaller than the largest.
     fn next_size(&self, source: &dyn AduSource) -> Option<u64>;
 
-    /// Appends the data of a new segment to `packet`; `None` if there is nothing to send now. What it appends follows the
-    /// stream's end so far.
+    /// Appends the data of a new segment to `packet`; `None` if there is nothing to send now. The data follows the end of the stream so
+    /// far.
     fn fresh(
         &mut self,
         now: Instant,
@@ -34,8 +34,8 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
         packet: &mut Vec<u8>,
     ) -> Option<Fresh>;
 
-    /// Appends what the segment of these stream offsets carries this time: exactly as many bytes as the range is long.
-    /// Gives an ADU that leaves for the first time by that.
+    /// Appends the content of a retransmission of these stream offsets: exactly as many bytes as the range is long. Returns an ADU that is
+    /// sent for the first time by that.
     fn again(
         &mut self,
         now: Instant,
@@ -45,70 +45,70 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
         packet: &mut Vec<u8>,
     ) -> Option<PulledAdu>;
 
-    /// Whether what this stretch carries is worth sending once more beside what follows it, before anything is known of it.
+    /// Returns whether this range is worth bundling with the data behind it, before its fate is known.
     fn may_bundle(&mut self, now: Instant, path: &PathState, span: Range<u64>, source: &mut dyn AduSource) -> bool {
         let _ = (now, path, span, source);
         true
     }
 
-    /// Appends the data of these stream offsets as they left last.
+    /// Appends the data of these stream offsets as last sent.
     fn bundle(&self, span: &Range<u64>, packet: &mut Vec<u8>);
 
-    /// The peer says that it holds this range, which need not be that of whole segments.
+    /// Notes that the peer has this range, which need not consist of whole segments.
     fn is_held(&mut self, span: Range<u64>) {
         let _ = span;
     }
 
-    /// A segment has arrived.
+    /// Notes that a segment has arrived.
     fn arrived(&mut self, arrived: &Arrived) {
         let _ = arrived;
     }
 
-    /// Everything below this stream offset has arrived for good.
+    /// Releases everything below this stream offset, which is acknowledged.
     fn release(&mut self, below: u64);
 
-    /// The next ADU whose fate is known, besides those whose tokens it gave with segments.
+    /// Returns the next ADU whose fate is known, besides those whose tokens were returned with segments.
     fn poll_settled(&mut self) -> Option<Settled> {
         None
     }
 
-    /// What was sent again as something else.
+    /// Returns the counters of changed retransmissions.
     fn changes(&self) -> Changes {
         Changes::default()
     }
 
-    /// The connection ends: nobody will hear of anything that has no fate yet.
+    /// Ends the connection: fates not known yet are never reported.
     fn give_up(&mut self) {}
 }
 
-/// How much a new segment may carry.
+/// Maximum size of a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Bytes, as far as the peer and the path's packets go.
+    /// Limit in bytes by the peer's window and the segment size.
     pub(crate) segment: usize,
-    /// Bytes, as far as the congestion window goes. A datagram that turns out to be longer leaves all the same.
+    /// Limit in bytes by the congestion window. A datagram that turns out to be longer is sent all the same.
     pub(crate) window: usize,
 }
 
-/// The data of a new segment.
+/// Data of a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fresh {
-    /// How many bytes of the stream they take.
+    /// Length in the stream, in bytes.
     pub(crate) len: usize,
-    /// The ADU that leaves for the first time with them.
+    /// The ADU that is sent with it for the first time.
     pub(crate) adu: Option<PulledAdu>,
-    /// The source's name for what is acknowledged with this segment, whatever else happens.
+    /// The source's token that this segment's acknowledgement settles in any case.
     pub(crate) token: Option<u64>,
 }
 
-/// What was sent again as something else.
+/// Counters of changed retransmissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Segments that got another datagram.
+    /// Segments changed to another datagram.
     pub(crate) replaced: u64,
-    /// Segments that got padding.
+    /// Segments changed to padding.
     pub(crate) padded: u64,
-    /// The path does not bear it: nothing is changed any more.
+    /// The path rejects changes: no more are made.
     pub(crate) refused: bool,
 }
 
@@ -119,54 +119,53 @@ pub(crate) struct Settled {
     pub(crate) arrived: bool,
 }
 
-/// A segment has arrived, and what there is to tell by which of its transmissions it was.
+/// An arrived segment, with the evidence for which of its transmissions it was.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     pub(crate) span: Range<u64>,
-    /// When the acknowledgement came, and the one before it.
+    /// Time of this acknowledgement, and of the previous one.
     pub(crate) now: Instant,
     pub(crate) before: Instant,
-    /// The least round trip there was.
+    /// Minimum RTT.
     pub(crate) least: Duration,
-    /// What was acknowledged before.
+    /// SND.UNA before the acknowledgement.
     pub(crate) una: u64,
-    /// Its arrival is what the peer answered, at once.
+    /// Its arrival triggered the acknowledgement, without delay.
     pub(crate) is_prompt: bool,
-    /// The time that the peer echoed, to the millisecond (RFC 7323): when that left which moved its acknowledgement.
+    /// Echoed time, to the millisecond (RFC 7323): the send time of the segment that advanced the peer's acknowledgement.
     pub(crate) echo: Option<Duration>,
 }
 
 impl Arrived {
-    /// When it arrived at the earliest: half of the least round trip before its acknowledgement, and as much earlier as the peer
-    /// may have held that back. But it was not there when the acknowledgement before left, which would have told of it.
+    /// Returns the earliest possible arrival time: half of the minimum RTT before its acknowledgement, less the delay of a delayed
+    /// acknowledgement; but after the previous acknowledgement was sent, which would have covered it.
     pub(crate) fn earliest(&self) -> Instant {
         let back = self.least / 2;
         let held = if self.is_prompt { Duration::ZERO } else { DELAYED_ACK };
         self.now.saturating_sub(back + held).max(self.before.saturating_sub(back))
     }
 
-    /// Whether a transmission arrived that left at `since` or later, of what begins at `start`; `None`: that is not known.
+    /// Returns whether a transmission sent at `since` or later has arrived, of the data at `start`; `None`: unknown.
     ///
-    /// Less than the least round trip ago it cannot have been. Else the echo tells (as RFC 3522 has it), if this is what
-    /// the acknowledgement stood before; of what lies beyond a gap there is none.
+    /// The timestamp echo decides (as in RFC 3522), if the data begins at SND.UNA or below; beyond a gap there is no echo for it.
     pub(crate) fn was_sent_since(&self, since: Instant, start: u64) -> Option<bool> {
         let echo = self.echo.filter(|_| start <= self.una)?;
         let is_later = echo >= millis(since);
-        // What is too soon after `since` to be its answer, and echoes its millisecond, may have left just before.
+        // An echo of the same millisecond, too soon after `since` for an answer, may be for a transmission just before.
         (!is_later || since + self.least <= self.now).then_some(is_later)
     }
 }
 
-/// TCP as it is: the source's bytes, kept until they are acknowledged and repeated as they were.
+/// Ordinary TCP: the source's bytes, kept until they are acknowledged and retransmitted unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     bytes: VecDeque<u8>,
-    /// The stream offset of the first byte.
+    /// Stream offset of the first byte.
     start: u64,
 }
 
 impl Payload for Kept {
-    /// Only the last one may be small: else segments would stay small for ever (RFC 1122 §4.2.3.4).
+    /// Only the last segment may be small: else segments would stay small for ever (RFC 1122 §4.2.3.4).
     fn next_size(&self, source: &dyn AduSource) -> Option<u64> {
         source.waiting_bytes()
     }
@@ -241,7 +240,7 @@ mod tests {
         assert_eq!(pull(&mut kept, &mut source, 9), b"defgh");
         kept.release(2);
         assert_eq!(repeat(&mut kept, 2..5), b"cde");
-        // Over the end of the ring inside, again and again.
+        // Across the end of the ring buffer, repeatedly.
         for n in 0..100_u64 {
             source.write(&[n as u8; 5]);
             assert_eq!(pull(&mut kept, &mut source, 5), [n as u8; 5]);

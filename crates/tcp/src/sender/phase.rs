@@ -1,18 +1,18 @@
-//! Where a sender is in the repair of losses.
+//! Phases of loss recovery.
 
-/// Losses are repaired up to what had been sent when the first was noticed.
+/// Phase of loss recovery. Losses are repaired up to SND.NXT at the time of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing is known to be missing.
+    /// No loss is known.
     Open,
     /// Fast recovery (RFC 6675 §5, RFC 6582 §3.2) until `point` is acknowledged.
     Recovery {
         /// RFC 6675's RecoveryPoint, RFC 6582's recover.
         point: u64,
     },
-    /// After a timeout, until `point` is acknowledged: what is missing is filled in (RFC 6675 §5.1).
+    /// After a timeout, until `point` is acknowledged: gaps are filled (RFC 6675 §5.1).
     Timeout {
-        /// What had been sent by then.
+        /// SND.NXT at the timeout.
         point: u64,
     },
 }

@@ -1,35 +1,35 @@
-//! The tail loss probe: whether one may be sent, and what its acknowledgement says (RFC 8985 §7).
+//! Tail loss probe: permission to send, and evaluation of its acknowledgement (RFC 8985 §7).
 
 use timeous_core::Duration;
 
-/// How long a peer may hold its acknowledgement back when there is one segment to acknowledge (`TLP.max_ack_delay`);
-/// Linux's choice.
+/// Maximum delay of an acknowledgement for a single segment (`TLP.max_ack_delay`); Linux's value.
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// The state of RFC 8985 §7.1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
-    /// `TLP.end_seq`: the end of the probe that was sent and not heard of.
+    /// `TLP.end_seq`: end of the probe that was sent and not acknowledged.
     end: Option<u64>,
     /// `TLP.is_retrans`.
     repeats: bool,
-    /// Whether there was no round-trip sample since the last probe.
+    /// Whether there was no RTT sample since the last probe.
     unsampled: bool,
 }
 
-/// What an acknowledgement looks like to a probe.
+/// An acknowledgement's evidence about a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// How far it acknowledges.
+    /// Cumulative acknowledgement.
     pub(super) ack: u64,
-    /// It says that a segment came twice.
+    /// It reports a duplicate segment.
     pub(super) dsack: bool,
     /// It is a duplicate without SACK blocks.
     pub(super) bare_duplicate: bool,
 }
 
 impl Probe {
-    /// "there is no other previous loss probe still in flight", and there was a sample since the last one (§7.3).
+    /// Returns whether "there is no other previous loss probe still in flight", and there was a sample since the last
+    /// one (§7.3).
     pub(super) fn may_send(&self) -> bool {
         self.end.is_none() && !self.unsampled
     }
@@ -42,12 +42,13 @@ impl Probe {
         self.unsampled = false;
     }
 
-    /// Fast recovery or a timeout has begun (§7.1).
+    /// Resets the probe: fast recovery or a timeout has begun (§7.1).
     pub(super) fn reset(&mut self) {
         (self.end, self.repeats) = (None, false);
     }
 
-    /// `TLP_process_ack` (§7.4.2). Says whether the probe has repaired a loss, which congestion control must hear of.
+    /// Processes an acknowledgement: `TLP_process_ack` (§7.4.2). Returns whether the probe has repaired a loss, which
+    /// congestion control must learn of.
     pub(super) fn on_ack(&mut self, seen: Seen) -> bool {
         let Some(end) = self.end.filter(|&end| seen.ack >= end) else { return false };
         if !self.repeats || seen.dsack {

@@ -1,4 +1,4 @@
-//! RACK: what was sent well before something that has arrived is lost (RFC 8985 §6).
+//! RACK: a segment sent well before one that has arrived is lost (RFC 8985 §6).
 
 use std::collections::VecDeque;
 
@@ -9,38 +9,37 @@ use super::scoreboard::Scoreboard;
 use super::sent::Sent;
 use super::spurious::millis;
 
-/// How many segments make a loss certain without a wait (`DupThresh`).
+/// Number of SACKed segments that prove a loss without a reordering window (`DupThresh`).
 const DUP_THRESH: usize = 3;
-/// "RACK.reo_wnd_persist … 16": for so many recoveries a widened window is kept.
+/// "RACK.reo_wnd_persist … 16": recoveries for which a widened window is kept.
 const PERSIST: u32 = 16;
 
-/// A transmission, as it left.
+/// A transmission.
 #[derive(Clone, Copy, Debug)]
 struct Transmission {
     at: Instant,
     order: u64,
     start: u64,
     end: u64,
-    /// Which one of its segment.
+    /// Its number among the transmissions of its segment.
     number: u16,
 }
 
 /// The state of RFC 8985 §5.2.
 #[derive(Debug, Default)]
 pub(super) struct Rack {
-    /// All transmissions in the order of time, those that are over among them.
+    /// All transmissions in order of time, including finished ones.
     log: VecDeque<Transmission>,
-    /// Of what arrived, what was sent last, and its round-trip time. Where the RFC compares times, and numbers where
-    /// times are equal, the order of transmissions is at hand: what is sent again may leave after new data, both at one
-    /// instant.
+    /// The most recently sent transmission that arrived, and its RTT. The RFC compares times, and sequence numbers at equal times; here the
+    /// order of transmissions is known, which differs if a retransmission is sent after new data at one instant.
     latest: Option<(u64, Duration)>,
-    /// The highest offset that arrived (`RACK.fack`).
+    /// Highest offset that arrived (`RACK.fack`).
     highest: u64,
     reordering_seen: bool,
-    /// The window is so many quarters of the least round-trip time.
+    /// Reordering window, in quarters of the minimum RTT.
     multiplier: u32,
     persist: u32,
-    /// Until this is acknowledged, duplicates do not widen the window further (`RACK.dsack_round`).
+    /// Offset until which DSACKs do not widen the window further (`RACK.dsack_round`).
     dsack_round: Option<u64>,
 }
 
@@ -49,7 +48,7 @@ impl Rack {
         self.log.push_back(Transmission { at: now, order, start, end, number });
     }
 
-    /// What was taken for lost is under way: all that is can be found lost from now on.
+    /// Rebuilds the log after a spurious timeout: all segments in flight can be found lost from now on.
     pub(super) fn restore(&mut self, board: &Scoreboard) {
         self.log.clear();
         self.log.extend(board.under_way().map(
@@ -64,8 +63,7 @@ impl Rack {
         self.log.make_contiguous().sort_unstable_by_key(|one| one.order);
     }
 
-    /// Steps 1 to 3 of §6.2: takes in what arrived. `echo` is the time that the peer echoed, to the millisecond, for what it
-    /// acknowledges below `ack`.
+    /// Processes arrivals: steps 1 to 3 of §6.2. `echo` is the echoed time, to the millisecond, for data acknowledged below `ack`.
     pub(super) fn on_delivered(
         &mut self,
         now: Instant,
@@ -79,8 +77,8 @@ impl Rack {
         let Some(newest) = feedback.newest else { return };
         self.highest = self.highest.max(newest.end);
         let rtt = now - newest.sent_at;
-        // An answer that came faster than any is one to an earlier transmission, and so is one that echoes an earlier time.
-        // Of what lies beyond a gap the echo tells nothing.
+        // An acknowledgement faster than the minimum RTT, or with an earlier echo, is for an earlier transmission. For data beyond a gap
+        // the echo has no meaning.
         let echoes_earlier = newest.end <= ack && echo.is_some_and(|echo| echo < millis(newest.sent_at));
         if newest.resent && (rtt < min_rtt || echoes_earlier) {
             return;
@@ -90,7 +88,7 @@ impl Rack {
         }
     }
 
-    /// Step 4 of §6.2: a DSACK says that a retransmission was needless, so that the window was too small.
+    /// Processes a DSACK, step 4 of §6.2: a retransmission was needless, so that the window was too small.
     pub(super) fn on_duplicate(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
@@ -99,7 +97,7 @@ impl Rack {
         }
     }
 
-    /// A recovery is over.
+    /// Notes the end of a recovery.
     pub(super) fn recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -107,13 +105,13 @@ impl Rack {
         }
     }
 
-    /// What was sent until then is lost if the retransmission timer goes off now (`RACK_mark_losses_on_RTO`, §6.3).
+    /// Returns the send time up to which segments are lost when the retransmission timer expires now (`RACK_mark_losses_on_RTO`, §6.3).
     pub(super) fn recent(&self, now: Instant, recovering: bool, sacked: usize, rtts: (Duration, Duration)) -> Instant {
         let rtt = self.latest.map_or(rtts.1, |(_, rtt)| rtt);
         now.saturating_sub(rtt + self.window(sacked, recovering, rtts.0, rtts.1))
     }
 
-    /// The window in which what comes late may still come (`RACK_update_reo_wnd`).
+    /// Returns the reordering window (`RACK_update_reo_wnd`).
     fn window(&self, sacked: usize, recovering: bool, min_rtt: Duration, srtt: Duration) -> Duration {
         if !self.reordering_seen && (recovering || sacked >= DUP_THRESH) {
             return Duration::ZERO;
@@ -121,7 +119,7 @@ impl Rack {
         (min_rtt * u64::from(self.multiplier.max(1)) / 4).min(srtt)
     }
 
-    /// Step 5 of §6.2: takes for lost what is. Gives when there will be more to take, if nothing comes before.
+    /// Marks lost segments, step 5 of §6.2. Returns when more will be lost, if nothing arrives before.
     pub(super) fn detect(
         &mut self,
         now: Instant,
@@ -145,7 +143,7 @@ impl Rack {
                 if due > now {
                     return Some(due);
                 }
-                // Its last transmission is lost, and those before it were sent earlier still.
+                // The last transmission is lost, and earlier ones were sent before it.
                 board.lose_entirely(at, feedback);
             }
             self.log.pop_front();
@@ -179,7 +177,7 @@ mod tests {
         assert_eq!(rack.detect(at(600), &mut board, true, rtts, &mut feedback), None);
         assert_eq!(feedback.newest_lost, None, "it may arrive yet");
 
-        // What left after it and arrives shows that it is lost.
+        // The arrival of a segment sent later shows that it is lost.
         board.push(at(601), 100, Some(6));
         rack.transmitted(at(601), board.latest_order(), 600, 700, 1);
         feedback.clear();

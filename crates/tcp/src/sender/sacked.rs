@@ -1,15 +1,15 @@
-//! Which stretches of the stream the peer holds beyond its acknowledgement (RFC 2018), as few ranges as there are.
+//! SACKed ranges of the stream (RFC 2018), merged.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Ranges that neither touch nor overlap, in order.
+/// Disjoint, non-adjacent ranges in order.
 #[derive(Debug, Default)]
 pub(super) struct Sacked(VecDeque<Range<u64>>);
 
 impl Sacked {
-    /// Adds `range`. The part that is new is given to `fresh`, in pieces, from the first to the last: an
-    /// acknowledgement repeats what is known over and over, and only what is new may cost anything.
+    /// Adds `range`, and reports its new parts to `fresh`, in order: an acknowledgement repeats known blocks, and only
+    /// new ones may cost time.
     pub(super) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) {
         if range.is_empty() {
             return;
@@ -40,7 +40,7 @@ impl Sacked {
         }
     }
 
-    /// Forgets what lies below `offset`.
+    /// Removes everything below `offset`.
     pub(super) fn forget_below(&mut self, offset: u64) {
         while self.0.front().is_some_and(|range| range.end <= offset) {
             self.0.pop_front();
@@ -54,12 +54,12 @@ impl Sacked {
         self.0.clear();
     }
 
-    /// The end of the highest range.
+    /// Returns the end of the highest range.
     pub(super) fn highest(&self) -> Option<u64> {
         self.0.back().map(|range| range.end)
     }
 
-    /// The first gap at or after `from`, below the highest range.
+    /// Returns the first gap at or after `from`, below the highest range.
     pub(super) fn next_gap(&self, from: u64) -> Option<Range<u64>> {
         let mut at = self.0.partition_point(|range| range.end <= from);
         let mut start = from;
@@ -73,8 +73,8 @@ impl Sacked {
         }
     }
 
-    /// Below which offset everything that is not here is lost: `IsLost` of RFC 6675 §4, with as many ranges or more
-    /// than as many bytes above. The walk ends after that many ranges.
+    /// Returns the offset below which all gaps are lost: `IsLost` of RFC 6675 §4, by the number of ranges or bytes
+    /// above. The walk ends after `ranges` ranges.
     pub(super) fn lost_below(&self, ranges: usize, bytes: u64) -> Option<u64> {
         let mut above = 0;
         for (count, range) in (1..).zip(self.0.iter().rev()) {

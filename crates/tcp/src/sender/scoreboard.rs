@@ -1,7 +1,6 @@
-//! The segments under way, in order, and what is known of each: RFC 6675's scoreboard, kept segment by segment.
+//! Segments in flight, in order, with the state of each: RFC 6675's scoreboard, per segment.
 //!
-//! Nothing here walks over more than what changes: what an acknowledgement repeats is found by bisection, and loss is
-//! decided by a boundary that moves up.
+//! All costs are proportional to changes: repeated SACK blocks are found by bisection, and losses by a boundary that moves up.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,16 +19,16 @@ pub(super) struct Scoreboard {
     una: u64,
     nxt: u64,
     sacked: Sacked,
-    /// Everything below was looked at by `lose_below`.
+    /// Offset up to which `lose_by_dup_thresh` has checked.
     lost_to: u64,
-    /// How many segments wait to be sent again; none of them lies below `first_waiting`.
+    /// Number of segments waiting for retransmission; none lies below `first_waiting`.
     waiting: usize,
     first_waiting: u64,
-    /// RFC 6675's pipe: data bytes taken to be under way.
+    /// RFC 6675's pipe: data bytes in flight.
     pipe: u64,
-    /// How many segments the peer holds beyond its acknowledgement.
+    /// Number of SACKed segments.
     sacked_segments: usize,
-    /// How many transmissions there were.
+    /// Number of transmissions so far.
     transmissions: u64,
 }
 
@@ -54,7 +53,7 @@ impl Scoreboard {
         self.flight.len()
     }
 
-    /// The number of the latest transmission.
+    /// Returns the order number of the latest transmission.
     pub(super) fn latest_order(&self) -> u64 {
         self.transmissions
     }
@@ -71,19 +70,19 @@ impl Scoreboard {
         self.sacked.highest()
     }
 
-    /// Where the segment is that holds `offset`, or the first one after it.
+    /// Returns the index of the segment that holds `offset`, or of the first one after it.
     pub(super) fn find(&self, offset: u64) -> usize {
         self.flight.partition_point(|sent| sent.end <= offset)
     }
 
-    /// A new segment left.
+    /// Adds a sent segment.
     pub(super) fn push(&mut self, now: Instant, len: u64, token: Option<u64>) {
         self.append(now, len, false, token);
         self.pipe += len;
     }
 
-    /// The segment that was pushed last carries so many bytes of those before it once more. They are under way with it, whatever
-    /// becomes of what they repeat.
+    /// Notes that the last segment carries `bytes` bundled bytes of those before it. They are in flight with it, whatever the fate of the
+    /// originals.
     pub(super) fn bundle(&mut self, bytes: u64) {
         let Some(carrier) = self.flight.back_mut() else { return };
         carrier.bundled = bytes;
@@ -93,24 +92,24 @@ impl Scoreboard {
         before.take_while(|sent| sent.start + bytes >= end).for_each(|sent| sent.repeated = true);
     }
 
-    /// How many bytes of those under way are there because one of the last `few` segments carries them once more.
+    /// Returns the number of bundled bytes in flight in the last `few` segments.
     pub(super) fn bundled(&self, few: usize) -> u64 {
         self.flight.iter().rev().take(few).map(|sent| sent.bundled).sum()
     }
 
-    /// How many segments are under way, one transmission of each counted.
+    /// Returns the number of segments in flight, one transmission of each counted.
     pub(super) fn in_flight(&self) -> usize {
         self.flight.len() - self.sacked_segments - self.waiting
     }
 
-    /// Whether one of the next `few` segments carries any of this range once more, and is under way.
+    /// Returns whether one of the next `few` segments, still in flight, bundles any of this range.
     pub(super) fn is_bundled(&self, range: &Range<u64>, few: usize) -> bool {
         let from = self.find(range.start);
         let mut carriers = self.flight.range(from..).take(few).filter(|sent| sent.bundled > 0);
         carriers.any(|sent| sent.start > range.start && sent.start - sent.bundled < range.end)
     }
 
-    /// The FIN left.
+    /// Adds the FIN.
     pub(super) fn push_fin(&mut self, now: Instant) {
         self.append(now, 1, true, None);
     }
@@ -135,7 +134,7 @@ impl Scoreboard {
         });
     }
 
-    /// A segment left again.
+    /// Notes a retransmission.
     pub(super) fn resent(&mut self, now: Instant, at: usize) {
         self.transmissions += 1;
         let sent = &mut self.flight[at];
@@ -149,12 +148,12 @@ impl Scoreboard {
         }
     }
 
-    /// Everything below `ack` has arrived. Gives the tokens of the segments that are complete to `feedback`.
+    /// Acknowledges everything below `ack`. Adds the tokens of complete segments to `feedback`.
     pub(super) fn acknowledge(&mut self, ack: u64, feedback: &mut Feedback) {
         self.una = ack;
         while let Some(first) = self.flight.front_mut().filter(|first| first.start < ack) {
             if first.end > ack {
-                // A part of it: the rest stays as it is.
+                // Acknowledged in part: the rest stays.
                 let bytes = (ack - first.start) * u64::from(first.copies) + first.bundled;
                 feedback.carried(first);
                 (first.start, first.bundled) = (ack, 0);
@@ -177,7 +176,7 @@ impl Scoreboard {
         self.first_waiting = self.first_waiting.max(ack);
     }
 
-    /// A segment is not under way any more, for it has arrived.
+    /// Removes an arrived segment from the pipe.
     fn leave(&mut self, sent: &Sent, feedback: &mut Feedback) {
         let bytes = sent.len() * u64::from(sent.copies) + sent.bundled;
         self.pipe -= bytes;
@@ -185,7 +184,7 @@ impl Scoreboard {
         self.waiting -= usize::from(sent.waiting);
     }
 
-    /// The peer holds this range. Only whole segments count; says whether that is news of any.
+    /// SACKs a range. Only whole segments count; returns whether any is new.
     pub(super) fn sack(&mut self, range: Range<u64>, feedback: &mut Feedback) -> bool {
         let first = self.flight.partition_point(|sent| sent.start < range.start);
         let after = self.flight.partition_point(|sent| sent.end <= range.end);
@@ -211,7 +210,7 @@ impl Scoreboard {
         news
     }
 
-    /// RFC 6675's `IsLost` for everything at once: takes for lost what lies below enough ranges or bytes that arrived.
+    /// Marks segments as lost that have enough SACKed ranges or bytes above them: RFC 6675's `IsLost` for all at once.
     pub(super) fn lose_by_dup_thresh(&mut self, ranges: usize, bytes: u64, feedback: &mut Feedback) {
         let Some(boundary) = self.sacked.lost_below(ranges, bytes) else { return };
         let mut at = self.find(self.lost_to);
@@ -222,10 +221,10 @@ impl Scoreboard {
         self.lost_to = self.lost_to.max(boundary);
     }
 
-    /// The segment is taken for lost: one transmission of it, if there were several.
+    /// Marks one transmission of a segment as lost.
     pub(super) fn lose(&mut self, at: usize, feedback: &mut Feedback) {
         let Some(sent) = self.flight.get_mut(at).filter(|sent| !sent.sacked && !sent.waiting) else { return };
-        // Of several transmissions the first one is lost first, and what it carried besides.
+        // Of several transmissions the first is lost first, together with its bundled bytes.
         let bytes = if sent.copies > 0 { sent.len() } else { 0 } + std::mem::take(&mut sent.bundled);
         sent.copies = sent.copies.saturating_sub(1);
         self.pipe -= bytes;
@@ -237,7 +236,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segment is taken for lost, however often it was sent.
+    /// Marks all transmissions of a segment as lost.
     pub(super) fn lose_entirely(&mut self, at: usize, feedback: &mut Feedback) {
         while self.flight.get(at).is_some_and(|sent| sent.copies > 1) {
             self.lose(at, feedback);
@@ -245,8 +244,8 @@ impl Scoreboard {
         self.lose(at, feedback);
     }
 
-    /// After a timeout: what the peer is not known to hold is sent again, unless it was sent after `recent`. The first
-    /// segment is, whenever it was sent.
+    /// Marks segments as lost after a timeout: all that are not SACKed, except those sent after `recent`. The first segment is lost in any
+    /// case.
     pub(super) fn lose_all_sent_until(&mut self, recent: Instant, feedback: &mut Feedback) {
         for at in 0..self.flight.len() {
             if at > 0 && self.flight[at].sent_at > recent {
@@ -257,7 +256,7 @@ impl Scoreboard {
         self.lost_to = self.nxt;
     }
 
-    /// Nothing was lost: what waits to be sent again is under way. How many bytes that is.
+    /// Undoes losses: segments waiting for retransmission are in flight again. Returns the number of bytes.
     pub(super) fn restore(&mut self) -> u64 {
         let mut bytes = 0;
         for sent in self.flight.iter_mut().filter(|sent| sent.waiting) {
@@ -269,12 +268,12 @@ impl Scoreboard {
         bytes
     }
 
-    /// What is under way.
+    /// Returns the segments in flight.
     pub(super) fn under_way(&self) -> impl Iterator<Item = &Sent> {
         self.flight.iter().filter(|sent| sent.copies > 0)
     }
 
-    /// The peer may have dropped what it held (RFC 2018 §8): nothing that it said of that counts any more.
+    /// Forgets all SACKs: the peer has reneged (RFC 2018 §8).
     pub(super) fn forget_sacked(&mut self) {
         self.sacked.clear();
         for sent in &mut self.flight {
@@ -283,7 +282,7 @@ impl Scoreboard {
         self.sacked_segments = 0;
     }
 
-    /// The first segment that waits to be sent again.
+    /// Returns the first segment waiting for retransmission.
     pub(super) fn next_waiting(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;
@@ -296,20 +295,20 @@ impl Scoreboard {
         Some(at)
     }
 
-    /// The first segment from `from` on that the peer does not hold, below some that it does, and that is not taken
-    /// for lost: what rule (3) of `NextSeg` sends again (RFC 6675 §4).
+    /// Returns the first segment from `from` on that is not SACKed, below some that are, and that is not lost: rule (3) of `NextSeg` (RFC
+    /// 6675 §4).
     pub(super) fn next_doubtful(&self, from: u64) -> Option<usize> {
         let gap = self.sacked.next_gap(from.max(self.lost_to))?;
         Some(self.find(gap.start)).filter(|&at| self.flight.get(at).is_some_and(|sent| !sent.sacked))
     }
 
-    /// The highest segment that the peer does not hold.
+    /// Returns the highest segment that is not SACKed.
     pub(super) fn last_missing(&self) -> Option<usize> {
         self.flight.iter().rposition(|sent| !sent.sacked)
     }
 
-    /// Without SACK, a duplicate acknowledgement says that some segment has arrived: the next one from `from` on is
-    /// not counted as under way any more. Gives where the search may go on, and how many bytes it was.
+    /// Without SACK, a duplicate acknowledgement stands for an arrived segment: removes the next one from `from` on from the pipe. Returns
+    /// where the search goes on, and the number of bytes.
     pub(super) fn presume_departed(&mut self, from: u64) -> Option<(u64, u64)> {
         let mut at = self.find(from);
         while self.flight.get(at)?.copies == 0 {
@@ -321,7 +320,7 @@ impl Scoreboard {
         Some((sent.end, sent.len()))
     }
 
-    /// The tokens of everything that is under way, which nobody will hear of.
+    /// Returns the tokens of all data in flight, whose fate will never be known.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.waiting = 0;
         self.pipe = 0;

@@ -1,36 +1,36 @@
-//! A segment that was sent and is not acknowledged.
+//! A sent, unacknowledged segment.
 
 use std::ops::Range;
 
 use timeous_core::Instant;
 
-/// A segment that was sent and is not acknowledged.
+/// A sent, unacknowledged segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// The stream offsets that it takes; a FIN takes one.
+    /// Its range of stream offsets; a FIN takes one.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) fin: bool,
-    /// The source's name for what it carries; given to the part that is acknowledged last.
+    /// The source's token; returned with the part that is acknowledged last.
     pub(super) token: Option<u64>,
-    /// When it was sent last, as which one of all transmissions, and how often. Several may leave at one instant.
+    /// Time, global order, and number of its last transmission. Several segments may be sent at one instant.
     pub(super) sent_at: Instant,
     pub(super) order: u64,
     pub(super) transmissions: u16,
-    /// How many of its transmissions are taken to be under way still: RFC 6675's pipe counts each of them.
+    /// Transmissions still in flight: RFC 6675's pipe counts each of them.
     pub(super) copies: u16,
-    /// The peer holds it.
+    /// SACKed by the peer.
     pub(super) sacked: bool,
-    /// It is taken for lost and waits to be sent again.
+    /// Lost, and waiting for retransmission.
     pub(super) waiting: bool,
-    /// So many bytes of what precedes it travel with its first transmission, which is under way.
+    /// Bundled bytes in its first transmission, while that is in flight.
     pub(super) bundled: u64,
-    /// A later segment carries it once more.
+    /// Bundled in a later segment.
     pub(super) repeated: bool,
 }
 
 impl Sent {
-    /// How many bytes of data it carries.
+    /// Returns the number of data bytes.
     pub(super) fn len(&self) -> u64 {
         if self.fin { 0 } else { self.end - self.start }
     }

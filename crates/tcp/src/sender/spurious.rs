@@ -1,32 +1,32 @@
-//! Whether a timeout was for nothing: what it took for lost was late (the Eifel detection, RFC 3522).
+//! Detection of spurious timeouts: delayed segments taken for lost (the Eifel detection, RFC 3522).
 //!
-//! The first acknowledgement after it tells by its timestamp which transmission it answers. If that left before the timeout,
-//! all that was under way may still arrive. To send it again would bring every byte twice; and where what a segment carries
-//! is chosen anew, what was put there would not arrive, since the peer has what was there at first.
+//! The timestamp echo of the first acknowledgement after a timeout shows which transmission it answers. If that was sent before the
+//! timeout, all segments may still arrive. Retransmitting them would duplicate every byte, and with late choice newly chosen content would
+//! be ignored, since the peer has the first version.
 
 use timeous_core::{Duration, Instant};
 
 use super::phase::Phase;
 
-/// As a timestamp of RFC 7323 tells it.
+/// Returns a time at the granularity of an RFC 7323 timestamp.
 pub(super) fn millis(at: Instant) -> Duration {
     Duration::from_millis((at - Instant::ZERO).as_millis())
 }
 
-/// What is known of a timeout until the first acknowledgement after it.
+/// State of a timeout until the first acknowledgement after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Timeout {
-    /// There was none, or it has been judged.
+    /// No timeout, or it was judged.
     #[default]
     None,
-    /// What was to leave again has not left.
+    /// The retransmission was not sent yet.
     Due,
-    /// It left then, the first time if there were several timeouts (`RetransmitTS`).
+    /// Time of the first retransmission after the first of several timeouts (`RetransmitTS`).
     Resent(Instant),
 }
 
 impl Timeout {
-    /// The timer went off. One that goes off during a repair says nothing of what was lost before.
+    /// Notes a timeout. A timeout during a recovery says nothing of earlier losses.
     pub(super) fn went_off(&mut self, phase: Phase) {
         match phase {
             Phase::Open => *self = Self::Due,
@@ -36,15 +36,15 @@ impl Timeout {
         }
     }
 
-    /// Something leaves again.
+    /// Notes a retransmission.
     pub(super) fn resent(&mut self, now: Instant) {
         if *self == Self::Due {
             *self = Self::Resent(now);
         }
     }
 
-    /// The first acknowledgement of something new: whether the timeout was for nothing. Without an echo nobody knows, and not if
-    /// everything has arrived: then all acknowledgements before may have been lost (RFC 3522 §3.2, step 5).
+    /// Judges the timeout by the first acknowledgement of new data: returns whether it was spurious. Unknown without an echo, or if
+    /// everything is acknowledged: then all earlier acknowledgements may have been lost (RFC 3522 §3.2, step 5).
     pub(super) fn was_spurious(&mut self, echo: Option<Duration>, is_all: bool) -> bool {
         match std::mem::take(self) {
             Self::Resent(at) => !is_all && echo.is_some_and(|echo| echo < millis(at)),

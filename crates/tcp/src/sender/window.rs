@@ -1,29 +1,29 @@
-//! What the peer has room for (RFC 9293 §3.8.6), and when a segment fits into it (§3.8.6.2.1).
+//! The peer's receive window (RFC 9293 §3.8.6), and the segment size worth sending into it (§3.8.6.2.1).
 
 use crate::seq::Seq;
 
 /// The peer's window, in stream offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerWindow {
-    /// How far its windows are shifted (RFC 7323 §2.2).
+    /// Window scale of the peer (RFC 7323 §2.2).
     pub(crate) shift: u8,
-    /// The offset that must not be reached.
+    /// Right edge: the offset that must not be reached.
     edge: u64,
     size: u64,
-    /// The greatest window that there was.
+    /// Largest window so far.
     greatest: u64,
     /// SND.WL1 and SND.WL2.
     updated_by: Option<(Seq, u64)>,
 }
 
 impl PeerWindow {
-    /// A window of which nothing is known yet.
+    /// Creates a window before the first segment.
     pub(crate) fn new() -> Self {
         Self { shift: 0, edge: 0, size: 0, greatest: 0, updated_by: None }
     }
 
-    /// Takes over what a segment says, unless it is older than what is known (§3.10.7.4). Says whether the window is
-    /// another one now.
+    /// Updates the window by a segment, unless it is older than the last update (§3.10.7.4). Returns whether the window
+    /// has changed.
     pub(crate) fn update(&mut self, seq: Seq, ack: u64, window: u64) -> bool {
         let is_newer = self.updated_by.is_none_or(|(wl1, wl2)| seq.is_after(wl1) || (seq == wl1 && wl2 <= ack));
         if !is_newer {
@@ -37,18 +37,17 @@ impl PeerWindow {
         self.size != before
     }
 
-    /// The greatest window that there was.
+    /// Returns the largest window so far.
     pub(crate) fn greatest(&self) -> u64 {
         self.greatest
     }
 
-    /// How many bytes fit after `nxt`.
+    /// Returns the number of bytes that fit after `nxt`.
     pub(crate) fn room(&self, nxt: u64) -> u64 {
         self.edge.saturating_sub(nxt)
     }
 
-    /// The largest segment that is worth sending to this peer: the whole of `mss`, unless its buffer holds less than
-    /// two of them.
+    /// Returns the segment size worth sending to this peer: `mss`, unless its buffer holds less than two of them.
     pub(crate) fn segment(&self, mss: u64) -> u64 {
         mss.min((self.greatest / 2).max(1))
     }

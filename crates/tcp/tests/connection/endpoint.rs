@@ -1,4 +1,4 @@
-//! Many connections of one host.
+//! Endpoint with many connections.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ fn connect(world: &mut World, client: usize) -> timeous_tcp::ConnectionId {
     host.endpoint.connect(world.now, host.address, remote).unwrap()
 }
 
-/// A segment of a stranger.
+/// Builds a segment that no connection has sent.
 fn forged(from: SocketAddr, to: SocketAddr, header: Header) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = segment::begin(&header, &Options::default(), &mut bytes).unwrap();
@@ -222,7 +222,7 @@ fn a_connection_in_time_wait_gives_way_to_a_later_syn_of_the_same_ports() {
     assert_eq!(world.hosts[1].heard[&id].closed, Some(CloseReason::Finished));
     let port = world.hosts[1].first_local_port.unwrap();
     let (from, to) = (SocketAddr::new(world.hosts[1].address, port), server(&world));
-    // The same ports, with a number and without a timestamp: it may be an old one, or a new one.
+    // A SYN with the same ports and without a timestamp: an old and a new sequence number.
     for (seq, taken) in [(world.hosts[1].last_seq, false), (world.hosts[1].last_seq + 1_000, true)] {
         let header = Header { flags: Flags::SYN, window: 1_000, ..Header::new(port, to.port(), seq) };
         world.inject(0, from.ip(), &forged(from, to, header), Ecn::NotEct);

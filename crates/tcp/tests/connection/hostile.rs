@@ -1,4 +1,4 @@
-//! A peer that sends whatever it likes: nothing breaks, and the books stay right.
+//! A hostile peer that sends arbitrary segments: the connection stays consistent.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Ecn};
@@ -8,7 +8,7 @@ use crate::script::{ISS, Timeline, plain};
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A segment with this acknowledgement, these blocks, this window, these bits, at this place, so long.
+    /// Sends a segment with these fields.
     Segment {
         ack: u32,
         blocks: Vec<(u32, u32)>,
@@ -23,7 +23,7 @@ enum Act {
     Close,
 }
 
-/// Offsets near what is sent, in the middle of segments as well as between them, and now and then anywhere.
+/// Offsets near the data in flight, at segment boundaries and between them, and rarely any offset.
 fn offset() -> impl Strategy<Value = u32> {
     prop_oneof![
         8 => (0_u32..60).prop_map(|n| n * 1_000),
@@ -81,7 +81,7 @@ proptest! {
                     line.peer_acks = ack;
                     line.window = window;
                     let mut header = line.peer_header(seq);
-                    // A reset or a SYN now and then only, or the story is soon over.
+                    // Resets and SYNs are rare, since they end the connection.
                     header.flags = Flags::from_bits(flags);
                     let at = |offset: u32| Seq::new(ISS + 1) + offset;
                     let sack = blocks.iter().map(|&(left, right)| SackBlock { left: at(left), right: at(right) }).collect();

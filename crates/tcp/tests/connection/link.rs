@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Ecn, Instant, Rate, Rng};
 
-/// What a link does to packets.
+/// Settings of a simulated link.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkConfig {
     pub(crate) delay: Duration,
     pub(crate) rate: Option<Rate>,
-    /// The most that a packet may wait in the queue.
+    /// Maximum queueing delay.
     pub(crate) queue: Duration,
     pub(crate) loss: f64,
     pub(crate) duplicate: f64,
-    /// The share of packets that are held back for up to `delay` more.
+    /// Share of packets that are delayed by up to `delay` more.
     pub(crate) reorder: f64,
-    /// The queueing delay from which on ECN-capable packets are marked.
+    /// Queueing delay above which ECN-capable packets are marked.
     pub(crate) mark_above: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections on a virtual clock: rules of the RFCs as timelines, transfers over bad links, many at one host.
+//! Connections in virtual time: RFC rules as timelines, transfers over bad links, many connections of one host.
 
 mod endpoint;
 mod hostile;

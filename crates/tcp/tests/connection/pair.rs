@@ -1,4 +1,4 @@
-//! Two connections on a virtual clock, with a link each way, and a byte stream each way that is checked byte by byte.
+//! Two connections in virtual time, with a link and a checked byte stream in each direction.
 
 use timeous_cm::{Manager, NewReno};
 use timeous_core::{Duration, Ecn, Instant, Rng, Transport};
@@ -6,7 +6,7 @@ use timeous_tcp::{CloseReason, Config, Connection, Event, State, StreamBuffer, T
 
 use crate::link::{Link, LinkConfig};
 
-/// The byte at `offset` of the stream that `salt` names.
+/// Returns the byte at `offset` of the stream `salt`.
 pub(crate) fn byte(salt: u64, offset: u64) -> u8 {
     ((offset.wrapping_mul(2_654_435_761) >> 7) ^ salt) as u8
 }
@@ -16,7 +16,7 @@ pub(crate) struct End {
     pub(crate) cm: Manager,
     pub(crate) source: StreamBuffer,
     salt: u64,
-    /// How much there is to send, and how much of it was written.
+    /// Bytes to send, and bytes written so far.
     to_send: u64,
     written: u64,
     closes: bool,
@@ -26,7 +26,7 @@ pub(crate) struct End {
     pub(crate) closed: Option<CloseReason>,
     pub(crate) acked: u64,
     pub(crate) lost: u64,
-    /// An application that does not read.
+    /// Whether the application does not read.
     pub(crate) is_deaf: bool,
     buffer: Vec<u8>,
     outbox: Vec<(Vec<u8>, Ecn)>,
@@ -54,12 +54,12 @@ impl End {
         }
     }
 
-    /// What the Congestion Manager has in its books.
+    /// Returns the outstanding bytes in the Congestion Manager's books.
     fn outstanding(&self) -> u64 {
         self.connection.flow().map_or(self.connection.outstanding(), |flow| self.cm.query(flow).unwrap().outstanding)
     }
 
-    /// Has `bytes` more sent, and then the stream closed if `closes`.
+    /// Queues `bytes` bytes, and closes the stream afterwards if `closes`.
     pub(crate) fn send(&mut self, bytes: u64, closes: bool) {
         self.to_send += bytes;
         self.closes |= closes;
@@ -106,7 +106,7 @@ pub(crate) struct Pair {
     pub(crate) now: Instant,
     pub(crate) client: End,
     pub(crate) server: End,
-    /// From the client, and from the server.
+    /// Links from the client and from the server.
     pub(crate) links: [Link; 2],
 }
 
@@ -126,7 +126,7 @@ impl Pair {
         Self { now, client: End::new(client, 2), server: End::new(server, 3), links: [up, down] }
     }
 
-    /// Lets everything happen that is due now.
+    /// Processes everything that is due now.
     pub(crate) fn settle(&mut self) {
         let [up, down] = &mut self.links;
         for (to, link) in [(&mut self.server, &mut *up), (&mut self.client, &mut *down)] {
@@ -161,7 +161,7 @@ impl Pair {
         while from.cm.poll_granted().is_some() {}
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub(crate) fn next(&mut self) -> Option<Instant> {
         let mut next: Vec<Instant> = self.links.iter().filter_map(Link::next).collect();
         for end in [&mut self.client, &mut self.server] {
@@ -171,7 +171,7 @@ impl Pair {
         next.into_iter().min()
     }
 
-    /// Runs until `done`, or `limit` has passed. Says whether it was `done`.
+    /// Runs until `done` or until `limit` has passed; returns whether it was `done`.
     pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         loop {
@@ -198,7 +198,7 @@ impl Pair {
         assert!(open, "client {:?}, server {:?}", self.client.connection.state(), self.server.connection.state());
     }
 
-    /// Sends so much each way, closes both directions, and checks that all has arrived in order. Gives how long it took.
+    /// Sends data in both directions, closes both, and checks that all has arrived in order. Returns the time it took.
     #[track_caller]
     pub(crate) fn transfer(&mut self, up: u64, down: u64, limit: Duration) -> Duration {
         let began = self.now;

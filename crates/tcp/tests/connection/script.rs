@@ -1,4 +1,4 @@
-//! One connection and a peer made of single segments: inject, let time pass, expect.
+//! One connection with a scripted peer: segments are injected, time passes, and sent segments are checked.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use timeous_tcp::{
     StreamBuffer, Target, Timestamps, segment,
 };
 
-/// The initial sequence numbers of the connection under test, and of its peer.
+/// Initial sequence numbers of the connection under test and of its peer.
 pub(crate) const ISS: u32 = 1_000;
 pub(crate) const IRS: u32 = 90_000;
-/// Data in a full segment.
+/// Payload of a full segment.
 pub(crate) const MSS: u32 = 1_000;
 pub(crate) const MS: Duration = Duration::from_millis(1);
-/// A round trip of most timelines.
+/// RTT of most timelines.
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 
 const LOCAL: ([u8; 4], u16) = ([192, 0, 2, 1], 5_000);
@@ -32,7 +32,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Where its data begin in the stream.
+    /// Returns the stream offset of its data.
     pub(crate) fn offset(&self) -> u32 {
         self.header.seq.distance_from(Seq::new(ISS + 1))
     }
@@ -41,7 +41,7 @@ impl Seen {
         self.header.flags.contains(flags)
     }
 
-    /// How far it acknowledges the peer's stream.
+    /// Returns the offset of its acknowledgement in the peer's stream.
     pub(crate) fn acks(&self) -> u32 {
         self.header.ack.unwrap().distance_from(Seq::new(IRS + 1))
     }
@@ -54,13 +54,13 @@ pub(crate) struct Timeline {
     pub(crate) cm: Manager,
     out: VecDeque<Seen>,
     pub(crate) events: VecDeque<Event>,
-    /// How far the peer has sent, SYN not counted, and how far it acknowledges.
+    /// Offset that the peer has sent up to, SYN not counted, and that it acknowledges.
     pub(crate) peer_sent: u32,
     pub(crate) peer_acks: u32,
     pub(crate) window: u16,
 }
 
-/// RFC 6675 without help: no timestamps, no probes, no RACK, 1000 bytes in a segment.
+/// RFC 6675 without timestamps, probes and RACK; 1000 bytes in a segment.
 pub(crate) fn plain() -> Config {
     Config {
         mss: MSS as u16,
@@ -77,7 +77,7 @@ fn target() -> Target {
     Target { local: LOCAL.into(), remote: PEER.into(), dscp: 0 }
 }
 
-/// What a peer's SYN offers.
+/// Options of a peer's SYN.
 pub(crate) fn offer(config: &Config) -> Options {
     Options {
         mss: Some(MSS as u16),
@@ -105,17 +105,17 @@ impl Timeline {
         line
     }
 
-    /// A client in SYN-SENT, whose SYN waits to be expected.
+    /// Returns a client in SYN-SENT, whose SYN has not been taken yet.
     pub(crate) fn client(config: Config) -> Self {
         Self::new(Connection::connect(Instant::ZERO, config, target(), &mut Rng::from_seed(1)))
     }
 
-    /// A server in LISTEN.
+    /// Returns a server in LISTEN.
     pub(crate) fn server(config: Config) -> Self {
         Self::new(Connection::listen(Instant::ZERO, config, target(), &mut Rng::from_seed(1)))
     }
 
-    /// A client in ESTABLISHED, a round trip of 100 ms old, whose handshake is forgotten.
+    /// Returns a client in ESTABLISHED after an RTT of 100 ms, without the handshake's segments.
     #[track_caller]
     pub(crate) fn established(config: Config) -> Self {
         let offer = offer(&config);
@@ -131,13 +131,13 @@ impl Timeline {
         line
     }
 
-    /// The peer's answer to the SYN.
+    /// Injects the peer's answer to the SYN.
     pub(crate) fn syn_ack(&mut self, options: Options, flags: Flags) {
         let header = Header { flags: Flags::SYN | flags, window: self.window, ..self.peer_header(0) };
         self.inject(&Header { seq: Seq::new(IRS), ..header }, &options, b"", Ecn::NotEct);
     }
 
-    /// A header of the peer's, with `offset` as its sequence number.
+    /// Returns a header of the peer with `offset` as its sequence number.
     pub(crate) fn peer_header(&self, offset: u32) -> Header {
         Header {
             ack: Some(Seq::new(ISS + 1) + self.peer_acks),
@@ -156,7 +156,7 @@ impl Timeline {
         self.drain();
     }
 
-    /// The peer acknowledges everything below `offset`, and holds `sacked` beyond.
+    /// Injects an acknowledgement of everything below `offset`, with `sacked` as SACK blocks.
     pub(crate) fn ack(&mut self, offset: u32, sacked: &[(u32, u32)]) {
         self.ack_with(offset, sacked, Flags::NONE);
     }
@@ -168,24 +168,24 @@ impl Timeline {
         self.inject(&header, &Options { sack, ..Options::default() }, b"", Ecn::NotEct);
     }
 
-    /// The peer holds what lies between these offsets.
+    /// Returns a SACK block of these offsets.
     pub(crate) fn sack_block(&self, left: u32, right: u32) -> SackBlock {
         SackBlock { left: Seq::new(ISS + 1) + left, right: Seq::new(ISS + 1) + right }
     }
 
-    /// The peer sends its next `payload`, acknowledging what it last did.
+    /// Injects the peer's next data, with its last acknowledgement.
     pub(crate) fn data(&mut self, payload: &[u8], flags: Flags, ecn: Ecn) {
         let header = Header { flags, ..self.peer_header(self.peer_sent) };
         self.peer_sent += payload.len() as u32 + u32::from(flags.contains(Flags::FIN));
         self.inject(&header, &Options::default(), payload, ecn);
     }
 
-    /// The peer sends nothing more.
+    /// Injects the peer's FIN.
     pub(crate) fn fin(&mut self) {
         self.data(b"", Flags::FIN, Ecn::NotEct);
     }
 
-    /// The application writes so many bytes.
+    /// Writes `bytes` bytes as the application.
     pub(crate) fn write(&mut self, bytes: usize) {
         assert_eq!(self.source.write(&vec![7; bytes]), bytes);
         self.drain();
@@ -210,7 +210,7 @@ impl Timeline {
         self.events.extend(std::iter::from_fn(|| self.connection.poll_event()));
     }
 
-    /// Lets time pass, with every timer going off when it is due.
+    /// Advances the time, with every timeout at its time.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -224,7 +224,7 @@ impl Timeline {
         self.now = end;
     }
 
-    /// The next segment that left, which has these control bits and no others but PSH.
+    /// Takes the next sent segment, and checks that it has these control bits, and no others but PSH.
     #[track_caller]
     pub(crate) fn expect(&mut self, flags: Flags) -> Seen {
         let seen = self.out.pop_front().unwrap_or_else(|| panic!("{flags:?} was expected, nothing came"));
@@ -232,7 +232,7 @@ impl Timeline {
         seen
     }
 
-    /// Full segments with data left, at these offsets.
+    /// Checks that full segments were sent, at these offsets.
     #[track_caller]
     pub(crate) fn expect_data(&mut self, offsets: &[u32]) {
         let left: Vec<u32> = self.out.iter().filter(|seen| !seen.payload.is_empty()).map(Seen::offset).collect();
@@ -249,7 +249,7 @@ impl Timeline {
         self.out.drain(..).collect()
     }
 
-    /// The window of the Congestion Manager.
+    /// Returns the Congestion Manager's window.
     pub(crate) fn cwnd(&self) -> u64 {
         self.cm.query(self.connection.flow().unwrap()).unwrap().window
     }

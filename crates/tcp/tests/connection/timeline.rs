@@ -1,4 +1,4 @@
-//! The rules of the RFCs, one scripted timeline each.
+//! Rules of the RFCs, one scripted timeline for each.
 
 mod bundling;
 mod closing;

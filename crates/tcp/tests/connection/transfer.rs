@@ -73,7 +73,7 @@ fn marks_take_the_place_of_losses() {
     assert!(took < SEC * 5, "{took:?}: 3.3 s at the rate of the link");
 }
 
-/// A link that does to packets what the numbers say, in percent.
+/// A link with these rates of loss, reordering and duplication, in percent.
 fn bad_link(loss: u32, reorder: u32, duplicate: u32, kbps: u64) -> LinkConfig {
     LinkConfig {
         rate: Some(Rate::from_kbps(kbps)),
@@ -98,11 +98,10 @@ fn any_config() -> impl Strategy<Value = Config> {
         loss_detection: if rack { LossDetection::Rack } else { LossDetection::DupThresh },
         tail_loss_probe: probe,
         ecn: [EcnMode::Off, EcnMode::Accept, EcnMode::Request][ecn as usize],
-        // So that the numbers wrap within the transfer, half of the time.
+        // In half of the cases, sequence numbers wrap within the transfer.
         initial_seq: Some(Seq::new(if seq % 2 == 0 { seq } else { 0_u32.wrapping_sub(seq % 50_000) })),
         retries: 40,
-        // A repeat may come two minutes after the one before (RFC 6298 §2.5). Who meets nobody then is told of a reset, and rightly: what
-        // it sent last may not have arrived.
+        // Retransmissions may be two minutes apart (RFC 6298 §2.5). After TIME-WAIT they would be answered by a reset.
         time_wait: SEC * 600,
         ..Config::default()
     })

@@ -1,4 +1,4 @@
-//! Hosts with endpoints on a virtual clock, with a link to each.
+//! Hosts with endpoints in virtual time, each with a link.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -30,14 +30,14 @@ pub(crate) struct Host {
     pub(crate) cm: Manager,
     pub(crate) queues: Queues,
     pub(crate) heard: BTreeMap<ConnectionId, Heard>,
-    /// Echoes what it reads, and closes when the peer has finished.
+    /// Whether it echoes what it reads, and closes when the peer has finished.
     pub(crate) echoes: bool,
-    /// Reads nothing.
+    /// Whether it does not read.
     pub(crate) is_deaf: bool,
-    /// The port that the first segment left from, and the number after the last one.
+    /// Local port of the first segment, and the sequence number after the last one.
     pub(crate) first_local_port: Option<u16>,
     pub(crate) last_seq: Seq,
-    /// What leads here.
+    /// Link towards this host.
     pub(crate) link: Link,
     in_flight: BTreeMap<u64, IpAddr>,
 }
@@ -97,7 +97,7 @@ impl Host {
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) hosts: Vec<Host>,
-    /// Segments to addresses where nobody is.
+    /// Segments to addresses without a host.
     pub(crate) to_nowhere: Vec<(SocketAddr, Vec<u8>)>,
 }
 

@@ -1,11 +1,11 @@
-//! How connections begin and end when both ends do it at once, when one has forgotten, and when one is gone.
+//! Begin and end of connections: simultaneous, half-open, and after the peer's end.
 
 use timeous_core::{Instant, Rng};
 use timeous_tcp::{CloseReason, Config, Connection, Event, Flags, State};
 
 use crate::duel::{Duel, MS, SEC, good, targets};
 
-/// RFC 9293 §3.5, figure 7.
+/// Simultaneous open (RFC 9293 §3.5, figure 7).
 #[test]
 fn both_ask_at_the_same_time() {
     let mut rng = Rng::from_seed(1);
@@ -21,7 +21,7 @@ fn both_ask_at_the_same_time() {
     duel.finish(SEC * 10);
 }
 
-/// RFC 9293 §3.6, figure 13.
+/// Simultaneous close (RFC 9293 §3.6, figure 13).
 #[test]
 fn both_close_at_the_same_time() {
     let mut duel = Duel::connected(&Config::default());
@@ -54,7 +54,7 @@ fn one_direction_may_go_on_long_after_the_other_has_ended() {
     duel.assert_states([State::TimeWait, State::Closed]);
 }
 
-/// The last ACK is lost: TIME-WAIT is there to give it again (RFC 9293 §3.6.1).
+/// The last ACK is lost: TIME-WAIT sends it again (RFC 9293 §3.6.1).
 #[test]
 fn time_wait_answers_a_fin_that_comes_again() {
     let mut duel = Duel::connected(&Config::default());
@@ -100,7 +100,7 @@ fn an_abort_ends_the_other_side_too_and_tells_of_what_was_lost() {
     assert_eq!(duel.count(1, |segment| segment.has(Flags::RST)), 0, "a reset is not answered");
 }
 
-/// The reset is lost: what the other side sends later meets nobody, and is answered with another.
+/// The reset is lost: later segments of the other end find no connection, and are answered by another reset.
 #[test]
 fn who_has_not_heard_of_the_end_is_told_again() {
     let mut duel = Duel::connected(&Config::default());
@@ -115,14 +115,14 @@ fn who_has_not_heard_of_the_end_is_told_again() {
     assert_eq!(duel.ends[1].closed, Some(CloseReason::Reset));
 }
 
-/// A reset instead of the last acknowledgement is an end in peace only if no data are in doubt.
+/// A reset instead of the last acknowledgement is a clean end only if all data was acknowledged.
 #[test]
 fn a_reset_in_the_end_is_peace_only_if_all_data_were_acknowledged() {
     for (bytes, expected) in [(0, CloseReason::Finished), (1_000, CloseReason::Reset)] {
         let mut duel = Duel::connected(&Config::default());
         duel.ends[0].send(0, true);
         duel.run_for(MS * 50);
-        // The client hears the rest, but nobody hears the client until it has forgotten everything.
+        // The server's segments arrive; the client's are lost, until the client has forgotten the connection.
         duel.rule =
             Box::new(|_, from, bytes, ecn| if from == 0 { vec![] } else { vec![(MS * 10, bytes.to_vec(), ecn)] });
         duel.ends[1].send(bytes, true);
@@ -146,7 +146,7 @@ fn a_peer_that_fell_silent_is_given_up() {
     assert_eq!(duel.ends[0].closed, Some(CloseReason::Timeout));
     let took = duel.now - before;
     assert!(took >= SEC * 30 && took < SEC * 31, "{took:?}");
-    // Without one, tcp_retries2 of Linux counts: 13 to 30 minutes.
+    // Without a user timeout, the default is like Linux's tcp_retries2: 13 to 30 minutes.
     let mut duel = Duel::connected(&Config::default());
     duel.rule = Box::new(|_, _, _, _| vec![]);
     duel.ends[0].send(10_000, true);

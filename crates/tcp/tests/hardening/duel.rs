@@ -1,4 +1,4 @@
-//! Two connections on a virtual clock with a link between them that does what the test says.
+//! Two connections in virtual time, with a link whose behaviour the test defines.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use timeous_tcp::{
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SEC: Duration = Duration::from_secs(1);
 
-/// What becomes of a segment: a copy arrives after each of these delays, with these bytes.
+/// Fate of a segment: a copy with these bytes arrives after each of these delays.
 pub(crate) type Fate = Vec<(Duration, Vec<u8>, Ecn)>;
 
-/// What the link does to a segment of end 0 or 1, sent now.
+/// Decides the fate of a segment sent now by end 0 or 1.
 pub(crate) type Rule = Box<dyn FnMut(Instant, usize, &[u8], Ecn) -> Fate>;
 
-/// A link with nothing but delay.
+/// A link with delay only.
 pub(crate) fn good(delay: Duration) -> Rule {
     Box::new(move |_, _, bytes, ecn| vec![(delay, bytes.to_vec(), ecn)])
 }
 
-/// The byte at `at` in the stream of end `from`.
+/// Returns the byte at `at` in the stream of end `from`.
 pub(crate) fn byte(from: usize, at: u64) -> u8 {
     ((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8) ^ from as u8
 }
@@ -32,12 +32,12 @@ pub(crate) struct End {
     pub(crate) connection: Connection,
     cm: Manager,
     source: StreamBuffer,
-    /// How much there is to send in all, and how much of it was written.
+    /// Bytes to send in all, and bytes written so far.
     to_send: u64,
     written: u64,
     closes: bool,
     pub(crate) received: u64,
-    /// The most that is read at a time, and how long the application then does something else.
+    /// Maximum size of a read, and the pause after it.
     pub(crate) reads: (usize, Duration),
     next_read: Instant,
     pub(crate) events: Vec<Event>,
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// Has `bytes` more sent, and then the stream closed if `closes`.
+    /// Queues `bytes` bytes, and closes the stream afterwards if `closes`.
     pub(crate) fn send(&mut self, bytes: u64, closes: bool) {
         self.to_send += bytes;
         self.closes |= closes;
@@ -98,7 +98,7 @@ impl End {
         }
     }
 
-    /// The application reads now, whatever it had in mind.
+    /// Makes the application read now.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.next_read = now;
     }
@@ -108,7 +108,7 @@ impl End {
     }
 }
 
-/// A segment as it was sent.
+/// A sent segment.
 pub(crate) struct Sent {
     pub(crate) at: Instant,
     pub(crate) from: usize,
@@ -135,14 +135,14 @@ pub(crate) fn targets() -> [Target; 2] {
     [target, Target { local: target.remote, remote: target.local, dscp: 0 }]
 }
 
-/// The addresses of what end `from` sends.
+/// Returns the addresses of segments from end `from`.
 pub(crate) fn addresses(from: usize) -> Addresses {
     let target = targets()[from];
     Addresses { source: target.local.ip(), destination: target.remote.ip() }
 }
 
 impl Duel {
-    /// A client (0) and a server (1).
+    /// Creates a client (0) and a server (1).
     pub(crate) fn new(configs: [Config; 2], rule: Rule, seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
         let ([client, server], [there, back]) = (configs, targets());
@@ -156,7 +156,7 @@ impl Duel {
         Self { now: Instant::ZERO, ends, rule, under_way: BTreeMap::new(), count: 0, sent: Vec::new() }
     }
 
-    /// Both ends alike, a good link of 10 ms, and the handshake done.
+    /// Creates two equal ends with a link of 10 ms, and completes the handshake.
     pub(crate) fn connected(config: &Config) -> Self {
         let mut duel = Self::new([config.clone(), config.clone()], good(MS * 10), 1);
         duel.run_for(MS * 30);
@@ -173,7 +173,7 @@ impl Duel {
         [0, 1].map(|who| self.ends[who].connection.state())
     }
 
-    /// A segment reaches `to` as if from the other end.
+    /// Delivers a segment to `to`, as if from the other end.
     pub(crate) fn arrive(&mut self, to: usize, bytes: &[u8], ecn: Ecn) {
         let end = &mut self.ends[to];
         end.connection.handle_datagram(self.now, &mut end.cm, bytes, ecn).unwrap();
@@ -181,7 +181,7 @@ impl Duel {
         self.drain(to);
     }
 
-    /// Somebody forges a segment in the name of the other end; its ports are filled in.
+    /// Delivers a forged segment of the other end; its ports are filled in.
     pub(crate) fn forge(&mut self, to: usize, header: Header, payload: &[u8]) {
         let timestamps =
             self.sent.iter().rev().find(|sent| sent.from != to).and_then(|s| s.segment().options.timestamps);
@@ -240,7 +240,7 @@ impl Duel {
         next.into_iter().min()
     }
 
-    /// Runs until `done` or so much time has passed. Says whether it was done.
+    /// Runs until `done` or until `limit` has passed; returns whether it was done.
     pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         loop {
@@ -262,7 +262,7 @@ impl Duel {
         self.run_until(time, |_| false);
     }
 
-    /// Both have sent all they have, closed, and heard that all is over.
+    /// Runs until both have sent all data, closed, and reported the end.
     #[track_caller]
     pub(crate) fn finish(&mut self, limit: Duration) {
         self.run_until(limit, |duel| {
@@ -279,12 +279,12 @@ impl Duel {
         }
     }
 
-    /// How often segments that `of` picks were sent by `from`.
+    /// Returns the number of segments sent by `from` that `of` selects.
     pub(crate) fn count(&self, from: usize, of: impl Fn(&Segment<'_>) -> bool) -> usize {
         self.sent.iter().filter(|sent| sent.from == from && of(&sent.segment())).count()
     }
 
-    /// What `who` would send next, and what it expects.
+    /// Returns the next sequence number of `who`, and the one it expects.
     pub(crate) fn numbers(&self, who: usize) -> (Seq, Seq) {
         let last = self.sent.iter().rev().find(|sent| sent.from == who && sent.segment().header.ack.is_some());
         let last = last.expect("it has sent something").segment();
@@ -292,7 +292,7 @@ impl Duel {
     }
 }
 
-/// Whether a segment is a bare acknowledgement.
+/// Returns whether a segment is a pure acknowledgement.
 pub(crate) fn is_bare(segment: &Segment<'_>) -> bool {
     segment.seq_len() == 0 && segment.header.ack.is_some() && !segment.has(Flags::RST)
 }

@@ -1,4 +1,4 @@
-//! Strangers who know addresses and ports but do not see the traffic (RFC 5961).
+//! Off-path attackers, who know addresses and ports but do not see the traffic (RFC 5961).
 
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Duration, Ecn, Instant, NoAdus, Rng, Transport};
@@ -8,7 +8,7 @@ use timeous_tcp::{
 
 use crate::duel::{Duel, MS, SEC, is_bare, targets};
 
-/// A transfer in full swing, without timestamps: they would make it harder for strangers.
+/// A transfer in progress, without timestamps, which would make attacks harder.
 fn busy() -> Duel {
     let config = Config { timestamps: false, ..Config::default() };
     let mut duel = Duel::connected(&config);
@@ -23,7 +23,7 @@ fn assert_undisturbed(mut duel: Duel) {
     duel.finish(SEC * 100);
 }
 
-/// A reset is believed only if it hits the expected number (RFC 5961 §3.2).
+/// A reset is accepted only with the exact expected number, and challenged otherwise (RFC 5961 §3.2).
 #[test]
 fn a_reset_within_the_window_is_asked_about() {
     let mut duel = busy();
@@ -50,7 +50,7 @@ fn a_reset_that_hits_ends_the_connection() {
     assert_eq!(duel.ends[1].closed, Some(CloseReason::Reset));
 }
 
-/// A SYN on a connection is asked about, wherever its number (RFC 5961 §4.2).
+/// A SYN on a connection is challenged, whatever its number (RFC 5961 §4.2).
 #[test]
 fn a_syn_is_asked_about() {
     for ahead in [0, 1, 5_000, 1 << 30, u32::MAX - 10] {
@@ -63,7 +63,7 @@ fn a_syn_is_asked_about() {
     }
 }
 
-/// Data need an acknowledgement of something that was sent of late (RFC 5961 §5.2).
+/// Data needs an acknowledgement of recently sent data (RFC 5961 §5.2).
 #[test]
 fn data_with_a_wrong_acknowledgement_are_not_taken() {
     for wrong in [1u32 << 30, 1 << 31, 10 << 20, u32::MAX - (10 << 20)] {
@@ -76,7 +76,7 @@ fn data_with_a_wrong_acknowledgement_are_not_taken() {
     }
 }
 
-/// A stranger's flood makes no flood of answers (RFC 5961 §7).
+/// Challenge ACKs are rate-limited (RFC 5961 §7).
 #[test]
 fn challenges_are_rationed() {
     let mut duel = busy();
@@ -94,14 +94,14 @@ fn challenges_are_rationed() {
     duel.assert_states([State::Established; 2]);
 }
 
-/// Two ends are made to disagree: they must not answer each other for ever.
+/// Two desynchronized ends do not answer each other for ever.
 #[test]
 fn ends_that_disagree_do_not_talk_for_ever() {
     let mut duel = Duel::connected(&Config { timestamps: false, ..Config::default() });
     let (next, expected) = duel.numbers(1);
     duel.ends[1].reads = (0, SEC);
-    // The server is made to believe that the client has sent what it has not (§3.10.7.4 on "acks something not yet
-    // sent"): each answer to the other's answer would be odd again.
+    // The server accepts data that the client has not sent (§3.10.7.4, "acks something not yet sent"): each answer
+    // would cause another.
     duel.forge(1, Header { ack: Some(next), window: 9, ..Header::new(0, 0, expected) }, &[7; 100]);
     let before = duel.sent.len();
     duel.run_for(SEC * 10);
@@ -109,7 +109,7 @@ fn ends_that_disagree_do_not_talk_for_ever() {
     assert!(spoken <= 250, "{spoken} segments in ten seconds");
 }
 
-/// Any segments with the right addresses and ports, and numbers from anywhere far from what is expected.
+/// Random segments with the right addresses and ports, and with numbers far from the expected ones.
 #[test]
 fn a_flood_of_anything_disturbs_nobody() {
     let mut rng = Rng::from_seed(5);
@@ -118,7 +118,7 @@ fn a_flood_of_anything_disturbs_nobody() {
         for n in 0..5_000 {
             let to = n % 2;
             let (next, expected) = duel.numbers(to);
-            // Either the number or the acknowledgement is wrong.
+            // Either the sequence number or the acknowledgement is wrong.
             let wrong = (20 << 20) + rng.below((1 << 32) - (40 << 20)) as u32;
             let (seq, ack) = if round % 2 == 0 { (expected + wrong, next) } else { (expected, next + wrong) };
             let flags = Flags::from_bits(rng.next_u32() as u8);
@@ -141,7 +141,7 @@ fn a_flood_of_anything_disturbs_nobody() {
     }
 }
 
-/// Everything of an earlier connection between the same ports is heard again.
+/// All segments of an earlier connection between the same ports are replayed.
 #[test]
 fn an_earlier_connections_segments_do_no_harm() {
     for timestamps in [false, true] {
@@ -171,7 +171,7 @@ impl Sources for Quiet {
     }
 }
 
-/// A client that has crashed and asks anew from the same port (RFC 9293 §3.5.1, figures 9 and 10).
+/// A client that has crashed connects again from the same port (RFC 9293 §3.5.1, figures 9 and 10).
 #[test]
 fn a_client_that_has_forgotten_gets_a_new_connection() {
     let [there, _] = targets();
@@ -210,7 +210,8 @@ fn a_client_that_has_forgotten_gets_a_new_connection() {
     assert_eq!(server.connections().count(), 1);
 }
 
-/// Found by the fuzzer: an answer was owed that never left, so that the driver was called back at once, for ever.
+/// Regression, found by the fuzzer: a pending answer was never sent, so that the driver was called back at once, for
+/// ever.
 #[test]
 fn a_half_open_connection_answers_a_stranger_and_then_rests() {
     let config = Config { timestamps: false, ..Config::default() };
@@ -228,7 +229,7 @@ fn a_half_open_connection_answers_a_stranger_and_then_rests() {
     duel.assert_states([State::Established; 2]);
 }
 
-/// What was received before the end asks for no acknowledgement after it, and nor does reading it.
+/// Data received before the end needs no acknowledgement after it, and neither does reading it.
 #[test]
 fn an_ended_connection_rests() {
     let config = Config { timestamps: false, receive_buffer: 3_000, ..Config::default() };

@@ -1,5 +1,5 @@
-//! Two ends, and everything that may go wrong between them: bad links of every kind, slow and silent applications,
-//! ends that meet or part at the same time, and strangers who forge segments.
+//! Two ends under adverse conditions: bad links of every kind, slow and silent applications, simultaneous open and
+//! close, and forged segments.
 
 #[path = "../tshark/mod.rs"]
 mod capture;

@@ -1,5 +1,4 @@
-//! Any link, any settings, any place in the number space: what was written is read, once and in order, and both ends
-//! part in peace.
+//! Random links, settings and sequence numbers: data is read once and in order, and both ends close cleanly.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Ecn, Rng};
@@ -8,7 +7,7 @@ use timeous_tcp::{Config, EcnMode, LossDetection, Seq};
 
 use crate::duel::{Duel, MS, Rule, SEC};
 
-/// What a link does by chance, each in parts of a thousand.
+/// Random behaviour of a link; probabilities in parts of a thousand.
 #[derive(Clone, Debug)]
 struct Weather {
     delay: u64,
@@ -58,7 +57,7 @@ fn any_weather() -> impl Strategy<Value = Weather> {
     )
 }
 
-/// A number that is soon past the end of the number space, or any.
+/// Any initial sequence number, or one that wraps soon.
 fn any_initial() -> impl Strategy<Value = Option<Seq>> {
     prop_oneof![(0..200_000u32).prop_map(|before| Some(Seq::new(0) - before)), Just(None)]
 }
@@ -80,7 +79,7 @@ fn any_config() -> impl Strategy<Value = Config> {
                 loss_detection: if rack { LossDetection::Rack } else { LossDetection::DupThresh },
                 tail_loss_probe,
                 initial_seq,
-                // However bad the weather, patience lasts, and nobody forgets before the other has heard.
+                // Timeouts are long enough for the worst link, and TIME-WAIT outlasts the other end's retransmissions.
                 time_wait: SEC * 10_000,
                 syn_retries: 30,
                 syn_ack_retries: 30,
@@ -91,7 +90,7 @@ fn any_config() -> impl Strategy<Value = Config> {
     )
 }
 
-/// An application that reads in gulps, and how long it pauses after each.
+/// Size of an application's reads, and the pause after each.
 fn any_reader() -> impl Strategy<Value = (usize, Duration)> {
     prop_oneof![
         3 => Just((usize::MAX, Duration::ZERO)),
@@ -122,7 +121,7 @@ proptest! {
     }
 }
 
-/// The numbers go round in the middle of a stream, with every way of finding losses.
+/// Sequence numbers wrap within a stream, with every method of loss detection.
 #[test]
 fn the_numbers_go_round() {
     let with = |sack, loss_detection| Config {

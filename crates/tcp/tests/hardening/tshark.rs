@@ -1,11 +1,11 @@
-//! What tshark thinks of whole connections, seen from a place where nothing is lost yet.
+//! Whole connections checked by tshark, captured where nothing is lost yet.
 
 use timeous_tcp::Config;
 
 use crate::capture::{skip, tshark, wrapped, write};
 use crate::duel::{Duel, MS, SEC, addresses, good};
 
-/// The frames that tshark picks by `filter`; `None` without tshark.
+/// Returns the frames that `filter` selects in tshark; `None` without tshark.
 fn frames(duel: &Duel, filter: &str) -> Option<Vec<Vec<String>>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let packets = duel
@@ -29,7 +29,7 @@ fn tshark_finds_nothing_odd_in_a_good_connection() {
     let odd =
         "tcp.analysis.flags || _ws.malformed || tcp.checksum.status != \"Good\" || _ws.expert.severity >= \"Warning\"";
     let Some(odd) = frames(&duel, odd) else { return skip("tshark_finds_nothing_odd_in_a_good_connection") };
-    // That a window was opened wider is worth a flag, too.
+    // A window update is flagged, too.
     let odd: Vec<_> = odd.into_iter().filter(|frame| !frame[1].contains("[TCP Window Update]")).collect();
     assert!(odd.is_empty(), "{odd:?}");
     // SYN, SYN with ACK, ACK, data and FIN, and no reset.
@@ -72,7 +72,7 @@ fn tshark_sees_a_closed_window_and_its_probes() {
     assert!(!closed.is_empty());
     let full = frames(&duel, "tcp.analysis.window_full").unwrap();
     assert_eq!(full.len(), 1, "{full:?}");
-    // It knows our probes for what they are: the peer is asked, and nothing is brought.
+    // tshark recognises the window probes, which carry no data.
     let probes = frames(&duel, "tcp.analysis.keep_alive || tcp.analysis.zero_window_probe").unwrap();
     assert_eq!(probes.len() as u64, duel.ends[0].connection.statistics().window_probes, "{probes:?}");
 }

@@ -1,4 +1,4 @@
-//! Applications that read slowly, or not at all for a while.
+//! Applications that read slowly, or not at all for some time.
 
 use timeous_core::Duration;
 use timeous_tcp::{Config, Segment};
@@ -12,7 +12,7 @@ fn config() -> Config {
     Config { receive_buffer: 20_000, timestamps: false, ..Config::default() }
 }
 
-/// The window is closed, and everything is quiet but for probes: once wholly, once with less room than for a segment.
+/// The window is closed and only probes are sent: once at zero, once with less room than a segment.
 fn stalled() -> [Duel; 2] {
     [14_600, 20_000].map(|receive_buffer| {
         let mut duel = Duel::connected(&Config { receive_buffer, ..config() });
@@ -39,7 +39,7 @@ fn a_reader_that_comes_back_opens_the_window_at_once() {
     }
 }
 
-/// RFC 9293 §3.8.6.1: the news of the open window is lost, and a probe gets it.
+/// RFC 9293 §3.8.6.1: the window update is lost, and a probe gets the new window.
 #[test]
 fn a_window_update_that_is_lost_is_fetched_by_a_probe() {
     for mut duel in stalled() {
@@ -79,7 +79,7 @@ fn probes_that_nobody_answers_end_the_connection() {
     }
 }
 
-/// The silly window syndrome (RFC 9293 §3.8.6.2): a reader of single bytes does not make for single-byte segments.
+/// Silly window syndrome (RFC 9293 §3.8.6.2): small reads do not cause small segments.
 #[test]
 fn a_reader_of_small_gulps_does_not_make_small_segments() {
     let mut duel = Duel::connected(&config());
@@ -93,7 +93,7 @@ fn a_reader_of_small_gulps_does_not_make_small_segments() {
     assert!(acks < 120, "{acks} acknowledgements for {} segments", duel.count(0, |s| !s.payload.is_empty()));
 }
 
-/// A buffer smaller than a segment is filled by halves, not by bytes.
+/// A buffer smaller than a segment is filled by halves, not by single bytes.
 #[test]
 fn a_buffer_smaller_than_a_segment_works() {
     let mut duel = Duel::connected(&Config { receive_buffer: 700, ..config() });

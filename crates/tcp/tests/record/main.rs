@@ -1,4 +1,4 @@
-//! A reader that knows nothing of us: the program of `timeous_tcp::record`'s documentation reads the stream.
+//! An independent reader: the program of `timeous_tcp::record`'s documentation reads the stream.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use timeous_core::Rng;
 use timeous_tcp::record::{pad, sealed};
 
-/// The lines of the program in the room's documentation.
+/// Returns the lines of the program in the module's documentation.
 fn documented_program() -> String {
     let source = include_str!("../../src/record.rs");
     let lines = source.lines().skip_while(|line| !line.contains("```python")).skip(1);

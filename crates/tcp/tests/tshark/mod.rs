@@ -1,4 +1,4 @@
-//! Captures for other people's eyes: segments in IP packets in a file that tshark reads.
+//! Captures for tshark: segments in IP packets, in a file.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use timeous_tcp::Addresses;
 
-/// The segment in an IP packet.
+/// Wraps a segment in an IP packet.
 pub(crate) fn wrapped(segment: &[u8], addresses: Addresses) -> Vec<u8> {
     let len = u16::try_from(segment.len()).unwrap();
     let ip = match (addresses.source, addresses.destination) {
@@ -36,7 +36,7 @@ pub(crate) fn wrapped(segment: &[u8], addresses: Addresses) -> Vec<u8> {
     [&ip, segment].concat()
 }
 
-/// Writes IP packets, each with the time since the beginning.
+/// Writes IP packets with their times since the beginning.
 pub(crate) fn write(packets: impl IntoIterator<Item = (std::time::Duration, Vec<u8>)>, path: &Path) {
     let mut writer = PcapNgWriter::new(File::create(path).unwrap()).unwrap();
     let interface = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options: vec![] };
@@ -49,20 +49,20 @@ pub(crate) fn write(packets: impl IntoIterator<Item = (std::time::Duration, Vec<
     }
 }
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 pub(crate) fn skip(test: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs tshark");
     eprintln!("SKIPPED {test}: needs tshark");
 }
 
-/// The named fields of the packets that `filter` selects; `None` without tshark. It may look at how segments follow
-/// each other, or at each alone.
+/// Returns the named fields of the packets that `filter` selects; `None` without tshark. With `analyze`, tshark
+/// analyses sequences of segments, otherwise each segment alone.
 pub(crate) fn tshark(capture: &Path, analyze: bool, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(capture).args(["-n", "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
     let analyze = format!("tcp.analyze_sequence_numbers:{}", if analyze { "TRUE" } else { "FALSE" });
     command.args(["-o", "tcp.relative_sequence_numbers:FALSE", "-o", &analyze]);
-    // What the payload looks like is chance.
+    // Random payload must not be taken for another protocol.
     command.args(["-d", "tcp.port==0-65535,data", "-Y", filter, "-T", "fields"]);
     command.args(fields.iter().flat_map(|field| ["-e", field]));
     let output = match command.output() {

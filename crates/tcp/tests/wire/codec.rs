@@ -1,4 +1,4 @@
-//! Properties of the codec, with another TCP library's opinion beside it.
+//! Properties of the segment codec, compared with another TCP library.
 
 use std::net::IpAddr;
 
@@ -106,13 +106,13 @@ proptest! {
         }
     }
 
-    /// What was read of any bytes is written in a way that is read the same.
+    /// Parsed segments are written so that they are parsed to the same values.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..90)) {
         let Ok(read) = Segment::parse_trusted(&bytes) else { return Ok(()) };
         let addresses = Addresses { source: IpAddr::from([127, 0, 0, 1]), destination: IpAddr::from([127, 0, 0, 2]) };
         let mut again = Vec::new();
-        // Four blocks beside a timestamp are no more than a crafted header can hold, and a decent one cannot.
+        // Four SACK blocks beside a timestamp fit only into a crafted header.
         if segment::begin(&read.header, &read.options, &mut again).is_ok() {
             again.extend_from_slice(read.payload);
             segment::finish(&mut again, 0, addresses).unwrap();

@@ -1,5 +1,5 @@
-//! What travels: what is written is read back, whatever the values, by us and by others, and the bytes of a stream
-//! come out once and in order, whatever way they came.
+//! Wire format and reassembly: written segments are parsed back, by us and by others, and the bytes of a stream are
+//! delivered once and in order, however they arrive.
 
 #[path = "../tshark/mod.rs"]
 mod capture;

@@ -1,4 +1,4 @@
-//! Reassembly against a plain model: segments of one stream in any order, overlapping and repeated.
+//! Reassembly against a simple model: segments of one stream in any order, overlapping and repeated.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::strategy::any_seq;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A segment near what is missing, or anywhere.
+    /// A segment near the missing data, or anywhere.
     Segment {
         at: u32,
         len: usize,
@@ -37,14 +37,14 @@ fn byte(at: u32) -> u8 {
     (at.wrapping_mul(0x9e37_79b9) >> 24) as u8
 }
 
-/// The same, byte by byte, with nothing clever.
+/// A byte-by-byte model of the receiver.
 struct Model {
     present: Vec<bool>,
-    /// What ever came, even if a FIN said afterwards that it is no part of the stream.
+    /// Bytes that were received, even if a FIN later excluded them from the stream.
     came: Vec<bool>,
     read: usize,
     end: Option<usize>,
-    /// The farthest edge that was told.
+    /// The farthest advertised edge of the window.
     promised: usize,
 }
 
@@ -142,7 +142,7 @@ impl Run {
         let islands = self.model.islands();
         let sacked: Vec<_> = options.sack.iter().map(|block| (place(block.left), place(block.right))).collect();
         assert!(sacked.len() >= islands.len().min(4), "{sacked:?} of {islands:?}");
-        // What came twice is told first, although it may be all of an island, which then comes second (RFC 2883 §4).
+        // The duplicate is reported first, although it may be all of an island, which then comes second (RFC 2883 §4).
         let told_twice = sacked.first().filter(|first| !islands.contains(first) || sacked.get(1) == Some(first));
         if let Some(&(left, right)) = told_twice {
             assert!(left < right && !self.model.came[left..right].contains(&false), "{left}..{right} did not come");
@@ -176,8 +176,7 @@ proptest! {
         }
     }
 
-    /// A sender that sends everything again until it is acknowledged gets it across, whatever is lost, and in whatever
-    /// order the rest comes.
+    /// A sender that retransmits everything until it is acknowledged succeeds, in spite of loss and reordering.
     #[test]
     fn everything_comes_across(
         syn in any_seq(),

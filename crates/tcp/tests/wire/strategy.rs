@@ -1,4 +1,4 @@
-//! Any segment that TCP can carry.
+//! Strategies for any segment that is valid in TCP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ pub(crate) fn any_addresses() -> impl Strategy<Value = Addresses> {
     prop_oneof![v4, v6].prop_map(|(source, destination)| Addresses { source, destination })
 }
 
-/// A header and options that may stand in it.
+/// A header and options that are valid in it.
 pub(crate) fn any_header() -> impl Strategy<Value = (Header, Options)> {
     let fields = (any::<(u16, u16)>(), any_seq(), of(any_seq()), any::<u8>(), any::<u16>(), of(any::<u16>()));
     let header = fields.prop_map(|(ports, seq, ack, bits, window, urgent)| Header {

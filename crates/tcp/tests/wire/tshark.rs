@@ -1,4 +1,4 @@
-//! Other people's eyes: tshark reads every kind of segment that we write, and finds nothing wrong.
+//! tshark parses every kind of segment that this crate writes, without complaints.
 
 use timeous_tcp::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Seq, Timestamps};
 
@@ -20,14 +20,14 @@ fn addresses() -> [Addresses; 2] {
     [of("192.0.2.1", "198.51.100.7"), of("2001:db8::1", "2001:db8:7::2")]
 }
 
-/// Every combination of options that a header holds: a handshake's on a SYN, SACK blocks beyond an acknowledgement.
+/// Every valid combination of options: the handshake's on a SYN, SACK blocks beyond an acknowledgement.
 fn all_options(syn: bool, ack: Option<Seq>) -> Vec<Options> {
     let mut all = Vec::new();
     for bits in 0..(if syn { 8u32 } else { 2 }) {
         for blocks in 0..=(if ack.is_some() { SackBlocks::MAX } else { 0 }) {
             let mut options = Options {
                 timestamps: (bits & 1 != 0).then_some(Timestamps { value: 0x8000_0001, echo: 77 }),
-                // tshark wants one on every SYN, and so does RFC 9293 §3.7.1.
+                // tshark expects an MSS on every SYN, as RFC 9293 §3.7.1 does.
                 mss: syn.then_some(1_460),
                 window_scale: (bits & 2 != 0).then_some(14),
                 sack_permitted: bits & 4 != 0,
@@ -44,14 +44,14 @@ fn all_options(syn: bool, ack: Option<Seq>) -> Vec<Options> {
     all
 }
 
-/// Each stands alone: how they follow each other is no matter.
+/// Segments of all kinds; their sequence has no meaning.
 fn all_segments() -> Vec<Sent> {
     let controls = [Flags::NONE, Flags::PSH, Flags::FIN, Flags::RST, Flags::ECE | Flags::CWR, Flags::SYN];
     let mut all: Vec<Sent> = Vec::new();
     for addresses in addresses() {
         for flags in controls {
             let syn = flags.contains(Flags::SYN);
-            // Nothing but the first segment and some resets acknowledges nothing, and no SYN of ours has data.
+            // Every segment acknowledges, except the first one and some resets, and no SYN of ours has data.
             let acks = [None, Some(Seq::new(9)), Some(Seq::new(u32::MAX - 30))];
             for ack in acks.into_iter().filter(|ack| ack.is_some() || syn || flags == Flags::RST) {
                 for options in all_options(syn, ack) {
@@ -73,7 +73,7 @@ fn write(packets: &[Sent], path: &std::path::Path) {
     crate::capture::write(times.zip(packets.iter().map(|sent| sent.packet.clone())), path);
 }
 
-/// A reset is worth a warning of its own, whatever it looks like.
+/// Filter for complaints of tshark. It warns of every reset, so that warnings for resets are ignored.
 const COMPLAINTS: &str = "_ws.malformed || ip.checksum.status == \"Bad\" || tcp.checksum.status != \"Good\" || !tcp \
     || (_ws.expert.severity >= \"Warning\" && tcp.flags.reset == 0) || tcp.option.len.invalid \
     || tcp.options.unknown";

@@ -1,19 +1,19 @@
-//! The filter that the kernel runs for a tap (classic BPF): one connection's packets, those that are sent cut short.
+//! Packet filter of a tap (classic BPF): the packets of one connection, with sent ones truncated.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use libc::sock_filter;
 
-/// Of what is sent only the headers are looked at.
+/// Capture length of sent packets, in bytes: their headers.
 const HEADERS: u32 = 128;
-/// All of a packet.
+/// Capture length of received packets: all of them.
 const ALL: u32 = 0x0004_0000;
 
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
-/// Relative to the length of the IPv4 header.
+/// Offset relative to the length of the IPv4 header.
 const LOAD_HALF_BEHIND: u16 = 0x48;
 const LOAD_HEADER_LEN: u16 = 0xb1;
 const AND: u16 = 0x54;
@@ -21,7 +21,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_BITS: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// The ends of a connection, of one family.
+/// Addresses of a connection, both of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) local: SocketAddr,
@@ -30,9 +30,9 @@ pub(super) struct Ends {
 
 impl Ends {
     /// # Errors
-    /// They are of two families, between which no packet travels.
+    /// If they are of two families, between which no packet travels.
     pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
-        // A socket of IPv6 that speaks IPv4 says so by its addresses.
+        // An IPv6 socket shows IPv4 addresses as mapped ones.
         let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
         let ends = Self { local: plain(local), remote: plain(remote) };
         if ends.local.is_ipv4() != ends.remote.is_ipv4() {
@@ -42,14 +42,14 @@ impl Ends {
     }
 }
 
-/// A step: something is loaded, perhaps masked, and compared.
+/// A filter test: a value is loaded, masked where needed, and compared.
 struct Test {
     load: u16,
     at: u32,
     mask: Option<u32>,
     jump: u16,
     wanted: u32,
-    /// Whether the jump's condition must hold, or must not.
+    /// Whether the jump's condition must hold, or must not hold.
     holds: bool,
 }
 
@@ -57,7 +57,8 @@ fn equal(load: u16, at: u32, wanted: u32) -> Test {
     Test { load, at, mask: None, jump: JUMP_EQUAL, wanted, holds: true }
 }
 
-/// The program: what is sent by the local end is kept in part, what arrives there as a whole, all else is not kept.
+/// Builds the program: packets sent by the local end are kept in part, those received from the remote end as a whole,
+/// others not at all.
 pub(super) fn filter(ends: &Ends) -> Vec<sock_filter> {
     let mut program = Vec::new();
     for (from, to, keep) in [(ends.local, ends.remote, HEADERS), (ends.remote, ends.local, ALL)] {
@@ -94,7 +95,7 @@ fn tests(from: SocketAddr, to: SocketAddr) -> Vec<Test> {
     let protocol = if from.is_ipv4() { 9 } else { 6 };
     tests.insert(1, equal(LOAD_BYTE, protocol, libc::IPPROTO_TCP as u32));
     if from.is_ipv4() {
-        // Of a fragment's ports nothing is known.
+        // A fragment carries no ports.
         tests.push(Test { jump: JUMP_BITS, holds: false, ..equal(LOAD_HALF, 6, 0x1fff) });
     }
     let (load, at) = if from.is_ipv4() { (LOAD_HALF_BEHIND, 0) } else { (LOAD_HALF, 40) };
@@ -103,7 +104,7 @@ fn tests(from: SocketAddr, to: SocketAddr) -> Vec<Test> {
     tests
 }
 
-/// Appends the tests, and what is kept if all hold; else what follows decides.
+/// Appends tests and the capture length if all of them hold; else the program goes on behind the block.
 fn block(tests: &[Test], is_ipv4: bool, keep: u32, program: &mut Vec<sock_filter>) {
     let mut steps = Vec::new();
     let mut jumps = Vec::new();
@@ -134,7 +135,7 @@ fn step(code: u16, k: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// What the kernel does: how much of a packet is kept.
+    /// Emulates the kernel's filter: returns the number of bytes kept of a packet.
     fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
         let (mut accumulator, mut index, mut at) = (0_u32, 0_u32, 0);
         loop {
@@ -163,7 +164,7 @@ mod tests {
                 RETURN => return k,
                 other => panic!("{other:#x}"),
             };
-            // The kernel drops what is too short.
+            // The kernel drops packets that are too short for a load.
             let Some(loaded) = loaded else { return 0 };
             accumulator = loaded;
         }

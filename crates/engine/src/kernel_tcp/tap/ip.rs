@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6HeaderSlice};
 use timeous_tcp::Addresses;
 
-/// The segment in a packet, as much of it as was seen; `None` for anything else, fragments among it.
+/// Returns the TCP segment in an IP packet, as far as it was captured; `None` for anything else, including fragments.
 pub(super) fn segment(packet: &[u8]) -> Option<(Addresses, &[u8])> {
     match packet.first()? >> 4 {
         4 => {
@@ -19,7 +19,7 @@ pub(super) fn segment(packet: &[u8]) -> Option<(Addresses, &[u8])> {
         }
         6 => {
             let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
-            // Other headers between are rare, and cost no more than that a segment is not seen.
+            // IPv6 extension headers are rare, and then a segment is only not seen.
             if header.next_header() != IpNumber::TCP {
                 return None;
             }

@@ -1,46 +1,47 @@
-//! A packet socket (packet(7)): what the system gives of it, by its calls.
+//! A packet socket (packet(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{sock_filter, sock_fprog};
 
-/// The longest packet, merged ones (GRO) included.
+/// Maximum packet length, merged packets (GRO) included.
 pub(super) const LONGEST: usize = 0x0004_0000;
-/// What may wait to be looked at. What finds no room is not seen, and comes by the stream.
+/// Receive buffer in bytes. Packets that do not fit are not seen by the tap, and are read from the stream.
 const ROOM: i32 = 4 << 20;
 /// `struct cmsghdr`.
 const HEAD: usize = size_of::<libc::cmsghdr>();
-/// All protocols: only so what is sent is seen, too.
+/// All protocols: other settings do not show sent packets.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// The socket. IP packets, without what the device has before them.
+/// The socket. It delivers IP packets without their link-layer header.
 #[derive(Debug)]
 pub(super) struct Packets(OwnedFd);
 
-/// A packet that was seen.
+/// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// So much of the buffer is it.
+    /// Captured length in the buffer.
     pub(super) len: usize,
     pub(super) direction: Direction,
-    /// Somebody has looked at its checksum, or nobody needs to: it has not left this host.
+    /// Whether the checksum is known to be good: verified by the device, or not needed because the packet did not leave
+    /// this host.
     pub(super) vouched: bool,
 }
 
-/// Where it goes.
+/// Direction of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// It leaves this host.
+    /// Sent by this host.
     Sent,
-    /// It has come to this host.
+    /// Addressed to this host.
     Arriving,
-    /// It is for somebody else.
+    /// Addressed to another host.
     Passing,
 }
 
 impl Packets {
-    /// One that sees nothing yet.
+    /// Opens a socket that captures nothing yet.
     pub(super) fn open() -> io::Result<Self> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is involved.
@@ -48,17 +49,17 @@ impl Packets {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call gave this descriptor to nobody else.
+        // SAFETY: the call returned this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Sees what passes the filter from now on, at all devices.
+    /// Captures packets that pass the filter from now on, on all devices.
     pub(super) fn listen(&self, filter: &[sock_filter]) -> io::Result<()> {
         let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let program = sock_fprog { len, filter: filter.as_ptr().cast_mut() };
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
-        // As much as one may have.
+        // Beyond the system's limit, if this process may.
         if self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
             self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM)?;
         }
@@ -79,7 +80,7 @@ impl Packets {
         done(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, at.cast(), len) })
     }
 
-    /// The next packet, into `buffer`; `None`: there is none.
+    /// Reads the next packet into `buffer`; `None`: there is none.
     pub(super) fn next(&self, buffer: &mut [u8]) -> io::Result<Option<Packet>> {
         let mut control = [0_u64; 16];
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -98,7 +99,7 @@ impl Packets {
             Err(_) => {
                 let error = io::Error::last_os_error();
                 return match error.kind() {
-                    // A device went down: others are there still.
+                    // A device went down: the others still deliver.
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::NetworkDown => Ok(None),
                     _ => Err(error),
                 };
@@ -114,7 +115,7 @@ impl Packets {
     }
 }
 
-/// Reads a `cmsghdr` with a `tpacket_auxdata` behind it.
+/// Parses a `cmsghdr` with a `tpacket_auxdata` behind it.
 fn is_vouched(control: &[u8]) -> bool {
     const LEVEL: usize = size_of::<usize>();
     let word = |at: usize| control.get(at..).and_then(|rest| rest.first_chunk()).map(|word| u32::from_ne_bytes(*word));

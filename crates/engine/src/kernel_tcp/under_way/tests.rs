@@ -58,8 +58,8 @@ fn each_deadline_passes_once_and_the_next_one_is_known() {
     assert_eq!(records.next_deadline(), None);
 }
 
-/// Found by `tcp-expired`: on a path that had stood still each datagram was told of as lost as soon as it had left, and
-/// all that refers to it was given up.
+/// Regression, found by `tcp-expired`: on a stalled path each datagram was reported as lost as soon as it had left, and datagrams that
+/// refer to it were dropped.
 #[test]
 fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
     let mut zone = Zone::new(100).unwrap();
@@ -72,7 +72,7 @@ fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
     assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3), boarded: false }));
 }
 
-/// Found by `tcp-expired`: where the peer waits for it, it was told of as lost at once, while a repair was bringing it.
+/// Regression, found by `tcp-expired`: a datagram that a retransmission was delivering was reported as lost.
 #[test]
 fn what_is_late_for_another_repair_has_its_fate_when_it_is_acknowledged_and_is_missed_once() {
     let mut zone = Zone::new(100).unwrap();
@@ -125,8 +125,8 @@ fn a_copy_goes_stale_where_it_lies_and_what_left_first_there_is_still_known() {
     assert_eq!(records.go_back(0, 0), Some(vec![1]));
 }
 
-/// Found by `tl-middleboxes --real`: where the first of two records in one segment goes back alone, the other one in it is swallowed with
-/// it again and again, until the connection is given up after half a minute.
+/// Regression, found by `tl-middleboxes --real`: if only the first of two records in a segment is replaced, a middlebox drops the other one
+/// with each retransmission, until the connection fails.
 #[test]
 fn what_left_in_one_segment_goes_back_together() {
     let mut zone = Zone::new(100).unwrap();
@@ -141,7 +141,7 @@ fn what_left_in_one_segment_goes_back_together() {
     assert_eq!([100, 200].map(|mss| records.timeouts_since_change(3, mss)), [0, 1], "the second alone was changed");
 }
 
-/// Found by `timeous-lab soak`: such a one was told of as dropped when it went stale.
+/// Regression, found by `timeous-lab soak`: such a datagram was reported as dropped when it expired.
 #[test]
 fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {
     let mut zone = Zone::new(100).unwrap();
@@ -155,7 +155,7 @@ fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_tak
     assert!(!records.is_copied(1, 0));
 }
 
-/// Three records of 100 bytes, of which the first two have left and the first was written over.
+/// Three records of 100 bytes: the first two were sent, and the first was replaced.
 fn two_have_left(zone: &mut Zone) -> UnderWay {
     let mut records = UnderWay::default();
     for (token, deadline) in [(0, 10), (1, 50), (2, 50)] {
@@ -177,7 +177,7 @@ fn what_has_left_and_is_of_no_use_takes_a_copy_of_what_is_next_to_leave() {
     records.lends(fresh, 4);
     records.lend(0, Some(guest));
     assert_eq!(records.guests_of(fresh), [0]);
-    // It has never left, unless something was sent again.
+    // It has not been sent, unless a retransmission happened.
     assert_eq!([4, 5].map(|retransmitted| records.is_copied(fresh, retransmitted)), [false, true]);
     assert_eq!(records.vacant(9), [(0, Some(guest))]);
     assert_eq!(records.next_deadline(), Some(at(50)));

@@ -1,10 +1,10 @@
-//! Datagrams that were pulled and have no fate yet, by their numbers.
+//! Pulled datagrams whose fate is not known yet, by number.
 
 use std::collections::BTreeMap;
 
 use timeous_core::{AduMeta, AduSource, Copied, Instant, PathState, PulledAdu};
 
-/// So many buffers are kept for later ones.
+/// Maximum number of spare buffers.
 const MOST_SPARE: usize = 64;
 
 #[derive(Debug)]
@@ -12,21 +12,21 @@ struct Datagram {
     token: u64,
     meta: AduMeta,
     payload: Vec<u8>,
-    /// It has left once: its source knows.
+    /// Sent at least once: its source knows.
     has_left: bool,
-    /// It was not there by its deadline, which its source knows.
+    /// Missed its deadline, which its source knows.
     is_missed: bool,
 }
 
 impl Datagram {
-    /// It was not there at `at`: what is to be told of that.
+    /// Notes that the datagram had not arrived at `at`, and returns the report for the source, if any.
     fn miss(&mut self, at: Instant) -> Option<AduMeta> {
         let is_news = self.has_left && self.meta.is_expired(at) && !std::mem::replace(&mut self.is_missed, true);
         is_news.then_some(self.meta)
     }
 }
 
-/// Datagrams that were pulled and have no fate yet.
+/// Pulled datagrams whose fate is not known yet.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     datagrams: BTreeMap<u32, Datagram>,
@@ -35,7 +35,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes the next one from the source and gives it its number.
+    /// Pulls the next datagram from the source and numbers it.
     pub(super) fn pull(
         &mut self,
         now: Instant,
@@ -46,7 +46,7 @@ impl Held {
         self.take(source, |source, payload| source.pull(now, path, room, payload))
     }
 
-    /// Takes the next one beside one that leaves in the same segment, if it is not longer than `room`.
+    /// Pulls a datagram for the same segment as another one, if it is not longer than `room`.
     pub(super) fn pull_beside(
         &mut self,
         now: Instant,
@@ -79,22 +79,22 @@ impl Held {
         self.datagrams.get(&number).map(|datagram| (&datagram.meta, &*datagram.payload))
     }
 
-    /// Whether it has no fate yet.
+    /// Returns whether the datagram's fate is not known yet.
     pub(super) fn has(&self, number: u32) -> bool {
         self.datagrams.contains_key(&number)
     }
 
-    /// How long its payload is.
+    /// Returns the payload length.
     pub(super) fn len(&self, number: u32) -> usize {
         self.datagrams.get(&number).map_or(0, |datagram| datagram.payload.len())
     }
 
-    /// Whether it has a deadline.
+    /// Returns whether it has a deadline.
     pub(super) fn is_timed(&self, number: u32) -> bool {
         self.datagrams.get(&number).is_some_and(|datagram| datagram.meta.deadline.is_some())
     }
 
-    /// Whether it has no fate yet and can still be of use.
+    /// Returns whether the datagram's fate is not known yet and it can still be of use.
     pub(super) fn is_worth_sending(
         &self,
         number: u32,
@@ -105,7 +105,7 @@ impl Held {
         self.datagrams.get(&number).is_some_and(|datagram| source.is_worth_repeating(now, path, &datagram.meta))
     }
 
-    /// It leaves: what its source is to be told, if that is the first time.
+    /// Notes a transmission, and returns the report for the source if it is the first.
     pub(super) fn leave(&mut self, number: u32) -> Option<PulledAdu> {
         let datagram = self.datagrams.get_mut(&number)?;
         let Datagram { token, meta, ref payload, .. } = *datagram;
@@ -113,31 +113,31 @@ impl Held {
         is_first.then_some(PulledAdu { token, len: payload.len(), meta, apart: false, copy: Copied::First })
     }
 
-    /// It was not there before `at`: what its source is to be told, if that was too late.
+    /// Notes that it had not arrived before `at`, and returns the report for the source, if that was too late.
     pub(super) fn miss(&mut self, number: u32, at: Instant) -> Option<AduMeta> {
         self.datagrams.get_mut(&number)?.miss(at)
     }
 
-    /// It does not leave any more: what its source is to be told besides its fate.
+    /// Notes that it is not sent any more, and returns the report for the source besides its fate.
     pub(super) fn give_up(&mut self, number: u32) -> Option<AduMeta> {
         let datagram = self.datagrams.get_mut(&number)?;
         (!std::mem::replace(&mut datagram.is_missed, true)).then_some(datagram.meta)
     }
 
-    /// The same of all that have no fate. Of two, the one that left first has the earlier deadline, or nearly.
+    /// Applies [`miss`](Self::miss) to all datagrams. Of two, the one sent first has the earlier deadline, or nearly.
     pub(super) fn miss_before(&mut self, at: Instant, missed: &mut Vec<AduMeta>) {
         let due = |datagram: &&mut Datagram| datagram.meta.deadline.is_none_or(|deadline| deadline < at);
         missed.extend(self.datagrams.values_mut().take_while(due).filter_map(|datagram| datagram.miss(at)));
     }
 
-    /// It has its fate, which its source is told of by the token.
+    /// Removes a settled datagram, and returns the token to report to its source.
     pub(super) fn forget(&mut self, number: u32) -> Option<u64> {
         let Datagram { token, payload, .. } = self.datagrams.remove(&number)?;
         self.keep_spare(payload);
         Some(token)
     }
 
-    /// Nobody will hear of any of them.
+    /// Removes all datagrams: their fate will never be known.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = u64> + use<> {
         std::mem::take(&mut self.datagrams).into_values().map(|datagram| datagram.token)
     }

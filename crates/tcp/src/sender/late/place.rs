@@ -1,4 +1,4 @@
-//! A place in the stream: what it carries now, and what is known of what it carried.
+//! A place in the stream: its current content, and the state of its earlier versions.
 
 use std::ops::Range;
 
@@ -6,31 +6,31 @@ use timeous_core::Instant;
 
 use crate::sender::payload::Arrived;
 
-/// Which version of a place has arrived.
+/// Version of a place that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
-    /// What it carries now.
+    /// The current content.
     Latest,
-    /// What it carried before: the peer takes no other any more.
+    /// An earlier version: the peer accepts no other any more.
     Earlier,
-    /// One of them.
+    /// Unknown.
     Unknown,
 }
 
-/// A segment's place in the stream.
+/// A datagram's place in the stream.
 #[derive(Debug)]
 pub(super) struct Place {
     start: u64,
     /// The version that is sent.
     bytes: Vec<u8>,
-    /// The datagram in it; none: padding.
+    /// Datagram in it; `None`: padding.
     number: Option<u32>,
-    /// When this version was sent first.
+    /// When this version was first sent.
     since: Instant,
     /// The first version, if others were sent.
     original: Option<Vec<u8>>,
     has_gone_back: bool,
-    /// The peer holds, or held, only a part.
+    /// The peer has, or had, only a part.
     is_cut: bool,
     has_arrived: bool,
 }
@@ -65,14 +65,14 @@ impl Place {
         self.number
     }
 
-    /// Its bytes within `span`.
+    /// Returns its bytes within `span`.
     pub(super) fn bytes(&self, span: &Range<u64>) -> &[u8] {
         let from = span.start.max(self.start) - self.start;
         let to = span.end.min(self.end()) - self.start;
         &self.bytes[from as usize..to as usize]
     }
 
-    /// Whether it carries something else than at first.
+    /// Returns whether its content differs from the first version.
     pub(super) fn is_changed(&self) -> bool {
         self.original.is_some()
     }
@@ -81,12 +81,12 @@ impl Place {
         self.has_gone_back
     }
 
-    /// Whether another version may be sent: not if the peer holds a part of this one, which it would mix up.
+    /// Returns whether another version may be sent: not if the peer has a part of this one, which would be mixed.
     pub(super) fn may_change(&self) -> bool {
         !self.is_cut && !self.has_arrived && !self.has_gone_back
     }
 
-    /// Another version of the same length is about to be sent.
+    /// Sets another version of the same length, about to be sent.
     pub(super) fn change(&mut self, now: Instant, number: Option<u32>, bytes: Vec<u8>) {
         debug_assert_eq!(bytes.len(), self.bytes.len(), "the stream keeps its numbers");
         let before = std::mem::replace(&mut self.bytes, bytes);
@@ -94,7 +94,7 @@ impl Place {
         (self.number, self.since) = (number, now);
     }
 
-    /// The first version is sent again, for good. What was in it has its fate.
+    /// Restores the first version, for good. Its datagram is settled.
     pub(super) fn go_back(&mut self) {
         if let Some(original) = self.original.take() {
             (self.bytes, self.number, self.has_gone_back) = (original, None, true);
@@ -105,12 +105,12 @@ impl Place {
         self.is_cut = true;
     }
 
-    /// All of it has arrived: in which version; `None`: that was said already.
+    /// Notes that all of it has arrived, and returns in which version; `None`: that was known already.
     pub(super) fn arrive(&mut self, arrived: &Arrived) -> Option<Version> {
         if std::mem::replace(&mut self.has_arrived, true) {
             return None;
         }
-        // Of one version, any parts are parts of the same.
+        // With one version only, all parts belong to it.
         if self.original.is_none() && !self.has_gone_back {
             return Some(Version::Latest);
         }

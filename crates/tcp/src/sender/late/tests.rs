@@ -1,4 +1,4 @@
-//! Which datagrams a segment carries, and what their source hears, with a source that is a script.
+//! Choice of the datagrams in a segment, and reports to their source, which is scripted.
 
 use super::*;
 use timeous_core::Copied;
@@ -12,7 +12,7 @@ fn path() -> PathState {
     PathState { srtt: rtt, min_rtt: rtt, ..PathState::default() }
 }
 
-/// Datagrams of so many bytes, each due 100 ms after the beginning, and what it hears.
+/// Datagrams of these lengths, each due 100 ms after the beginning, and their reported fates.
 #[derive(Debug, Default)]
 struct Script {
     lens: VecDeque<usize>,
@@ -20,7 +20,7 @@ struct Script {
     sent: Vec<u64>,
     missed: usize,
     dropped: Vec<(u64, DropReason)>,
-    /// What has left is not worth it any more.
+    /// Sent datagrams are not worth a retransmission.
     is_stale: bool,
 }
 
@@ -71,7 +71,7 @@ fn script(lens: &[usize]) -> Script {
     Script { lens: lens.iter().copied().collect(), ..Script::default() }
 }
 
-/// How many bytes the next segment has, and which datagram its driver is told of.
+/// Sends a segment; returns its length, and the datagram that the driver reports.
 fn fresh(late: &mut Late, source: &mut Script, window: usize) -> (usize, u64) {
     let room = Room { segment: 1_000, window };
     let mut packet = Vec::new();
@@ -147,7 +147,8 @@ fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() 
     assert_eq!(source.missed, 1);
 }
 
-/// Found by `timeous-lab tl-dependencies` with delay spikes: it left after all that was fresh, and too late.
+/// Regression, found by `timeous-lab tl-dependencies` with delay spikes: it was sent after all fresh datagrams, and too
+/// late.
 #[test]
 fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_is_fresh() {
     for (echo, first) in [(0, 1), (150, 2)] {
@@ -188,7 +189,7 @@ fn what_is_not_worth_it_any_more_is_not_bundled_and_the_rest_as_it_left() {
     source.is_stale = true;
     assert!(!late.may_bundle(at(1), &path(), span.clone(), &mut source));
     source.is_stale = false;
-    // A place of which the peer holds a part, and one that carries something else than at first.
+    // A place of which the peer holds a part, and one with another datagram than at first.
     late.is_held(100..len);
     assert!(!late.may_bundle(at(1), &path(), span, &mut source));
 }

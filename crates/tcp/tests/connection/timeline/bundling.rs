@@ -1,19 +1,19 @@
-//! Thin streams carry what left just before once more (Evensen et al. 2008), and what that hides from congestion control is
-//! found (RFC 2883).
+//! Bundling: segments of thin streams repeat the previous data (Evensen et al. 2008), and losses that this hides are found by missing
+//! DSACKs (RFC 2883).
 
 use timeous_core::Duration;
 use timeous_tcp::{Config, EcnMode, Flags, LossDetection};
 
 use crate::script::{MS, RTT, Timeline, plain};
 
-/// Three or four segments are under way in a round trip.
+/// Interval of writes: three or four segments are in flight.
 const EVERY: Duration = Duration::from_millis(30);
 
 fn bundling() -> Config {
     Config { bundling: true, loss_detection: LossDetection::Rack, ..plain() }
 }
 
-/// The application writes so many bytes, which leave in one segment: where its data begin, and how many bytes those are.
+/// Writes `bytes` bytes, which leave in one segment; returns the offset and length of its data.
 #[track_caller]
 fn say(line: &mut Timeline, bytes: usize) -> (u32, usize) {
     line.write(bytes);
@@ -22,7 +22,7 @@ fn say(line: &mut Timeline, bytes: usize) -> (u32, usize) {
     (left[0].offset(), left[0].payload.len())
 }
 
-/// Segments of 200 bytes, one each 30 ms: 0, 200, 400, the latter two with what was before them.
+/// Three segments of 200 bytes, 30 ms apart: 0, 200 and 400; the latter two carry the previous data, too.
 #[track_caller]
 fn three() -> Timeline {
     three_by(bundling())
@@ -43,7 +43,7 @@ fn a_segment_of_a_thin_stream_carries_the_one_before_and_both_are_under_way() {
     let mut line = three();
     assert_eq!(line.connection.outstanding(), 1_000);
     line.pass(MS * 10);
-    // The first one came by itself: what carries it once more is under way still.
+    // The first segment arrived; its second copy is still in flight.
     line.ack(200, &[]);
     assert_eq!(line.connection.outstanding(), 800);
     line.pass(EVERY);
@@ -71,7 +71,7 @@ fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
     let config = Config { ecn: EcnMode::Request, ..bundling() };
     let mut line = three_by(config);
     line.pass(MS * 40);
-    // 0 was lost, and came with 200; no duplicate is told of.
+    // 0 was lost, and its data came with 200: no DSACK.
     line.ack(400, &[]);
     assert_eq!(line.connection.statistics().hidden_losses, 1);
     assert_eq!(line.cwnd(), 2_000, "RFC 5681 §3.1: two segments, or half of what was under way");
@@ -81,7 +81,7 @@ fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
     let next = line.take();
     assert!(next[0].has(Flags::CWR), "for any reason (RFC 3168 §6.1.2)");
     assert_eq!((next[0].offset(), next[0].payload.len()), (400, 400));
-    // 200 is of the same window; 400, which came with 600 and by itself, is told of.
+    // 200 is of the same window; 400, which also came with 600, is reported by a DSACK.
     line.pass(EVERY);
     line.ack(600, &[]);
     assert_eq!(line.connection.statistics().hidden_losses, 1, "200 had come with what carried 0");
@@ -91,7 +91,7 @@ fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
     line.pass(RTT);
     line.write(200);
     line.pass(RTT);
-    // 800 left after the answer. It was lost, too, and came with 1000.
+    // 800 was sent after the reduction. It was lost, too, and its data came with 1000.
     line.ack(1_200, &[]);
     assert_eq!(line.connection.statistics().hidden_losses, 2);
     line.take();
@@ -103,7 +103,7 @@ fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
 fn losses_of_one_window_are_answered_once() {
     let config = Config { ecn: EcnMode::Request, ..bundling() };
     let mut line = three_by(config);
-    // 0 and 400 are lost; 200 brings 0, and what follows brings 400.
+    // 0 and 400 are lost; 200 brings the data of 0, and the next segment that of 400.
     line.pass(MS * 40);
     line.ack(400, &[]);
     assert_eq!(say(&mut line, 200), (400, 400));
@@ -119,7 +119,7 @@ fn losses_of_one_window_are_answered_once() {
 fn what_is_lost_with_its_second_copy_is_repaired_as_ever() {
     let mut line = three();
     line.pass(MS * 40);
-    // 0 is lost, and 200, which carried it; 400 brings 200.
+    // 0 is lost, and 200, which carried it; 400 brings the data of 200.
     line.ack(0, &[(200, 600)]);
     assert_eq!(line.connection.statistics().hidden_losses, 1);
     assert_eq!((line.cwnd(), line.connection.outstanding()), (2_000, 200));
@@ -168,7 +168,7 @@ fn a_second_copy_that_is_told_of_is_no_sign_of_a_window_that_is_too_small() {
     line.pass(MS * 24);
     line.expect_data(&[]);
     line.pass(MS);
-    // A quarter of a round trip, as if there had been no duplicate (RFC 8985 §6.2, step 4).
+    // A quarter of a round trip, as without the duplicate (RFC 8985 §6.2, step 4).
     line.expect_data(&[600]);
 }
 
@@ -249,7 +249,7 @@ fn a_peer_that_does_not_tell_of_duplicates_gets_no_bundles() {
         }
     }
     assert_eq!(line.connection.statistics().hidden_losses, 0, "each was acknowledged before its second copy was");
-    // The fourth answer in which a duplicate is missing ends it; three were under way.
+    // The fourth acknowledgement without a DSACK ends bundling; three bundles were in flight.
     assert_eq!(line.connection.statistics().bundles, 6);
 }
 
@@ -266,7 +266,7 @@ fn without_sack_nobody_would_tell_and_nothing_is_bundled() {
 fn to_a_peer_that_waits_with_what_came_twice_bundles_leave_farther_apart() {
     let mut line = three();
     line.pass(MS * 40);
-    // All three came, and the acknowledgement tells of the latest duplicate alone: 0 counts as lost.
+    // All three arrived, and the acknowledgement reports the latest duplicate only: 0 counts as lost.
     line.ack(600, &[(200, 400)]);
     assert_eq!((line.connection.statistics().hidden_losses, line.cwnd()), (1, 2_000));
     assert_eq!([say(&mut line, 200), say(&mut line, 200)], [(600, 200), (600, 400)]);
@@ -274,7 +274,7 @@ fn to_a_peer_that_waits_with_what_came_twice_bundles_leave_farther_apart() {
     line.ack(800, &[]);
     assert_eq!(say(&mut line, 200), (800, 400));
     line.pass(EVERY);
-    // It had 600 twice before that came.
+    // The peer had 600 twice before this acknowledgement.
     line.ack(1_200, &[(800, 1_000)]);
     let each = [(); 4].map(|()| say(&mut line, 200));
     assert_eq!(each, [(1_200, 200), (1_200, 400), (1_600, 200), (1_400, 600)]);
@@ -289,7 +289,7 @@ fn a_loss_is_found_if_the_peer_answers_only_when_the_next_duplicate_comes() {
     assert_eq!(say(&mut line, 200), (400, 400));
     line.pass(EVERY);
     line.ack(400, &[(0, 200)]);
-    // 400 was lost, and came with 600 in order: nothing is odd, and the answer waits. 800 carries 600 and brings it twice.
+    // 400 was lost, and its data came in order with 600: the peer delays its acknowledgement. 800 brings 600 a second time.
     assert_eq!(say(&mut line, 200), (600, 400));
     line.pass(RTT);
     line.ack(1_000, &[(600, 800)]);

@@ -1,4 +1,4 @@
-//! How connections end, in every order (RFC 9293 §3.6).
+//! End of connections, in every order (RFC 9293 §3.6).
 
 use timeous_core::{Duration, Ecn};
 use timeous_tcp::{CloseReason, Event, Flags, Header, Options, State};
@@ -15,7 +15,7 @@ fn this_end_first_then_the_peer() {
     assert_eq!((fin.offset(), line.connection.state()), (0, State::FinWait1));
     line.ack(1, &[]);
     assert_eq!(line.connection.state(), State::FinWait2);
-    // Half closed: the peer goes on.
+    // Half closed: the peer still sends.
     line.data(b"still here", Flags::NONE, Ecn::NotEct);
     assert_eq!(line.expect(Flags::NONE).acks(), 10);
     assert_eq!(line.events, [Event::Readable]);
@@ -25,7 +25,7 @@ fn this_end_first_then_the_peer() {
     assert_eq!(line.events.make_contiguous()[1..], [Event::PeerFinished, FINISHED]);
     assert_eq!(line.connection.readable(), 10, "it can still be read");
     line.pass(Duration::from_secs(59));
-    // The peer has not got our acknowledgement: the wait begins anew.
+    // The peer did not get our acknowledgement: TIME-WAIT restarts.
     line.peer_sent -= 1;
     line.fin();
     assert_eq!(line.expect(Flags::NONE).acks(), 11);

@@ -1,4 +1,4 @@
-//! How connections begin (RFC 9293 §3.5, §3.10.7.2, §3.10.7.3; RFC 7323; RFC 6298 §5.7).
+//! Three-way handshake (RFC 9293 §3.5, §3.10.7.2, §3.10.7.3; RFC 7323; RFC 6298 §5.7).
 
 use timeous_core::Duration;
 use timeous_tcp::{CloseReason, Config, EcnMode, Event, Flags, Header, Options, Seq, State, Timestamps};

@@ -1,4 +1,4 @@
-//! Loss recovery without SACK (RFC 6582): duplicate acknowledgements are segments that arrived.
+//! Loss recovery without SACK (RFC 6582): each duplicate acknowledgement means that a segment arrived.
 
 use timeous_tcp::Config;
 
@@ -28,7 +28,7 @@ fn the_third_duplicate_repeats_the_first_segment_and_further_ones_let_new_data_g
     assert_eq!(line.cwnd(), 5_000);
     duplicates(&mut line, 4);
     line.expect_data(&[]);
-    // The window of RFC 6582, ssthresh and one segment for each of 8 duplicates, is one more than the 12 that were sent.
+    // RFC 6582's window, ssthresh plus one segment for each of 8 duplicates, is one more than the 12 segments sent.
     duplicates(&mut line, 1);
     line.expect_data(&[12_000]);
     duplicates(&mut line, 3);
@@ -47,7 +47,7 @@ fn a_partial_acknowledgement_repeats_the_next_segment_at_once() {
     line.expect_data(&[10_000, 11_000, 0, 12_000, 13_000, 14_000]);
     line.ack(5_000, &[]);
     // "deflate the congestion window by the amount of new data acknowledged … add back SMSS": 15 - 5 + 1 segments, and
-    // 10 are out.
+    // 10 are in flight.
     line.expect_data(&[5_000, 15_000]);
     assert_eq!(line.connection.outstanding(), 5_000);
     assert!(line.connection.is_recovering());
@@ -62,7 +62,7 @@ fn only_the_first_partial_acknowledgement_puts_the_timer_off() {
     let mut line = in_flight();
     duplicates(&mut line, 3);
     line.take();
-    // The timer: 300 ms after a round trip of 100 ± 50 was measured once; it began anew when the first was repeated.
+    // RTO of 300 ms after one RTT sample of 100 ± 50 ms; the timer restarted at the first retransmission.
     line.pass(RTT);
     line.ack(1_000, &[]);
     line.pass(RTT);

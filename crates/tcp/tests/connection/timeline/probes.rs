@@ -32,7 +32,7 @@ fn a_single_segment_may_wait_for_a_delayed_acknowledgement_but_not_longer_than_t
     line.write(1_000);
     line.take();
     line.pass(MS * 700);
-    // 2 × 100 + 200 is more than the 300 of the timer; the probe takes its place.
+    // 2 × 100 + 200 ms exceeds the RTO of 300 ms: the probe replaces the timeout.
     assert_eq!(times(&mut line), [(400, 0), (700, 0)]);
     assert_eq!(line.connection.statistics().tail_probes, 1);
 }
@@ -54,14 +54,14 @@ fn the_end_of_a_flight_is_repaired_without_a_timeout() {
     line.write(5_000);
     line.take();
     line.pass(RTT);
-    // The last three are lost.
+    // The last three segments are lost.
     line.ack(2_000, &[]);
     line.pass(RTT * 2);
     assert_eq!(times(&mut line), [(400, 4_000)]);
     line.pass(RTT);
     line.ack(2_000, &[(4_000, 5_000)]);
     line.pass(RTT);
-    // Those before it had their time: RACK's window of a quarter of a round trip has passed long ago.
+    // Segments before the probed one are lost at once: RACK's reordering window, a quarter of a round trip, has passed.
     let repeated: Vec<u32> = line.take().iter().map(|seen| seen.offset()).collect();
     assert_eq!(repeated, [2_000, 3_000]);
     line.ack(5_000, &[]);

@@ -80,9 +80,9 @@ fn the_loss_of_a_retransmission_is_found_without_the_timer() {
     line.write(5_000);
     line.expect_data(&[10_000, 11_000, 12_000, 13_000]);
     line.pass(RTT);
-    // What was sent after the retransmission has arrived, and it has not.
+    // Data sent after the retransmission has arrived, and the retransmission has not.
     line.ack(0, &[(1_000, 11_000)]);
-    // It is a second sign of congestion (RFC 5681 §4.3): of the 5 segments of the window half is left.
+    // A second sign of congestion (RFC 5681 §4.3): the window of 5 segments is halved.
     assert_eq!((line.cwnd(), line.connection.outstanding()), (2_500, 3_000));
     line.ack(0, &[(1_000, 13_000)]);
     line.expect_data(&[0]);
@@ -118,7 +118,7 @@ fn what_left_a_short_while_before_a_timeout_is_not_taken_for_lost_by_it() {
     line.expect_data(&[2_000]);
     line.pass(MS * 60);
     line.expect_data(&[0]);
-    // 0 and 1000 are lost, 2000 is under way: RFC 8985 §6.3.
+    // 0 and 1000 are lost, 2000 is in flight (RFC 8985 §6.3).
     assert_eq!(line.connection.outstanding(), 2_000);
     line.ack(1_000, &[]);
     line.expect_data(&[1_000]);
@@ -139,7 +139,7 @@ fn a_segment_that_is_lost_with_its_probe_is_found_lost() {
     line.pass(RTT);
     line.ack(1_000, &[(2_000, 3_000)]);
     line.pass(MS * 25);
-    // Both transmissions left before what has arrived.
+    // Both transmissions were sent before the data that has arrived.
     line.expect_data(&[1_000]);
     assert_eq!((line.connection.outstanding(), line.connection.statistics().timeouts), (1_000, 0));
 }
@@ -157,7 +157,7 @@ fn what_may_only_be_late_is_not_sent_again_for_want_of_new_data() {
     line.write(2_000);
     line.expect_data(&[10_000, 11_000]);
     line.pass(RTT);
-    // Reordering was seen, so that 10000 has a quarter of a round trip.
+    // Reordering was seen, so that RACK waits a quarter of a round trip for 10000.
     line.ack(2_000, &[(11_000, 12_000), (3_000, 10_000)]);
     line.expect_data(&[]);
     line.pass(MS * 20);

@@ -4,7 +4,7 @@ use timeous_tcp::Config;
 
 use crate::script::{MSS, RTT, Timeline, plain};
 
-/// Ten segments are under way: the initial window.
+/// Ten segments are in flight: the initial window.
 fn in_flight(config: Config) -> Timeline {
     let mut line = Timeline::established(config);
     line.write(100_000);
@@ -25,7 +25,7 @@ fn limited_transmit_then_the_third_duplicate_begins_the_recovery() {
     line.expect_data(&[0]);
     assert!(line.connection.is_recovering());
     assert_eq!(line.cwnd(), 5_000, "RFC 6675 §5 step 4.2, without what limited transmit sent");
-    // pipe: 12 sent, 3 arrived, 1 lost, and that again.
+    // pipe: 12 sent, 3 arrived, 1 lost and retransmitted.
     assert_eq!(line.connection.outstanding(), 9_000);
 }
 
@@ -34,7 +34,7 @@ fn pipe_says_when_more_may_leave_and_the_point_of_recovery_when_it_ends() {
     let mut line = in_flight(plain());
     line.ack(0, &[(1_000, 4_000)]);
     line.expect_data(&[0]);
-    // FlightSize 10, 3 arrived, 1 lost and repeated: 7 in the pipe, 5 allowed.
+    // FlightSize 10, 3 arrived, 1 lost and retransmitted: 7 in the pipe, 5 allowed.
     assert_eq!((line.connection.outstanding(), line.cwnd()), (7_000, 5_000));
     line.ack(0, &[(1_000, 5_000)]);
     line.ack(0, &[(1_000, 6_000)]);
@@ -43,7 +43,7 @@ fn pipe_says_when_more_may_leave_and_the_point_of_recovery_when_it_ends() {
     line.expect_data(&[10_000]);
     line.ack(0, &[(1_000, 8_000)]);
     line.expect_data(&[11_000]);
-    // A part of what was under way: the recovery goes on.
+    // A partial acknowledgement: recovery continues.
     line.ack(8_000, &[]);
     assert!(line.connection.is_recovering());
     line.expect_data(&[12_000]);
@@ -108,16 +108,16 @@ fn with_nothing_new_to_send_the_doubtful_and_then_the_last_segment_leave_again()
     line.write(10_000);
     line.take();
     line.pass(RTT);
-    // 0 and 7000 are missing, 9000 too.
+    // 0, 7000 and 9000 are missing.
     line.ack(0, &[(1_000, 4_000)]);
     line.expect_data(&[0]);
     line.ack(0, &[(1_000, 7_000)]);
     line.expect_data(&[]);
     line.ack(0, &[(8_000, 9_000), (1_000, 7_000)]);
-    // One segment above it is not enough for a loss, but rule (3) of NextSeg lets it go.
+    // One segment above it does not make a loss, but rule (3) of NextSeg retransmits it.
     line.expect_data(&[7_000]);
     line.ack(7_000, &[(8_000, 9_000)]);
-    // Rule (4): nothing else is left, and what was repeated first has been acknowledged.
+    // Rule (4): nothing else is left, and the first retransmission was acknowledged.
     line.expect_data(&[9_000]);
     line.ack(9_000, &[]);
     line.expect_data(&[]);
@@ -147,7 +147,7 @@ fn a_peer_that_drops_what_it_sacked_gets_it_again() {
     line.take();
     line.ack(0, &[(1_000, 3_000)]);
     line.ack(1_000, &[]);
-    // 1000 is acknowledged no further, although it was sacked: the timer finds out (RFC 2018 §8).
+    // The peer sacked 1000 and dropped it later: the retransmission timer repairs that (RFC 2018 §8).
     line.pass(RTT * 10);
     assert!(line.take().iter().any(|seen| seen.offset() == 1_000));
     line.ack(2_000, &[]);

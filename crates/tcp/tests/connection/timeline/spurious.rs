@@ -1,17 +1,17 @@
-//! Timeouts for which nothing was lost (RFC 3522, RFC 4015).
+//! Spurious timeouts (RFC 3522, RFC 4015).
 
 use timeous_tcp::{Config, LossDetection, Options, Timestamps};
 
 use crate::script::{MS, RTT, Seen, Timeline, plain};
 
-/// Data in a full segment, beside a timestamp.
+/// Payload of a full segment with a timestamp.
 const LEN: u32 = 988;
 
 fn stamped(loss_detection: LossDetection) -> Config {
     Config { timestamps: true, loss_detection, ..plain() }
 }
 
-/// Ten segments are under way, nothing comes for a while, and the first leaves again.
+/// Ten segments are in flight, no acknowledgement arrives, and the first segment is retransmitted.
 fn timed_out(loss_detection: LossDetection) -> (Timeline, Vec<Seen>) {
     let mut line = Timeline::established(stamped(loss_detection));
     line.write(10 * LEN as usize);
@@ -22,7 +22,7 @@ fn timed_out(loss_detection: LossDetection) -> (Timeline, Vec<Seen>) {
     (line, seen)
 }
 
-/// The peer acknowledges so many segments, and echoes the timestamp of `seen`.
+/// Acknowledges `segments` segments, with the timestamp of `seen` as the echo.
 fn ack(line: &mut Timeline, segments: u32, seen: &Seen) {
     line.peer_acks = segments * LEN;
     let timestamps = Some(Timestamps { value: 2, echo: seen.options.timestamps.unwrap().value });
@@ -38,7 +38,7 @@ fn what_was_late_is_not_sent_again_and_the_window_is_what_it_was() {
         line.expect_data(&[]);
         assert_eq!(line.connection.outstanding(), u64::from(9 * LEN));
         line.write(2 * LEN as usize);
-        // One for that which arrived, and one by slow start, which goes on.
+        // One segment for the one that arrived, and one by slow start, which continues.
         line.expect_data(&[10 * LEN, 11 * LEN]);
         assert_eq!(line.cwnd(), u64::from(11 * LEN));
         for n in 2..=11 {
@@ -64,7 +64,7 @@ fn what_is_lost_among_what_was_late_is_found() {
     line.pass(RTT);
     ack(&mut line, 1, &seen[0]);
     line.take();
-    // 1 is missing, the others come.
+    // Segment 1 is missing, the others arrive.
     let sack = [(2 * LEN, 10 * LEN)].iter().map(|&(left, right)| line.sack_block(left, right)).collect();
     let timestamps = Some(Timestamps { value: 3, echo: seen[0].options.timestamps.unwrap().value });
     let header = line.peer_header(0);

@@ -1,11 +1,11 @@
-//! The retransmission timer (RFC 6298), and what a timeout does to the window (RFC 5681).
+//! Retransmission timer (RFC 6298), and the window after a timeout (RFC 5681).
 
 use timeous_core::{Duration, Transport};
 use timeous_tcp::{CloseReason, Config, Event, Options, State, Timestamps};
 
 use crate::script::{MS, RTT, Timeline, plain};
 
-/// When segments left, in milliseconds.
+/// Returns the segments' send times in milliseconds.
 fn times(line: &mut Timeline) -> Vec<u64> {
     line.take().iter().map(|seen| seen.at.as_nanos() / 1_000_000).collect()
 }
@@ -28,7 +28,7 @@ fn an_acknowledgement_of_something_new_starts_the_timer_anew_and_of_everything_s
     line.take();
     line.pass(RTT);
     line.ack(1_000, &[]);
-    // SRTT = 100, RTTVAR = 3/4 × 50, but 200 ms are the least margin: RTO = 300 from now.
+    // SRTT = 100, RTTVAR = 3/4 × 50, but the margin is at least 200 ms: RTO = 300 from now.
     line.pass(MS * 299);
     line.expect_nothing();
     line.pass(MS);
@@ -42,7 +42,7 @@ fn a_sample_is_not_taken_of_what_was_repeated_and_the_backoff_stays_until_there_
     let mut line = Timeline::established(plain());
     line.write(2_000);
     line.pass(MS * 950);
-    // Sent at 100, repeated at 400 and 1000.
+    // Sent at 100, retransmitted at 400 and 1000.
     assert_eq!(line.connection.statistics().timeouts, 2);
     line.take();
     line.ack(2_000, &[]);
@@ -95,7 +95,7 @@ fn everything_missing_is_filled_in_by_slow_start_to_half_of_what_was_out() {
         sent += line.take().len();
     }
     assert_eq!(sent, 10);
-    // 1, 2, 3, 4, 5 by slow start, then one in a window.
+    // 1, 2, 3, 4, 5 by slow start, then one per window.
     assert_eq!(line.cwnd(), 5_000);
 }
 
@@ -148,7 +148,7 @@ fn the_user_timeout_counts_from_the_last_progress() {
     assert_eq!(line.events.back(), Some(&Event::Closed { reason: CloseReason::Timeout }));
 }
 
-/// Has another flow to the same host fill the window.
+/// Makes another flow to the same host fill the window.
 fn fill_by_another_flow(line: &mut Timeline) {
     let other = line.cm.open(std::net::IpAddr::from([192, 0, 2, 2]).into(), 1_000);
     loop {
@@ -190,7 +190,7 @@ fn the_threshold_is_half_of_what_is_in_flight_and_not_of_what_has_not_arrived() 
         line.ack(acked * 1_000, &[(8_000, 10_000)]);
     }
     line.ack(10_000, &[]);
-    // 1 and four more by slow start to 5, and four in the window after.
+    // From 1 to 5 by slow start, and four in the next window.
     assert_eq!(line.cwnd(), 5_000, "FlightSize is 10000 (RFC 5681 §2), although 2000 had arrived");
 }
 

@@ -1,4 +1,4 @@
-//! Segments that somebody else may have sent (RFC 9293 §3.10.7.4, RFC 5961).
+//! Segments that an off-path attacker may have sent (RFC 9293 §3.10.7.4, RFC 5961).
 
 use timeous_core::{Duration, Ecn};
 use timeous_tcp::{CloseReason, Event, Flags, Header, Options, State};

@@ -1,4 +1,4 @@
-//! The peer's window (RFC 9293 §3.8.6), and ours.
+//! The peer's window (RFC 9293 §3.8.6), and this end's.
 
 use timeous_core::Duration;
 use timeous_tcp::{CloseReason, Config, Event, Flags, Seq};
