@@ -1,5 +1,5 @@
-//! Any bytes as an H.264 byte stream: the chunks in which it comes make no difference, and each frame that is read
-//! can be packetized and put together again. Read part by part, with pauses, nothing is given out twice.
+//! H.264 byte stream from arbitrary bytes: the result does not depend on the chunks, and each frame read can be
+//! packetized and reassembled. Read in parts, with pauses, no NAL unit is returned twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any sequence of arrivals and acknowledgements: the Ack Vector stays within its bounds and tells the truth.
+//! Ack Vector under any sequence of arrivals and acknowledgements: it stays within its bounds and correct.
 #![no_main]
 
 use std::collections::BTreeMap;

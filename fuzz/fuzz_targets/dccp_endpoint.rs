@@ -1,5 +1,5 @@
-//! A listening endpoint under any sequence of operations, with a good pair beside it: whatever strangers send, the
-//! endpoint's states stay within their bounds, and what they can neither see nor forge goes on undisturbed.
+//! Listening DCCP endpoint under any sequence of operations, beside a good connection: off-path attackers can neither
+//! exceed the endpoint's limits nor disturb the connection.
 #![no_main]
 
 use std::collections::{BTreeMap, VecDeque};

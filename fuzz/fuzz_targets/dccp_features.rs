@@ -1,5 +1,5 @@
-//! Feature negotiation under any sequence of operations: against a peer that sends anything, and between two sound
-//! ends over a network that does anything, which agree in the end.
+//! Feature negotiation under any sequence of operations: with a peer that sends arbitrary options, and between two
+//! correct ends over an unreliable network, which agree in the end.
 #![no_main]
 
 use arbitrary::Arbitrary;

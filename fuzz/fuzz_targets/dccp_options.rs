@@ -1,4 +1,5 @@
-//! Any bytes as options: reading ends, and what is read can be written, in no more bytes, and read again.
+//! DCCP options from arbitrary bytes: parsing ends, and parsed options can be written, in no more bytes, and parsed
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a DCCP packet: what is accepted is emitted again byte by byte, but for reserved bits.
+//! DCCP packet from arbitrary bytes: an accepted packet is written back with the same bytes, except reserved bits.
 #![no_main]
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Any bytes as the options of CCID 3 and 4: reading ends, and what is read can be written and is the same.
+//! CCID 3 and 4 options from arbitrary bytes: parsing ends, and writing then parsing gives the same options.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A sender and a receiver of CCID 3 or 4 under any feedback and any data: whatever the peer says, each ADU has one fate, the
-//! rate stays a rate, and what this end says of the peer's data keeps to the options' rules.
+//! Sender and receiver of CCID 3 or 4 under arbitrary feedback and data: each ADU gets one fate, the rate stays valid,
+//! and the feedback sent obeys the rules of its options.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! An open connection whose peer says anything of the data that it got, and sends any data with any checksum, again or as
-//! parity: what arrives is delivered or refused, each ADU has one fate, and nothing spins or grows.
+//! Open DCCP connection whose peer sends arbitrary reports on received data, and arbitrary data, retransmissions and
+//! parity: data is delivered or refused, each ADU gets one fate, and no loop or memory is unbounded.
 #![no_main]
 
 use arbitrary::Arbitrary;

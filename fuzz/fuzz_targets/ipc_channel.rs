@@ -1,4 +1,4 @@
-//! The daemon's end of a client's shared memory, whatever the client writes into it between any two steps.
+//! Daemon's end of a client's shared memory, with arbitrary writes of the client between any two steps.
 #![no_main]
 
 use arbitrary::Arbitrary;

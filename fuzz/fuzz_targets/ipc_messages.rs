@@ -1,4 +1,4 @@
-//! Any packet and any slot from a client: a message in its one form, or an error.
+//! IPC messages and slots from arbitrary bytes: each parses to a message with one encoding only, or to an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

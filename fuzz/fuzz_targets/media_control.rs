@@ -1,4 +1,4 @@
-//! Any bytes as RTCP between the two ends of a stream: each message that is read can be written, and reads the same.
+//! RTCP from arbitrary bytes: writing a parsed message and parsing it again gives the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

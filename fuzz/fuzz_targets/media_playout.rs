@@ -1,6 +1,6 @@
-//! RTP packets into a playout and on into a recording: any bytes, sound headers with any payload, and a real stream
-//! reordered, repeated, cut and changed, its timestamps above all. What comes out keeps its order, decoding times rise
-//! whatever the timestamps, what waits stays within bounds, and the recording takes or refuses each frame.
+//! RTP packets into a playout and its recording: arbitrary bytes, valid headers with arbitrary payload, and a real
+//! stream that is reordered, repeated, truncated and changed, above all its timestamps. Output stays in order with
+//! increasing decoding times, memory is bounded, and the recording accepts or refuses each frame.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Any text as a session description (SDP): what is read of it can be written, and reads the same again.
+//! Session description (SDP) from arbitrary text: writing a parsed one and parsing it again gives the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

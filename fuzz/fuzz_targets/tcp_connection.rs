@@ -1,6 +1,6 @@
-//! Two endpoints and an enemy, under any sequence of operations: whatever arrives, the endpoints stay within their
-//! bounds and come to rest, the Congestion Manager's books are the connections', and each pull has one fate. What the
-//! enemy has not touched arrives as it was sent.
+//! Two TCP endpoints and an attacker under any sequence of operations: the endpoints stay within their limits and come
+//! to rest, agree with the Congestion Manager's accounts, and each pulled datagram has one fate. Data that the attacker
+//! has not touched arrives unchanged.
 #![no_main]
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,5 +1,5 @@
-//! Any sequence of segments, good and hostile, through the receive side of a connection: every byte is read once, is
-//! the one that came first for its place, and memory, window and acknowledgements keep their promises.
+//! TCP receive side under any sequence of good and hostile segments: every byte is read once, as it first arrived, and
+//! memory, window and acknowledgements stay valid.
 #![no_main]
 
 use arbitrary::Arbitrary;

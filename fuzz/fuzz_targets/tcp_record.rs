@@ -1,5 +1,5 @@
-//! Any stream, in any pieces: what is in order gives the same datagrams however it is cut, holes or none; memory is
-//! bounded; and what was written among garbage is read.
+//! Record parsers on any stream in any pieces: in-order data gives the same datagrams however it is split; memory is
+//! bounded; and valid records within garbage are found.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -1,4 +1,4 @@
-//! Any bytes as a TCP segment: read or refused, and what was read is written in a way that is read the same.
+//! TCP segment from arbitrary bytes: parsed or refused, and writing then parsing gives the same segment.
 #![no_main]
 
 use std::net::IpAddr;

@@ -1,6 +1,5 @@
-//! Segments that are overheard on their way to a reader of their stream, honest ones and any others: each datagram of the
-//! stream is given once, whichever shows it first; nothing else is, unless somebody else wrote a record that is whole; and
-//! memory is bounded.
+//! Captured segments, honest or arbitrary, beside a reader of their stream: each datagram is returned once, from
+//! whichever source shows it first; no others are, unless somebody else wrote a valid record; memory is bounded.
 #![no_main]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Grants of a macroflow.
+//! Grants: permissions for the flows of a macroflow to send now.
 
 use timeous_core::Instant;
 

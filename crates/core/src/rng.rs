@@ -1,4 +1,4 @@
-//! Random numbers from outside: a small, seeded, reproducible generator.
+//! Random number generator: small, seeded and reproducible; callers pass it in.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,8 +1,8 @@
-//! Independent check by tshark: it reads every packet of a pair over native IP and finds nothing wrong.
+//! Wire format checked by tshark: all packets of a pair, directly over IP.
 //!
-//! tshark 4.0 has no way to read DCCP in UDP (`-d udp.port==6511,dccp` is refused: its dissector is registered for IP
-//! protocol 33 only). So the packets of real streams, which travel in UDP, are held against it in the tests of the
-//! tool: their UDP headers as they are, and the DCCP packets within them wrapped natively.
+//! tshark 4.0 cannot read DCCP in UDP: `-d udp.port==6511,dccp` is refused, as its dissector is registered for IP
+//! protocol 33 only. Real streams in UDP are checked in the tool's tests: their UDP headers as they are, the DCCP
+//! packets within them rewrapped directly in IP.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;

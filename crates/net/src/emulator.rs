@@ -1,4 +1,4 @@
-//! The link in real time: between two UDP ports, or between two network namespaces.
+//! Link emulator in real time: between two UDP ports, or between two network namespaces.
 
 mod contract;
 mod end;

@@ -1,4 +1,4 @@
-//! Invariants of every link under every load: conservation of packets, order and rate.
+//! Property tests of links under any load: conservation of packets, order and rate.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Ecn, Instant, Rate, Rng};

@@ -1,4 +1,4 @@
-//! Whatever text is given for a quantity or a trace, it is read or refused, never a panic.
+//! Property tests of text parsers for quantities and traces: any text is parsed or refused, without a panic.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant, Rng, units};

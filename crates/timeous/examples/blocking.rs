@@ -1,4 +1,4 @@
-//! A sender and a receiver with a thread each: sensor readings that are worth something for 200 ms.
+//! Sender and receiver, with a thread each: sensor readings that expire after 200 ms.
 //!
 //! `cargo run -p timeous --example blocking`
 

@@ -1,5 +1,5 @@
-//! Sends a file in datagrams as fast as the path takes them, and again what did not arrive: `cm_file_plain` with the
-//! Congestion Manager's buffered socket.
+//! Sends a file in datagrams as fast as the path allows, and retransmits lost ones: `cm_file_plain` with the Congestion
+//! Manager's buffered socket.
 //!
 //! `cm_file recv 127.0.0.1:7000 COPY` and then `cm_file send 127.0.0.1:7000 FILE`
 

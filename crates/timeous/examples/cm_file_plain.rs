@@ -1,4 +1,4 @@
-//! Sends a file in datagrams as fast as the socket takes them, and again what did not arrive.
+//! Sends a file in datagrams as fast as the socket takes them, and retransmits lost ones.
 //!
 //! `cm_file_plain recv 127.0.0.1:7000 COPY` and then `cm_file_plain send 127.0.0.1:7000 FILE`
 

@@ -1,4 +1,4 @@
-//! Streams video in four layers, and decides at each grant of the Congestion Manager what is worth sending most:
+//! Streams video in four layers, and decides at each grant of the Congestion Manager which layer to send:
 //! `cm_layers_plain` with requests and callbacks.
 //!
 //! `cm_layers_alf recv 127.0.0.1:7000` and then `cm_layers_alf send 127.0.0.1:7000 SECONDS`

@@ -1,4 +1,4 @@
-//! Streams video in four layers, all of them all the time: whoever has not the rate for it sees little.
+//! Streams video in four layers, always all of them, without congestion control.
 //!
 //! `cm_layers_plain recv 127.0.0.1:7000` and then `cm_layers_plain send 127.0.0.1:7000 SECONDS`
 

@@ -1,5 +1,5 @@
-//! Streams video in as many of four layers as the Congestion Manager has a rate for: `cm_layers_plain` with callbacks
-//! that tell of a new rate.
+//! Streams video in four layers, as many as fit the rate of the Congestion Manager: `cm_layers_plain` with callbacks
+//! for rate changes.
 //!
 //! `cm_layers_rate recv 127.0.0.1:7000` and then `cm_layers_rate send 127.0.0.1:7000 SECONDS`
 

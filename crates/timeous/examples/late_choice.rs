@@ -1,8 +1,8 @@
-//! Late choice by the application itself: a game of which only the newest state matters.
+//! Late choice by the application itself: a game in which only the newest state matters.
 //!
-//! Forty ships move sixty times a second, and the path is too slow for half of that. A queue would grow, and what
-//! arrives would be old. Here, at each tick, the game pulls back what has not left yet and writes the new positions
-//! over the old ones: the queue never holds more than one packet a ship, and what leaves is as new as can be.
+//! Forty ships move sixty times a second, and the path carries less than half of that. A queue would grow, and deliver
+//! old positions. Here, at each tick, the game pulls back all packets not sent yet and overwrites them with the new
+//! positions: the queue never holds more than one packet per ship, and each is as new as possible.
 //!
 //! `cargo run -p timeous --example late_choice`
 

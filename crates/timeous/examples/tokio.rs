@@ -1,4 +1,4 @@
-//! The same with tokio: both ends as tasks of one thread.
+//! Sender and receiver with tokio, as tasks of one thread: sensor readings that expire after 200 ms.
 //!
 //! `cargo run -p timeous --example tokio --features tokio`
 

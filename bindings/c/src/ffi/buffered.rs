@@ -1,4 +1,4 @@
-//! Buffered sending.
+//! C functions for flows with a send queue (buffered sending).
 
 use std::ffi::{c_int, c_void};
 use std::slice;

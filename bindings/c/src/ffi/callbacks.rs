@@ -1,4 +1,4 @@
-//! Registration of callbacks, and rate thresholds.
+//! C functions to register callbacks and set rate thresholds.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! The functions of `utl.h`: datagrams over TCP.
+//! C functions of `utl.h`: datagrams over TCP.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::slice;

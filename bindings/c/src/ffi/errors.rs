@@ -1,4 +1,4 @@
-//! Error messages.
+//! C functions that return error messages.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! Feedback from receivers, and path state.
+//! C functions to report receivers' feedback and to query the path state.
 
 use std::ffi::c_int;
 

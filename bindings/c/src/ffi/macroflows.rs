@@ -1,4 +1,4 @@
-//! Macroflows, and options of flows.
+//! C functions for macroflows and options of flows.
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};

@@ -1,4 +1,4 @@
-//! Dispatch of callbacks: in the application's loop, by a signal, or in the library's own loop.
+//! C functions that dispatch callbacks: in the application's loop, by a signal, or in the library's own loop.
 
 use std::ffi::{c_int, c_short, c_void};
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! Asking to send, and saying what was sent.
+//! C functions to request sending and to report what was sent.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! C functions to open and close the library and its flows.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Socket addresses as C has them.
+//! Conversion of C's socket addresses (`sockaddr`).
 
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};

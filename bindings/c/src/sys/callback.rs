@@ -1,4 +1,4 @@
-//! Functions of the application, with what it wants them to be given.
+//! Callbacks of the application: function pointers with their user data.
 
 use std::ffi::{c_int, c_short, c_void};
 

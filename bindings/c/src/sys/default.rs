@@ -1,4 +1,4 @@
-//! `cmapp_send`, `cmapp_update` and `cmapp_error`, where the program defines them.
+//! Default callbacks `cmapp_send`, `cmapp_update` and `cmapp_error`, if the program defines them.
 //!
 //! They are weak references: null where nobody defines them. Rust has none in its stable language, so the assembler makes
 //! three words that the linker (`libcm.a`) or the loader (`libcm.so`) fills in. Any ELF system knows these directives.

@@ -1,4 +1,4 @@
-//! Descriptors of the application.
+//! File descriptors that belong to the application.
 
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! C's `errno`.
+//! Access to C's `errno`.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Whether this process is a copy of the one that opened the library.
+//! Fork detection: whether this process is a child of the one that opened the library.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

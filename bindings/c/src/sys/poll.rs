@@ -1,4 +1,4 @@
-//! `poll(2)` on descriptors that are the application's, and the eventfd that ends it.
+//! `poll(2)` on the application's descriptors, and the eventfd that ends it.
 
 use std::ffi::{c_int, c_short};
 

@@ -1,4 +1,4 @@
-//! Signals to this process, and threads that get none.
+//! Signals to this process, and threads with all signals blocked.
 
 use std::mem::MaybeUninit;
 

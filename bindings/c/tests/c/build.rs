@@ -1,4 +1,4 @@
-//! C programs, compiled against the installed tree as a user would.
+//! Compiles C programs against the installed library, as a user would.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

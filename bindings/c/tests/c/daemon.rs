@@ -1,4 +1,4 @@
-//! C programs as clients of a daemon, that goes away and comes back.
+//! Tests of C programs with a daemon that stops and restarts.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `utl.h`: both ends in C, and a sender in C with a receiver that knows nothing but TCP.
+//! Tests of `utl.h`: both ends in C, and a sender in C with a plain TCP receiver.
 
 use std::net::TcpListener;
 use std::path::Path;

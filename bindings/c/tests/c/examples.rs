@@ -1,4 +1,4 @@
-//! The examples, compiled as their reader would and run against a receiver that acknowledges.
+//! Tests of the C examples: compiled as by a reader, and run against a receiver that acknowledges.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! The header is written by hand: its functions are the library's, its structures Rust's.
+//! Tests that the hand-written header matches the library: functions and structures.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The installed tree, as `make install` leaves it for C: everything else starts from it.
+//! Installed tree for C, as by `make install`, which all other tests use.
 
 use std::env;
 use std::fs;

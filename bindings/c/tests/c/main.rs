@@ -1,4 +1,4 @@
-//! libcm as a C program has it: installed, found by pkg-config, compiled by the system's compiler and run.
+//! Integration tests of libcm from C: installed, found by pkg-config, compiled by the system's compiler and run.
 
 /// Ends a test, by name, where the programs are not there that make C of C.
 macro_rules! needs_toolchain {

@@ -1,4 +1,4 @@
-//! Manual pages: well formed, and complete.
+//! Tests of the manual pages: well formed and complete.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A receiver that acknowledges what the examples send, over a path of its own making.
+//! Receiver that acknowledges the examples' packets, over a simulated path.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};

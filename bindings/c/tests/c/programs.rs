@@ -1,4 +1,4 @@
-//! The programs of `tests/programs`, which check the library from C and say by their exit status how it was.
+//! Runs the C programs of `tests/programs`, which test the library and report by their exit status.
 
 use crate::build::{Way, command, program};
 use crate::installed::run;

@@ -1,4 +1,4 @@
-//! Both ends of the Ack Vector: the RFC's examples, and what hostile numbers may not do.
+//! Tests of both ends of the Ack Vector: the RFC's examples, and hostile sequence numbers.
 
 use super::*;
 use crate::options::{OptionList, Options};

@@ -1,4 +1,4 @@
-//! Feature negotiation: the examples of RFC 4340 §6.5, and each rule of §6.6.
+//! Tests of feature negotiation: the examples of RFC 4340 §6.5, and each rule of §6.6.
 
 use super::*;
 use crate::options::{Opt, OptionList, Side};

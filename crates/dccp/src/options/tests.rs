@@ -1,4 +1,4 @@
-//! The options' codec against the RFC's own encodings, and each rule of what to ignore.
+//! Tests of the option codec: the RFC's encodings, and each rule for options to ignore.
 
 use timeous_core::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The packets' codec against hand-made packets, and each reason to ignore a packet.
+//! Tests of the packet codec: hand-made packets, and each reason to ignore a packet.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Which congestion control each direction gets (RFC 4340 §6.3.1, §10).
+//! Tests of CCID selection for each direction (RFC 4340 §6.3.1, §10).
 
 use timeous_core::Duration;
 use timeous_dccp::{Ccid, CloseReason, Config, State};

@@ -1,4 +1,4 @@
-//! Many connections over one socket: demultiplexing, bounds, refusals, idleness.
+//! Tests of an endpoint with many connections over one socket: demultiplexing, limits, refusals, idleness.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

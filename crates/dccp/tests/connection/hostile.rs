@@ -1,4 +1,4 @@
-//! Hostile input, and drivers that do things in any order.
+//! Tests with hostile packets, and with driver calls in arbitrary order.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! A seeded link in virtual time: rate, delay, queue, loss, duplication, reordering, marks.
+//! Seeded link in virtual time: rate, delay, queue, loss, duplication, reordering, ECN marks.
 
 use std::collections::BTreeMap;
 

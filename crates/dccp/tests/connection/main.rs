@@ -1,4 +1,4 @@
-//! Connections as their drivers and their peers see them.
+//! Integration tests of DCCP connections, driven in virtual time.
 
 mod ccids;
 mod endpoint;

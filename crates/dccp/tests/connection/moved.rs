@@ -1,4 +1,4 @@
-//! Peers that move to another address, and strangers who pretend to have moved.
+//! Tests of migration: peers that change their address, and attackers who claim to be a peer.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! A client and a server on a virtual clock, with a link each way.
+//! A client and a server in virtual time, with a link in each direction.
 
 use std::net::{IpAddr, Ipv4Addr};
 

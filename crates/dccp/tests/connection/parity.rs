@@ -1,4 +1,4 @@
-//! Parity: lost data are rebuilt and delivered once; a peer that lies about it gets nowhere.
+//! Tests of parity: lost data is rebuilt and delivered once; a peer that lies about it gains nothing.
 
 use timeous_core::{Duration, Instant, Rng};
 use timeous_dccp::{Body, Config, Feature, Opt, Parity, Seq, Side};

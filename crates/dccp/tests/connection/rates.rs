@@ -1,4 +1,4 @@
-//! Pairs of ends whose congestion is controlled by a rate: CCID 3 and 4, mixed with CCID 2.
+//! Tests of pairs with rate-based congestion control: CCID 3 and 4, also mixed with CCID 2.
 
 use timeous_core::{Duration, Rate};
 use timeous_dccp::{Ccid, Config};

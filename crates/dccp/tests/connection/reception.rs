@@ -1,4 +1,4 @@
-//! Data that arrive and are not wanted, not whole, or find no room: what is told, and what the sender makes of it
+//! Tests of received data that is unwanted, corrupt or without buffer space: the report to the sender, and its response
 //! (RFC 4340 §9.2, §9.3, §11.6, §11.7).
 
 use std::net::{IpAddr, Ipv4Addr};

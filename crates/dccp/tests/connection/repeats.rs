@@ -1,4 +1,4 @@
-//! Data that are sent again: delivered once, by whatever way they come, and only to a peer that can tell.
+//! Tests of retransmission: data is delivered once, and only peers that support it get retransmissions.
 
 use std::collections::BTreeSet;
 

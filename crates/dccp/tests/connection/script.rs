@@ -1,4 +1,4 @@
-//! One connection and a peer made of single packets: inject, let time pass, expect.
+//! One connection with a scripted peer: injects packets, advances time, checks packets sent.
 
 use std::collections::VecDeque;
 

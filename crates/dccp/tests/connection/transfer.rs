@@ -1,4 +1,4 @@
-//! Two ends that connect, exchange data and close, over links good and bad.
+//! Tests of transfers between two ends, over good and bad links: connect, exchange data, close.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Hosts with endpoints on a virtual clock, with a link to each.
+//! Hosts with endpoints in virtual time, each with a link.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Two ends that negotiate over a network that loses, reorders and duplicates, until they agree.
+//! Property test: two ends negotiate over a network with loss, reordering and duplication, until they agree.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Properties of the options' codec.
+//! Property tests of the option codec.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Properties of the packets' codec.
+//! Property tests of the packet codec.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

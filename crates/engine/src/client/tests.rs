@@ -1,3 +1,5 @@
+//! Tests of the in-process client of the Congestion Manager.
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 

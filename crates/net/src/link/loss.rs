@@ -1,4 +1,4 @@
-//! Which packets are lost whatever the queue holds: independently, or in bursts.
+//! Random packet loss, independent of the queue: independent losses, or bursts (Gilbert-Elliott).
 
 use std::str::FromStr;
 

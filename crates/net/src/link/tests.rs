@@ -1,4 +1,4 @@
-//! The link in virtual time: departures to the nanosecond, bounds, loss, traces.
+//! Tests of a link in virtual time: departures to the nanosecond, bounds, loss, traces.
 
 mod queues;
 mod variation;

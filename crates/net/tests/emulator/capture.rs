@@ -1,4 +1,4 @@
-//! Captures are read by tshark, to the nanosecond, without complaint.
+//! Tests of captures: tshark reads them without complaint, with nanosecond times.
 
 use timeous_core::{Duration, Ecn};
 use timeous_net::capture::{Capture, Interface, UdpFlow, udp_overhead};

@@ -1,4 +1,4 @@
-//! The relay over real sockets: content, marks, clients, counts.
+//! Tests of the relay over real sockets: contents, ECN marks, clients, counters.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,4 +1,4 @@
-//! The router between namespaces of its own. Needs root.
+//! Tests of the router between its own network namespaces. Needs root.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! Common parts of the emulators' tests.
+//! Test support for the emulators.
 
 use std::thread::JoinHandle;
 

@@ -1,4 +1,4 @@
-//! tshark reads what a simulated link carried.
+//! Test of a simulated link's capture: tshark reads it.
 
 use std::fs::File;
 use std::net::SocketAddr;

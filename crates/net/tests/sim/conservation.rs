@@ -1,4 +1,4 @@
-//! No packet vanishes, and none appears.
+//! Property tests of packet conservation in a simulated network.
 
 use std::collections::BTreeMap;
 

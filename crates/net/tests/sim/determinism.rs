@@ -1,4 +1,4 @@
-//! One seed, one run: whatever is written down of it, and whatever else runs.
+//! Tests of determinism: one seed gives one run, whatever is recorded and whatever else the process runs.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

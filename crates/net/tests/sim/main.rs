@@ -1,4 +1,4 @@
-//! The simulated network, seen from outside.
+//! Integration tests of the network simulator.
 
 mod capture;
 mod conservation;

@@ -1,4 +1,4 @@
-//! Events at the same time happen in the order of scheduling.
+//! Test of simultaneous events: they happen in the order of their scheduling.
 
 use timeous_core::Instant;
 use timeous_net::LinkConfig;

@@ -1,4 +1,4 @@
-//! Samples, reckoned by hand.
+//! Tests of periodic samples, with expected values computed by hand.
 
 use timeous_core::{Duration, Rate};
 use timeous_net::LinkConfig;

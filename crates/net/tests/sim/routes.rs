@@ -1,4 +1,4 @@
-//! Ways through a network, against a plain model.
+//! Property tests of routing, against a simple model.
 
 use proptest::prelude::*;
 use timeous_core::Duration;

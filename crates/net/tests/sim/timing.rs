@@ -1,4 +1,4 @@
-//! Moments that were reckoned by hand.
+//! Tests of departure and arrival times, with expected values computed by hand.
 
 use timeous_core::{Duration, Instant};
 use timeous_net::sim::{Network, Passage, Scripted};

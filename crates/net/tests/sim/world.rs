@@ -1,4 +1,4 @@
-//! Building blocks of the tests' networks.
+//! Test networks and their building blocks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

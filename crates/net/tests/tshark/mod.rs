@@ -1,4 +1,4 @@
-//! Independent check of captures by tshark, and visible skips where it is missing.
+//! Test support: checks captures by tshark, and reports a skip if tshark is missing.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `transport=auto` where a firewall blocks UDP, from the beginning or later. In network namespaces. Needs root and nftables.
+//! Tests of `transport=auto` behind a firewall that blocks UDP, from the start or later. Needs root and nftables.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! The buffered socket.
+//! Tests of the congestion-controlled UDP socket.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

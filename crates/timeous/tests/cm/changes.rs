@@ -1,4 +1,4 @@
-//! Lines that an application changes to use the Congestion Manager: the paper's vat took less than a hundred (§3.6).
+//! Test of the lines that an application changes to use the Congestion Manager: below a hundred, as for vat (§3.6).
 
 use similar::{ChangeTag, TextDiff};
 

@@ -1,4 +1,4 @@
-//! Clients of one manager in one process.
+//! Tests of several clients of one Congestion Manager in one process.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Each example application over a link that is too narrow for it, beside its plain version. They judge by counts: what
-//! was sent, what the link dropped, what was of use at the other end.
+//! Tests of each example application and its plain version over a link that is too narrow, by counts: packets sent,
+//! dropped by the link, and useful at the receiver.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;

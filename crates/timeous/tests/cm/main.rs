@@ -1,4 +1,4 @@
-//! The Congestion Manager as applications use it: the examples over links, the buffered socket, the daemon.
+//! Integration tests of the Congestion Manager's library: the examples over links, the buffered socket, the daemon.
 
 mod buffered;
 mod changes;

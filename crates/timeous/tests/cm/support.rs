@@ -1,4 +1,4 @@
-//! A narrow link in this process, in real time.
+//! Test support: a narrow link in this process, in real time.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};

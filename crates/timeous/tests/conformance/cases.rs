@@ -1,4 +1,4 @@
-//! The cases.
+//! Test cases of the guarantees that every stream gives.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The stage of the simulator: a machine on each side of a link, and virtual time.
+//! Simulator stage: a machine on each side of a link, in virtual time.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The stage of real sockets: both ends in this process, the emulated link between them.
+//! Socket stage: both ends in this process, with the emulated link between them.
 
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};

@@ -1,4 +1,4 @@
-//! A stage: a stream from a sender to a receiver, played in virtual or in real time.
+//! Interface of a stage: runs a stream from a sender to a receiver, in virtual or real time.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A stream that advises its source, on the way there and back.
+//! Tests of a stream that advises its source, when the rate falls and recovers.
 
 use timeous::core::{Advice, Duration, Instant, Rate, Reason};
 use timeous::{Hints, Sender, clock};

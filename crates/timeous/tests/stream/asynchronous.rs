@@ -1,4 +1,4 @@
-//! The same streams for tokio.
+//! Tests of streams with tokio.
 
 use timeous::core::{DropReason, Fate, Rate, Reason};
 use timeous::{AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, clock};

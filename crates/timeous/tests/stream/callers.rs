@@ -1,4 +1,4 @@
-//! Many callers at one port: who is taken, and what the others are told.
+//! Tests of many callers at one port: those accepted, and the answers to the others.
 
 use std::net::{TcpStream, UdpSocket};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Calling again and again.
+//! Tests of the dialer that redials after failures.
 
 use timeous::core::Duration;
 use timeous::{Arrival, DialEvent, Dialer, Error, Hints, Listener, Receiver, Sender, Uri, clock};

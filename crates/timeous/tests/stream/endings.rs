@@ -1,4 +1,4 @@
-//! How streams end, at both ends.
+//! Tests of the end of streams, at both ends.
 
 use timeous::core::{DropReason, Duration, Fate};
 use timeous::{Arrival, CloseReason, Error, Hints, SendError, Status, clock};

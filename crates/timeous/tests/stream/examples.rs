@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Tests that the examples work as documented.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Each ADU has exactly one fate, and it is true.
+//! Tests of fates: each ADU gets exactly one, and it is true.
 
 use timeous::core::{DropReason, Duration, Fate, Rate};
 use timeous::{Arrival, Hints, clock};

@@ -1,4 +1,4 @@
-//! Streams over real sockets, both ends in this process.
+//! Integration tests of streams over real sockets, both ends in this process.
 
 mod advice;
 #[cfg(feature = "tokio")]

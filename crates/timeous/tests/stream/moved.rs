@@ -1,4 +1,4 @@
-//! A caller that its NAT gives another port in mid-stream.
+//! Test of a caller whose port is changed by its NAT during the stream.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! ADUs, URIs and callers that are refused, without effect on others.
+//! Tests of refused ADUs, URIs and callers, without effect on others.
 
 use timeous::core::{Duration, Fate};
 use timeous::{Error, Hints, Receiver, SendError, Sender, clock};

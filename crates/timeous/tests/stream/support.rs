@@ -1,4 +1,4 @@
-//! Pairs of ends, and a link between them.
+//! Test support: pairs of ends, and a link between them.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -1,4 +1,4 @@
-//! Streams over the kernel's TCP, with peers of ours and with plain sockets.
+//! Tests of streams over the kernel's TCP, with Timeous peers and with plain sockets.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

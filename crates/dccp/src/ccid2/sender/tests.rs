@@ -1,4 +1,4 @@
-//! Scoreboards step by step.
+//! Tests of the sender's scoreboard, step by step.
 
 use super::*;
 

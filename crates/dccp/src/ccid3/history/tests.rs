@@ -1,4 +1,4 @@
-//! Loss histories, scripted packet by packet.
+//! Tests of the loss history, scripted packet by packet.
 
 use proptest::prelude::*;
 

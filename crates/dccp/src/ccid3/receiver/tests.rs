@@ -1,4 +1,4 @@
-//! When feedback leaves, and what it says, scripted.
+//! Tests of the timing and contents of feedback, scripted.
 
 use super::*;
 use crate::ccid3::Heard;

@@ -1,4 +1,4 @@
-//! Reports, honest and otherwise.
+//! Tests of the verification of loss interval reports, honest and false ones.
 
 use proptest::prelude::*;
 use timeous_core::Instant;

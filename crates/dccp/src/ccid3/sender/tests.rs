@@ -1,4 +1,4 @@
-//! The sender against receivers that tell the truth, and that do not (RFC 4342 §9, RFC 5348 §10).
+//! Tests of the sender with honest and lying receivers (RFC 4342 §9, RFC 5348 §10).
 
 use super::super::options::LossInterval;
 use super::*;

@@ -1,4 +1,4 @@
-//! CLOSEREQ, CLOSING, TIMEWAIT, and Resets (RFC 4340 §8.3).
+//! Timelines of the end of connections: CLOSEREQ, CLOSING, TIMEWAIT, Resets (RFC 4340 §8.3).
 
 use timeous_core::{Duration, Instant};
 use timeous_dccp::{Body, CloseReason, Event, PacketType, ResetCode, ResetReason, Seq, State};

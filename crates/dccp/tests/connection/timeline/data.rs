@@ -1,4 +1,4 @@
-//! Data and their acknowledgements, and the options on them (RFC 4340 §8.2, §11, §13; RFC 4341).
+//! Timelines of data, acknowledgements and their options (RFC 4340 §8.2, §11, §13; RFC 4341).
 
 use timeous_core::{Duration, Ecn, Instant, Misuse, Transport};
 use timeous_dccp::{Body, Event, Feature, Header, Opt, PacketType, Seq, Side, State, Ticks};

@@ -1,4 +1,4 @@
-//! LISTEN, REQUEST, RESPOND and PARTOPEN (RFC 4340 §8.1).
+//! Timelines of the handshake: LISTEN, REQUEST, RESPOND, PARTOPEN (RFC 4340 §8.1).
 
 use timeous_core::Duration;
 use timeous_dccp::{Body, CloseReason, Event, Opt, PacketType, ResetCode, ResetReason, Seq, ServiceCode, State};

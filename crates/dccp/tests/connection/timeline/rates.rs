@@ -1,4 +1,4 @@
-//! Half-connections of CCID 3 and 4, packet by packet: what each end says, and what it makes of what it hears.
+//! Timelines of half-connections with CCID 3 and 4: feedback, and the sender's response, packet by packet.
 
 use timeous_core::{Duration, Ecn, Rng};
 use timeous_dccp::ccid3::Implausible;

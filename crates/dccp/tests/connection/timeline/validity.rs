@@ -1,4 +1,4 @@
-//! Sequence numbers, unexpected packets, options that break a connection (RFC 4340 §7.5, §8.5 steps 5 to 8).
+//! Timelines of invalid sequence numbers, unexpected packets and fatal options (RFC 4340 §7.5, §8.5 steps 5 to 8).
 
 use timeous_core::{Duration, Ecn};
 use timeous_dccp::{Body, CloseReason, Event, Header, Opt, PacketType, ResetCode, ResetReason, Seq, State};

@@ -1,3 +1,5 @@
+//! Tests of the records given to the kernel: positions, expiry and release.
+
 use timeous_core::{AduMeta, Copied, Duration};
 
 use super::super::zone::Zone;

@@ -1,4 +1,4 @@
-//! Disciplines that act before the queue is full: step by step, and in the mean.
+//! Tests of active queue management, step by step and on average.
 
 use super::super::red::RedConfig;
 use super::*;

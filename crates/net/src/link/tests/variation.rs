@@ -1,4 +1,4 @@
-//! Impairments in flight: reordering, duplication, delay variation.
+//! Tests of impairments in flight: reordering, duplication, delay variation.
 
 use super::*;
 

@@ -1,3 +1,5 @@
+//! Property and scripted tests of feedback between receiver and sender.
+
 use proptest::prelude::*;
 use timeous_cm::{Loss, Update};
 use timeous_core::{Duration, Instant};
