@@ -1,6 +1,6 @@
 /* Request/callback (Andersen et al., section 3.5), with a select loop of its own: alf HOST PORT PACKETS
  *
- * What a packet holds is decided when it may leave: here the newest of readings that change all the time. */
+ * The contents of a packet are chosen when it may be sent: here the newest of readings that change all the time. */
 #include <sys/select.h>
 
 #include "feedback.h"

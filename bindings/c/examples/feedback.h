@@ -1,4 +1,4 @@
-/* All that libcm asks of a protocol: the sender learns how much of what it sent arrived, and how long that took. */
+/* Feedback that libcm needs from a protocol: bytes that arrived, and the round-trip time. */
 #ifndef FEEDBACK_H
 #define FEEDBACK_H
 

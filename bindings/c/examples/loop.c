@@ -1,6 +1,6 @@
 /* The library's own loop (Andersen et al., section 3.1): loop HOST PORT PACKETS
  *
- * The program is its callbacks: cmapp_send() when a packet may leave, acknowledged() when the socket is readable. */
+ * The program consists of callbacks: cmapp_send() when a packet may be sent, acknowledged() when the socket is readable. */
 #include "feedback.h"
 
 enum { SIZE = 1000 };

@@ -1,6 +1,6 @@
 /* Rate callback (Andersen et al., section 3.4): rate HOST PORT TICKS
  *
- * A layered stream with a clock of its own sends as many layers as its path bears; it hears when that changes. */
+ * A layered stream with its own clock sends as many layers as the path carries; a callback tells of changes. */
 #include "feedback.h"
 
 enum { LAYERS = 6, TICK_MS = 10, SIZE = 500 };

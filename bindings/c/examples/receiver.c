@@ -1,4 +1,4 @@
-/* Acknowledges the packets of the other examples, each at once: receiver PORT */
+/* Receiver for the other examples, which acknowledges each packet at once: receiver PORT */
 #include "wire.h"
 
 int main(int argc, char **argv)

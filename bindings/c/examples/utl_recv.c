@@ -1,4 +1,4 @@
-/* Prints the sub-stream, the length and the words of each datagram: utl_recv PORT */
+/* Receiver that prints the sub-stream, length and text of each datagram: utl_recv PORT */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A video of COUNT frames, every tenth independent, and a control message with each: utl_send HOST PORT COUNT
+/* Sends a video of COUNT frames, every tenth one independent, with a control message each: utl_send HOST PORT COUNT
  *
  * The frames have playout times and depend on each other; the control messages never expire (McQuistin, section 3.3). */
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What the examples say to each other: numbered packets one way, acknowledgements the other. */
+/* Wire format of the examples: numbered packets one way, acknowledgements the other. */
 #ifndef WIRE_H
 #define WIRE_H
 

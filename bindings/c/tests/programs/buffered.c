@@ -1,4 +1,4 @@
-/* What a flow with a socket is given leaves by itself, in order, as it is granted; what cannot leave is refused. */
+/* Tests buffered sending: a flow with a socket sends its datagrams in order as they are granted; others are refused. */
 #include <time.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* Callbacks may do anything: ask again, dispatch, close their own flow and others, register somebody else. */
+/* Tests that callbacks may call any function: request, dispatch, close their own flow or others, register callbacks. */
 #include "check.h"
 
 static int by_default, updates, sent;

@@ -1,4 +1,4 @@
-/* What the programs check with, and the flow most of them start from. Their answer is their exit status. */
+/* Assertions for the test programs, and the flow that most of them start with. The result is the exit status. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,4 +1,4 @@
-/* Both ends in one process: what is sent is received, as it was sent; what cannot be is an error. datagrams PORT */
+/* Tests utl with both ends in one process: datagrams arrive unchanged, invalid calls are errors. datagrams PORT */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>

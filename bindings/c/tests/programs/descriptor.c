@@ -1,4 +1,4 @@
-/* One descriptor for all flows, for select, poll and epoll; and cm_dispatch() at any time. */
+/* Tests the descriptor for all flows with select, poll and epoll, and cm_dispatch() at any time. */
 #include <sys/epoll.h>
 #include <sys/select.h>
 

@@ -1,4 +1,4 @@
-/* A copy of the process has none of the library's threads, and is told so; the original does not notice. */
+/* Tests fork(): the child, which lacks the library's threads, gets errors; the parent is not affected. */
 #include <sys/wait.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* The library's own loop: it ends when it is told, by a callback, a thread or a signal, and looks after other descriptors. */
+/* Tests the library's own loop: it is stopped by a callback, a thread or a signal, and handles other descriptors. */
 #include <fcntl.h>
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-/* What cannot be is an error, and nothing else happens: null pointers, handles that are none, values that mean nothing. */
+/* Tests invalid arguments: null pointers, invalid handles and values give an error without any other effect. */
 #include "check.h"
 
 static void of_no_flow(cm_flowid flow)

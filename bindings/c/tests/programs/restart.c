@@ -1,4 +1,4 @@
-/* The daemon goes and comes back: restart SOCKET says "open", "lost", "back" and "again". */
+/* Tests a restart of the daemon: restart SOCKET prints "open", "lost", "back" and "again". */
 #include "check.h"
 
 enum { SIZE = 500 };

@@ -1,4 +1,4 @@
-/* SIGIO when there is something to dispatch, and none after cm_set_sigio(0). */
+/* Tests SIGIO: sent when there are events to dispatch, and no more after cm_set_sigio(0). */
 #include "check.h"
 
 static volatile sig_atomic_t signals;

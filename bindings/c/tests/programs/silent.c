@@ -1,4 +1,4 @@
-/* A grant of which nobody can be told does not keep others waiting: this program defines no cmapp_send(). */
+/* Tests a grant without a callback, as this program defines no cmapp_send(): other flows still get theirs. */
 #include "check.h"
 
 enum { ASKED = 200 };

@@ -1,4 +1,4 @@
-/* All functions from all threads at once: each has a flow of its own, and all dispatch for all. */
+/* Tests calls from many threads at once: each has its own flow, and all dispatch events of all. */
 #include <pthread.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-//! Tests of a stream that advises its source, when the rate falls and recovers.
+//! Tests of rate advice to a source: spare capacity, an overfull buffer, a blocked path; other policies give none.
 
 use timeous::core::{Advice, Duration, Instant, Rate, Reason};
 use timeous::{Hints, Sender, clock};
