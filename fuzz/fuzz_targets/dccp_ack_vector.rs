@@ -39,7 +39,7 @@ fuzz_target!(|input: Input| {
                 let seq = Seq::new(newest.value().wrapping_add_signed(offset.into()));
                 record(&mut vector, &mut truth, seq, marked);
             }
-            // No valid packet is farther ahead than the greatest Sequence Window (RFC 4340 §7.5.2).
+            // Valid packets are ahead by at most the largest Sequence Window (RFC 4340 §7.5.2).
             Step::Far { offset } => {
                 let seq = Seq::new(newest.value().wrapping_add_signed(offset % (1 << 46)));
                 record(&mut vector, &mut truth, seq, false);
@@ -80,7 +80,7 @@ fn record(vector: &mut AckVector, truth: &mut Truth, seq: Seq, marked: bool) {
     }
 }
 
-/// Emits the vector and compares each report with the truth.
+/// Encodes the vector and compares each report with the recorded truth.
 fn send(vector: &mut AckVector, on: Seq, truth: &Truth, limit: usize) {
     let ack = vector.ack_number().unwrap();
     let mut list = OptionList::with_limit(limit);
@@ -88,7 +88,8 @@ fn send(vector: &mut AckVector, on: Seq, truth: &Truth, limit: usize) {
     let mut covered = 0;
     for report in Reports::new(ack, ack.next(), vectors_of(list.iter(PacketType::Ack))).unwrap() {
         covered += report.newest.distance_from(report.oldest) + 1;
-        // Missing is not compared: after leaps all round the circle an old truth may stand there.
+        // Missing packets are not compared: after jumps around the number circle, the record may hold an old packet
+        // there.
         for seq in report.packets().filter(|_| report.state.has_arrived()) {
             assert_eq!(truth.get(&seq.value()), Some(&report.state));
         }

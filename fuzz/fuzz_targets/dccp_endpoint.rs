@@ -20,30 +20,30 @@ const DELAY: Duration = Duration::from_millis(5);
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// Whether the enemy sits on the path of the good pair, and can forge its addresses.
+    /// Whether the attacker is on the path of the good pair, and can forge its addresses.
     on_path: bool,
-    /// The congestion control of the good pair.
+    /// Congestion control of the good pair.
     ccid: u8,
     steps: Vec<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Any bytes, from somewhere.
+    /// Arbitrary bytes, from some address.
     Raw { from: u8, to_client: bool, bytes: Vec<u8> },
-    /// A well-formed packet of any type, from somewhere.
+    /// Well-formed packet of any type, from some address.
     Formed { from: u8, body: u8, ports: (u8, u8), seq: u64, ack: u64, options: Vec<u8>, payload: u8 },
-    /// A packet of the good pair with a few bytes changed; ports of its own if the enemy is elsewhere.
+    /// Packet of the good pair with a few bytes changed; with other ports if the attacker is off-path.
     Mutated { from: u8, which: u8, to_client: bool, changes: Vec<(u8, u8)>, cut: u8 },
-    /// The clock moves on, by milliseconds.
+    /// Advances the clock, in milliseconds.
     Wait(u16),
-    /// The good pair has data.
+    /// Queues data on the good pair.
     Data { from_client: bool, count: u8, len: u8 },
-    /// A further good connection.
+    /// Opens a further good connection.
     Connect,
-    /// One of the good connections ends, by either end.
+    /// Closes one of the good connections, by either end.
     Close { which: u8, by_client: bool, abort: bool },
-    /// The last good packet under way is lost (on the path only).
+    /// Loses the last good packet in flight (on-path only).
     Lose,
     Mtu(u16),
 }
@@ -159,10 +159,10 @@ impl Host {
 struct World {
     now: Instant,
     config: EndpointConfig,
-    /// The listening one, and its good client.
+    /// The listening host and its good client.
     hosts: [Host; 2],
     under_way: VecDeque<(Instant, usize, Vec<u8>, Ecn)>,
-    /// The last packets of the good pair, by the host that they went to.
+    /// Last packets of the good pair, by receiving host.
     seen: [VecDeque<Vec<u8>>; 2],
     good: Vec<ConnectionId>,
 }
@@ -213,7 +213,7 @@ impl World {
             let sent = host.drain(self.now);
             host.check(&self.config);
             for (to, bytes, ecn) in sent {
-                // What goes to strangers goes nowhere.
+                // Packets to other addresses are discarded.
                 if to == self.hosts[1 - n].address {
                     let seen = &mut self.seen[1 - n];
                     seen.push_back(bytes.clone());
@@ -255,7 +255,7 @@ impl World {
             Step::Formed { from, body, ports, seq, ack, options, payload } => {
                 let header = Header::new(port(ports.0), port(ports.1), Seq::new(seq), body_of(body, ack));
                 let mut bytes = Vec::new();
-                // Options are padded to whole words, and fit or do not.
+                // Options are padded to whole words, and may not fit.
                 if packet::begin_encoded(&header, &padded(options), &mut bytes).is_ok() {
                     bytes.extend(std::iter::repeat_n(7, usize::from(payload)));
                     if packet::finish(&mut bytes, 0, Encapsulation::Udp).is_ok() {
@@ -281,7 +281,7 @@ impl World {
             Step::Close { which, by_client, abort } => {
                 let host = &mut self.hosts[usize::from(by_client)];
                 let ids: Vec<_> = host.endpoint.connections().collect();
-                // The first good connection is to stay.
+                // The first good connection stays open.
                 let Some(&id) = ids.get(1 + usize::from(which)) else { return };
                 let ended = match abort {
                     true => host.endpoint.abort(self.now, id, ResetCode::Aborted),
@@ -310,7 +310,7 @@ impl World {
         host.endpoint.wake(id);
     }
 
-    /// An address of a stranger, or of the good peer itself if the enemy can forge it.
+    /// Address of a third party, or of the good peer if the attacker can forge it.
     fn address(&self, from: u8, to: usize, on_path: bool) -> SocketAddr {
         match on_path && from % 2 == 0 {
             true => self.hosts[1 - to].address,
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// The good connection has lost nothing to the strangers.
+    /// Checks that the good connection was not affected by the attacker.
     fn check_good(&mut self) {
         let id = self.good[0];
         self.run_for(Duration::from_secs(20));
@@ -365,7 +365,7 @@ fn body_of(n: u8, ack: u64) -> Body {
 }
 
 fuzz_target!(|input: Input| {
-    // CCID 4 sends no more than a hundred packets a second, which the check of the good pair does not wait for.
+    // CCID 4 sends at most a hundred packets per second, too few for the check of the good pair.
     let ccids = if input.on_path { 3 } else { 2 };
     let mut world = World::new(Ccid::ALL[usize::from(input.ccid) % ccids]);
     for step in input.steps.into_iter().take(200) {

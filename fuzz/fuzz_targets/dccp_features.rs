@@ -48,9 +48,9 @@ struct Wish {
 }
 
 impl Wish {
-    /// Refused wishes change nothing.
+    /// Applies the change to the negotiation; refused ones have no effect.
     fn apply(&self, features: &mut Features, mandatory: bool) {
-        // CCID 3's own feature is left to those who know it: an end that does not is no sound peer for it.
+        // CCID 3's own feature is left out: an end that does not know it is no valid peer for it.
         let feature = Feature::ALL[usize::from(self.feature) % 9];
         let location = if self.at_remote { Location::Remote } else { Location::Local };
         let values: Vec<u64> = match feature {
@@ -107,7 +107,7 @@ fn hostile(role: Role, steps: &[HostileStep]) {
             assert!(feature.is_legal(features.remote(feature)), "{feature:?} there");
         }
     }
-    // Whatever was heard, all that waits is said in as many packets as there may be options at worst.
+    // Whatever was received, all pending options must be sent within the worst-case number of packets.
     for _ in 0..64 + 2 * Feature::ALL.len() {
         features.poll_options(ours, PacketType::Ack, &mut OptionList::new());
         ours = ours.next();
@@ -115,7 +115,7 @@ fn hostile(role: Role, steps: &[HostileStep]) {
     assert!(!features.wants_to_send());
 }
 
-/// Whether the connection goes on after this option.
+/// Processes an option; returns whether the connection continues.
 fn hear(features: &mut Features, option: &HostileOption) -> bool {
     let side = if option.from_location { Side::L } else { Side::R };
     let values = &option.values[..option.values.len().min(252)];
@@ -183,7 +183,7 @@ fn sound(steps: &[(bool, SoundStep)]) {
             SoundStep::Arrive(at) => end.arrive(usize::from(*at)),
         }
     }
-    // The network recovers, and what is still on the way is lost.
+    // The network recovers; packets still in flight are lost.
     for _ in 0..8 {
         client.features.retransmit();
         server.features.retransmit();

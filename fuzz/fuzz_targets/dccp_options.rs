@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     let again: Vec<_> = list.iter(packet).map(|item| item.map(|item| (item.opt, item.mandatory)).unwrap()).collect();
     assert_eq!(again, read);
 
-    // The bytes as Data Dropped blocks: what was dropped, written anew, says the same.
+    // The bytes as Data Dropped blocks: decoding and encoding again must preserve the meaning.
     let ack = Seq::new(1 << 20);
     let dropped = drops(ack, bytes);
     let blocks = encode_drops(ack, dropped.iter().copied(), bytes.len());

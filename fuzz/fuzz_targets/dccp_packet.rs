@@ -14,12 +14,12 @@ fuzz_target!(|data: &[u8]| {
         1 => v4(),
         2 => Encapsulation::Native { source: Ipv6Addr::LOCALHOST.into(), destination: Ipv6Addr::UNSPECIFIED.into() },
         _ => {
-            // The checksum as it comes: nearly always wrong.
+            // Keep the checksum as it is, nearly always wrong.
             let _ = Packet::parse(&datagram, v4());
             return;
         }
     };
-    // Put the checksum right where it counts, so that what follows is reached.
+    // Correct the checksum, so that later checks are reached.
     if packet::finish(&mut datagram, 0, encapsulation).is_err() {
         assert!(Packet::parse(&datagram, encapsulation).is_err());
         return;
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     packet::finish(&mut again, 0, encapsulation).unwrap();
     assert_eq!(Packet::parse(&again, encapsulation), Ok(parsed));
 
-    // Reserved bits are dropped, and change the checksum; all else is as it was.
+    // Reserved bits are dropped, which changes the checksum; all other bytes must be equal.
     let mut expected = datagram.clone();
     expected[8] &= 0x1f;
     if parsed.header.extended {

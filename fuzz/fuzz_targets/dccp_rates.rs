@@ -37,7 +37,7 @@ enum Step {
         len: u16,
     },
     Wait(u16),
-    /// Feedback for the packet so many before the newest.
+    /// Feedback for a packet `back` before the newest.
     Feedback {
         back: u16,
         rate: Option<u32>,
@@ -48,13 +48,13 @@ enum Step {
         elapsed: Option<u32>,
         vector: Vec<u8>,
     },
-    /// The true answer to what was sent, but for a loss of every so many packets.
+    /// Honest feedback for the packets sent, with a loss of every `every`-th one.
     Honest {
         every: u8,
     },
-    /// Any options on an acknowledgement.
+    /// Arbitrary options on an acknowledgement.
     Raw(Vec<u8>),
-    /// A data packet of the peer's: so far ahead, with this window counter.
+    /// Data packet of the peer, `ahead` of its newest, with this window counter.
     Data {
         ahead: u8,
         ccval: u8,
@@ -97,14 +97,14 @@ struct Line {
     cm: Manager,
     queue: Queue,
     small: bool,
-    /// The newest packet of either.
+    /// Newest packets of both ends.
     newest: Seq,
     peer: Seq,
     closed: bool,
 }
 
 impl Line {
-    /// Open, with the same congestion control both ways.
+    /// Opens a connection with the same congestion control in both directions.
     fn open(small: bool, vectors: bool) -> Self {
         let (mut rng, now) = (Rng::from_seed(1), Instant::ZERO);
         let ccid = if small { Ccid::Ccid4 } else { Ccid::Ccid3 };
@@ -131,7 +131,7 @@ impl Line {
             let side = if side == Side::L { Side::R } else { Side::L };
             let refuses = feature == 6 && !vectors && values.len() > 1;
             let values = if refuses { &[0] } else { values };
-            // A list is answered by its first value.
+            // Answer a list with its first value.
             let width = if feature == 3 {
                 6
             } else if feature == 5 {
@@ -190,7 +190,7 @@ impl Line {
         sent
     }
 
-    /// What this end says keeps to the rules (RFC 4342 §8.6.1, RFC 5622 §8.7).
+    /// Checks that the feedback sent obeys the rules (RFC 4342 §8.6.1, RFC 5622 §8.7).
     fn check(&mut self, bytes: &[u8]) {
         let packet = Packet::parse(bytes, Encapsulation::Udp).unwrap();
         self.newest = self.newest.max(packet.header.seq);
@@ -256,7 +256,7 @@ impl Line {
             Step::Feedback { back, rate, p, skip, intervals, lost, elapsed, vector } => {
                 let mut options = OptionList::with_limit(900);
                 let mut own = |kind, data: &[u8]| {
-                    // What does not fit is left out.
+                    // Options that do not fit are left out.
                     let _ = options.push(&Opt::CcidSpecific { kind, data });
                 };
                 if let Some(rate) = rate {
@@ -268,7 +268,7 @@ impl Line {
                 let intervals: Vec<LossInterval> = intervals
                     .into_iter()
                     .map(|(lossless, lossy, nonce, data)| LossInterval {
-                        // Mostly of a size that can be.
+                        // Mostly of a plausible size.
                         lossless: if nonce { lossless } else { lossless % 64 },
                         lossy: lossy % 32,
                         nonce: nonce && lossy % 4 == 0,
@@ -333,7 +333,7 @@ fuzz_target!(|input: Input| {
     for step in input.steps.into_iter().take(200) {
         line.step(step);
     }
-    // Whatever is still under way has its fate when the silence has lasted.
+    // After a long silence, every packet in flight must have a fate.
     line.queue.waiting.clear();
     line.run_for(Duration::from_secs(200));
     assert_eq!(line.queue.settled.len() as u64, line.queue.pulled);

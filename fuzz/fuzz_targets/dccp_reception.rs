@@ -15,17 +15,17 @@ const PORTS: (u16, u16) = (5_000, 7_000);
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// The peer acknowledges what it likes to, and reports drops.
+    /// The peer acknowledges arbitrary packets, and reports drops.
     Ack { back: u8, vector: Vec<u8>, dropped: Vec<u8>, slow: bool },
-    /// The peer sends data, with a sum of them or not, covered in part.
+    /// The peer sends data, with or without Data Checksum, and with partial checksum coverage.
     Data { len: u8, sum: Option<u32>, cscov: u8, ack: bool },
-    /// The peer sends data that it says to have sent before.
+    /// The peer sends data marked as a retransmission.
     Repeat { back: u16, len: u8 },
-    /// The peer sends what it says to be parity.
+    /// The peer sends data marked as parity.
     Parity { back: u16, index: u8, of: u8, map: [u8; 24], shard: Vec<u8> },
-    /// The application here has so much room.
+    /// The local application has this much buffer space.
     Room { bytes: u16, slow: bool },
-    /// It goes.
+    /// The local application stops listening.
     Ignore,
     Push { count: u8, len: u8 },
     Wait(u16),
@@ -65,7 +65,7 @@ struct Scene {
     cm: Manager,
     queue: Queue,
     native: Encapsulation,
-    /// The newest packet of the connection's, and the peer's next.
+    /// Newest packet of the connection, and next packet of the peer.
     newest: Seq,
     next: Seq,
     delivered: u64,

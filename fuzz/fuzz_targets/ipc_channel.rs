@@ -13,14 +13,14 @@ const WORDS: usize = (GEOMETRY.bytes() / 8) as usize;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// The client behaves.
+    /// Valid actions of the client.
     Submit { flow: u64, bytes: u64 },
     Read,
     ClientRests,
-    /// The client does not.
+    /// Invalid writes of the client.
     Overwrite { at: u16, value: u64 },
     Add { at: u16, value: u8 },
-    /// The daemon works.
+    /// Actions of the daemon.
     Poll,
     Complete { flow: u64, count: u32 },
     Publish { flow: u64, rate: u64 },
@@ -30,8 +30,8 @@ enum Step {
     Wake,
 }
 
-/// Reads the queue to its end. While the client does nothing that is never more than it holds twice: once what was seen
-/// before, once what an index says that went on since.
+/// Reads the queue to its end. Without client actions in between, that takes at most twice its capacity: entries seen
+/// before, then those of an index that has advanced since.
 fn drain(channel: &mut Channel) -> Result<(), Violation> {
     for _ in 0..=2 * GEOMETRY.submissions {
         if channel.poll_submission()?.is_none() {

@@ -24,18 +24,18 @@ struct Input {
 enum Step {
     Raw(Vec<u8>),
     Formed { marker: bool, sequence: u16, timestamp: u32, ssrc: bool, payload: Vec<u8> },
-    /// The next packets of a real stream.
+    /// Next packets of a real stream.
     Next(u8),
-    /// One of them again, or early, or changed.
+    /// Packet of the real stream that is repeated, early or changed.
     Genuine { which: u16, changes: Vec<(u16, u8)>, cut: u16 },
-    /// The next packets of the real stream, their timestamps moved.
+    /// Next packets of the real stream, with shifted timestamps.
     Stamped { count: u8, by: i32 },
     Skip(u8),
     BeginAnew,
     Wait(u16),
 }
 
-/// The first frames of the clip as RTP.
+/// RTP packets of the clip's first frames.
 fn genuine(descriptors: bool) -> &'static [Vec<u8>] {
     static PACKETS: [OnceLock<Vec<Vec<u8>>>; 2] = [const { OnceLock::new() }; 2];
     PACKETS[usize::from(descriptors)].get_or_init(|| {
@@ -121,6 +121,6 @@ fuzz_target!(|input: Input| {
     }
     playout.finish();
     look(&mut playout, now);
-    // What waits on probation is neither.
+    // Packets kept during probation are in neither count.
     assert!(playout.stats().received + playout.stats().duplicate <= taken);
 });

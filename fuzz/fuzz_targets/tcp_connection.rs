@@ -56,7 +56,7 @@ impl Settings {
     }
 }
 
-/// A place near what is expected, or anywhere.
+/// Sequence number near the expected one, or arbitrary.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 enum Place {
     Here,
@@ -88,33 +88,33 @@ struct Forged {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Any bytes, from somebody else or in the name of the peer.
+    /// Arbitrary bytes, from a third party or with the peer's address.
     Raw {
         to: bool,
         stranger: bool,
         bytes: Vec<u8>,
     },
-    /// A well-formed segment, with numbers near those of a segment that was seen.
+    /// Well-formed segment, with numbers near those of a segment seen before.
     Forged {
         to: bool,
         stranger: bool,
         which: u8,
         segment: Forged,
     },
-    /// A segment that was seen, with a few bytes changed and the checksum made good.
+    /// Segment seen before, with a few bytes changed and a correct checksum.
     Mutated {
         to: bool,
         which: u8,
         changes: Vec<(u8, u8)>,
         cut: u8,
     },
-    /// A segment that was seen comes again.
+    /// Duplicate of a segment seen before.
     Again {
         to: bool,
         which: u8,
     },
     Lose,
-    /// The last segment under way overtakes all others.
+    /// The last segment in flight overtakes all others.
     Overtake,
     Mark,
     Wait(u16),
@@ -134,7 +134,7 @@ enum Step {
     },
 }
 
-/// A stream whose pulls are counted.
+/// Stream with a count of its pulls.
 struct Queue {
     stream: StreamBuffer,
     written: u64,
@@ -254,7 +254,7 @@ impl Host {
     fn check(&self) {
         assert!(self.endpoint.connections().count() <= 12 && self.endpoint.half_open() <= 4);
         assert!(self.endpoint.lingering() <= 6);
-        // What is under way to one host is one sum, whichever flow is asked.
+        // The bytes in flight to one host are shared by its flows: each flow reports the same sum.
         let mut books: BTreeMap<IpAddr, (u64, Vec<u64>)> = BTreeMap::new();
         for connection in self.endpoint.connections().filter_map(|id| self.endpoint.connection(id)) {
             if let Some(flow) = connection.flow() {
@@ -270,15 +270,15 @@ impl Host {
 
 struct World {
     now: Instant,
-    /// The listening one, and its client.
+    /// The listening host and its client.
     hosts: [Host; 2],
     under_way: VecDeque<(Instant, usize, Vec<u8>, Ecn)>,
-    /// The last segments, by the host that they went to.
+    /// Last segments, by receiving host.
     seen: [VecDeque<Vec<u8>>; 2],
     good: ConnectionId,
-    /// The enemy has spoken in the name of one of the two.
+    /// Whether the attacker has sent segments with the address of one end.
     is_tampered: bool,
-    /// One of the two has asked for the first connection's end.
+    /// Whether one end has requested to close the first connection.
     is_closed: bool,
 }
 
@@ -318,7 +318,7 @@ impl World {
             let sent = host.drain(self.now);
             host.check();
             for (to, bytes, ecn) in sent {
-                // What goes to strangers goes nowhere.
+                // Segments to other addresses are discarded.
                 if to == ADDRESSES[1 - n] {
                     let seen = &mut self.seen[1 - n];
                     seen.push_back(bytes.clone());
@@ -351,7 +351,7 @@ impl World {
         panic!("50000 rounds within {time:?}: it spins");
     }
 
-    /// One of the segments that went to `to`.
+    /// Selects one of the segments that went to `to`.
     fn pick(&self, to: usize, which: u8) -> Option<Vec<u8>> {
         let seen = &self.seen[to];
         (!seen.is_empty()).then(|| seen[usize::from(which) % seen.len()].clone())
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    /// What nobody has touched arrives, and in order.
+    /// Checks that data untouched by the attacker arrives in order.
     fn check_good(&mut self) {
         for _ in 0..2_000 {
             self.read_all();
@@ -468,7 +468,7 @@ impl World {
         assert!((0..).zip(received).all(|(at, &got)| got == byte(at)));
     }
 
-    /// Everything comes to rest when everybody lets go.
+    /// Checks that both endpoints come to rest once all connections are closed.
     fn check_end(&mut self) {
         for host in &mut self.hosts {
             for id in host.endpoint.connections().collect::<Vec<_>>() {
@@ -487,7 +487,7 @@ impl World {
     }
 }
 
-/// A segment like `like`, but for what is forged.
+/// Segment like `like`, with forged fields.
 fn forge(like: &[u8], forged: Forged, addresses: Addresses) -> Option<Vec<u8>> {
     let like = Segment::parse_trusted(like).ok()?;
     let flags = Flags::from_bits(forged.flags);

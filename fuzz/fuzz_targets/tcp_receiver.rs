@@ -33,10 +33,10 @@ struct Input {
     steps: Vec<Step>,
 }
 
-/// Islands that are allowed where there shall be few.
+/// Low limit of out-of-order ranges.
 const FEW: usize = 5;
 
-/// The bytes that came for one place: the first of them, and all as a set.
+/// Bytes that arrived for one stream position: the first one, and the set of all.
 #[derive(Clone, Copy, Default)]
 struct Came {
     first: u8,
@@ -66,7 +66,7 @@ struct Run {
     few_islands: bool,
     sack: bool,
     clock: Option<u32>,
-    /// What came for each place.
+    /// Bytes that arrived, for each position.
     came: Vec<Came>,
     out: Vec<u8>,
     acked: u64,
@@ -133,7 +133,7 @@ impl Run {
                 let before = self.out.len();
                 assert_eq!(self.receiver.read(limit.into(), &mut self.out), expected);
                 for (came, &byte) in self.came[before..].iter().zip(&self.out[before..]) {
-                    // A byte that was refused for its many islands may come again with another value.
+                    // A byte refused because of the limit of ranges may be sent again with another value.
                     assert!(came.contains(byte) && (self.few_islands || came.first == byte));
                 }
             }

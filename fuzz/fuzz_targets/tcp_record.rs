@@ -9,7 +9,7 @@ use timeous_tcp::record::{Datagram, Framing, Limits, Ordered, Unordered, pad, pl
 #[derive(Arbitrary, Debug)]
 enum Item {
     Bytes(Vec<u8>),
-    /// Of further apart numbers the older count as delivered, so that the order matters.
+    /// Numbers far behind others count as delivered, so that the order matters.
     Sealed { substream: u8, number: u16, payload: Vec<u8> },
     Plain { substream: u8, payload: Vec<u8> },
     Padding(u8),
@@ -67,7 +67,7 @@ fuzz_target!(|input: Input| {
     reader.insert(0, &wire, keep(&mut got));
     assert!(reader.next() >= wire.len() as u64);
     if input.skip.is_none() && !input.plain {
-        // With equal numbers, which one comes first depends on the order.
+        // With equal numbers, the first one depends on the order.
         assert_eq!(got.len(), expected.len());
     }
 });

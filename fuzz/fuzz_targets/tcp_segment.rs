@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(read.options.window_scale.is_none_or(|shift| shift <= 14));
     let mut again = data.to_vec();
     let written = segment::begin(&read.header, &read.options, &mut again);
-    // Only a crafted header holds its options in less than words, so that they do not fit when they are written well.
+    // Only in crafted headers do options take less than whole words, so that they do not fit when written.
     let Ok(start) = written else {
         assert_eq!(again, data);
         assert!(read.options.len() > segment::MAX_OPTION_BYTES);

@@ -11,13 +11,13 @@ use timeous_tcp::{Header, Options, Overheard, Segment, Seq, Timestamps};
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// A segment of the stream arrives, or arrives again.
+    /// A segment of the stream arrives, perhaps again.
     Arrives { at: u16, len: u16, stamp: Option<u32> },
-    /// The host acknowledges so much.
+    /// The host acknowledges up to this position.
     Acknowledges { upto: u16, window: u16 },
-    /// The application reads so much.
+    /// The application reads this many bytes.
     Reads { len: u16 },
-    /// Any segment, in either direction.
+    /// Arbitrary segment, in either direction.
     Forged { sent: bool, bytes: Vec<u8> },
 }
 
@@ -81,7 +81,7 @@ fuzz_target!(|input: Input| {
                 reader.see(&mut overheard, &Segment { header, options, payload });
             }
             Step::Acknowledges { upto, window } => {
-                // The first one is where counting begins.
+                // The first acknowledgement sets the origin of positions.
                 let header = Header { ack: Some(first + u32::from(*upto)), window: *window, ..Header::new(2, 1, Seq::new(9)) };
                 let segment = Segment { header, options: Options::default(), payload: &[] };
                 if let Some(next) = overheard.handle_sent(&segment) {

@@ -1,9 +1,9 @@
-//! CCID 3, TCP-Friendly Rate Control, as far as it is the transport's (RFC 4342); CCID 4 is the same for small packets
-//! (RFC 5622).
+//! CCID 3, TCP-Friendly Rate Control: the transport's part (RFC 4342), also used by CCID 4 for small packets (RFC
+//! 5622).
 //!
-//! The receiver's half divides what arrives into loss intervals by the sender's window counter, and tells them. The sender's
-//! half checks what it is told against what it sent, and feeds a [`timeous_cm::tfrc::Sender`], whose rate the Congestion
-//! Manager then grants by.
+//! The receiver groups losses into loss intervals by the sender's window counter, and reports them. The sender verifies
+//! the reports against the packets sent, and feeds them to a [`timeous_cm::tfrc::Sender`], whose rate the Congestion
+//! Manager enforces by its grants.
 
 mod arrivals;
 mod average;

@@ -1,4 +1,4 @@
-//! A listening endpoint under attack from real sockets, with a good connection beside it.
+//! Test of a listening endpoint under attack from real sockets, with a good connection beside it.
 
 use std::net::{SocketAddr, UdpSocket};
 

@@ -1,4 +1,4 @@
-//! Applications that read too slowly or not at all: their peers are told, over real sockets.
+//! Tests of applications that read too slowly or not at all: their peers are informed, over real sockets.
 
 use timeous_core::{AduMeta, DropReason, Duration, Fate};
 use timeous_engine::{Carrier, DccpConfig, Engine, EnqueueError, Status, Stream, StreamConfig, clock};

@@ -1,4 +1,4 @@
-//! Races of the queues and the table, explored by a model checker:
+//! Concurrency tests of the queues and the table with a model checker:
 //! `RUSTFLAGS="--cfg loom" cargo test -p timeous-ipc --test loom --release`.
 #![cfg(loom)]
 

@@ -1,4 +1,4 @@
-//! The main demonstration: a live video over a link of half its rate, by plain UDP, by a plain queue, by Timeous.
+//! The main demonstration: live video over a link of half its rate, sent by plain UDP, by a plain queue and by Timeous.
 
 pub(crate) mod adapt;
 mod capture;

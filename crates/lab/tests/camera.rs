@@ -1,4 +1,4 @@
-//! The comparison of a live camera by Timeous and by SRT from outside, in its shortest form.
+//! Integration test of the camera comparison of Timeous and SRT, in its shortest form.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! The demonstration from outside, with the first seconds of the clip: real processes over an emulated link.
+//! Integration test of the demonstration, with the first seconds of the clip: real processes over an emulated link.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! One seed gives one result, byte for byte, whatever else the machine does.
+//! Tests of determinism: one seed gives one result, byte for byte, whatever else the machine does.
 //!
-//! Here the quick experiments are run several times over. The slow ones are held by their snapshots, whose tests run
-//! beside each other on every core.
+//! These tests run the quick experiments several times. The slow ones are covered by their snapshots, whose tests run
+//! in parallel on all cores.
 
 use std::process::{Child, Command, Stdio};
 

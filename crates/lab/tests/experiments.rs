@@ -1,4 +1,4 @@
-//! The commands of experiments from outside: what they print, and how they end.
+//! Integration tests of the experiments' commands: output and exit codes.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! The comparison with real peers from outside: one short run by those that every machine has.
+//! Integration test of the comparison with other protocols: a short run with the peers available on every machine.
 
 use std::process::Command;
 

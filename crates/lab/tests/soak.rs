@@ -1,4 +1,4 @@
-//! The long run's short form, from outside. Needs root and iproute2.
+//! Integration test of the soak test, in a short form. Needs root and iproute2.
 
 use std::process::Command;
 

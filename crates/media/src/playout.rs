@@ -379,7 +379,7 @@ impl Playout {
         loop {
             while self.settle_head(Some(now)) {}
             self.give_up_blocked(now);
-            // The frame behind one that leaves for want of room may be due.
+            // Settling one frame to make room may make the next one due.
             if !(self.buffer.exceeds(bytes, packets) && self.settle_head(None)) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Clients that are killed at any time.
+//! Tests of clients that are killed at any time.
 
 use std::io::{BufReader, Read};
 

@@ -1,4 +1,4 @@
-//! A well-behaved client: the calls of the Congestion Manager paper through the daemon.
+//! Tests of a well-behaved client: the calls of the Congestion Manager paper through the daemon.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! A client that writes arbitrary content: to its queues, messages, packet rings and sockets.
+//! Tests of a client that writes arbitrary content: to its queues, messages, packet rings and sockets.
 
 use std::fs::File;
 use std::net::IpAddr;

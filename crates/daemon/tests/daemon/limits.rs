@@ -1,4 +1,4 @@
-//! Limits per user are enforced.
+//! Tests of the limits per user.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The daemon and its clients in separate processes: well-behaved, killed and hostile clients.
+//! Integration tests of the daemon, with clients in separate processes: well-behaved, killed and hostile ones.
 
 mod deaths;
 mod flows;

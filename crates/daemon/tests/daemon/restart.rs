@@ -1,4 +1,4 @@
-//! Clients survive restarts of the daemon, and are told.
+//! Tests of daemon restarts: clients survive them, and get an event.
 
 use std::net::IpAddr;
 

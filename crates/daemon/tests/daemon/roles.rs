@@ -1,4 +1,4 @@
-//! Roles of the other processes in these tests.
+//! Programs that the test binary runs as other processes: daemon and clients.
 
 use std::env;
 use std::io::{Read, Write, stdin, stdout};

@@ -1,4 +1,4 @@
-//! A sender over a simulated path: each packet arrives, and is acknowledged an RTT later.
+//! Test sender over a simulated path: each packet arrives, and is acknowledged an RTT later.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Streams that the daemon's engine runs for clients.
+//! Tests of streams that the daemon's engine runs for clients.
 
 use std::net::SocketAddr;
 

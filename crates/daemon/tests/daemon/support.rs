@@ -1,4 +1,4 @@
-//! A daemon in a separate process, and its observable state.
+//! Test support: a daemon in a separate process, and its observable state.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Users do not share path state, and cannot access what belongs to others.
+//! Tests of isolation between users: no shared path state, and no access to others' flows and streams.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;

@@ -1,4 +1,5 @@
-//! Latency of Timeous itself: over an idle link, frames given out at once, from the last byte in to the first byte out.
+//! Latency of Timeous itself over an idle link, with immediate playout: from a frame's last byte in to its first byte
+//! out.
 
 use serde::Serialize;
 use timeous::core::Duration;

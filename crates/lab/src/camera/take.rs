@@ -1,4 +1,4 @@
-//! One run: a link, a receiver behind it, a sender before it, and a camera with a frame each 40 ms.
+//! One run of the camera comparison: a link, its receiver and sender, and a camera with a frame every 40 ms.
 
 use std::fs;
 use std::io::{Read, Write};

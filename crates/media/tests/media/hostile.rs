@@ -107,8 +107,8 @@ fn play(acts: &[Act], config: PlayoutConfig) {
     }
 }
 
-/// Found by the fuzz target `media_playout`: a frame that was due, behind one that left for want of room, was left in the
-/// buffer.
+/// Found by the fuzz target `media_playout`: a due frame stayed in the buffer after the frame before it was settled to
+/// make room.
 #[test]
 fn a_frame_that_is_due_leaves_a_full_buffer_at_once() {
     let begins = [0x7c, 0x81, 0x88];
@@ -124,7 +124,7 @@ fn a_frame_that_is_due_leaves_a_full_buffer_at_once() {
         while playout.poll_frame().is_some() {}
         assert!(playout.poll_timeout().is_none_or(|at| at > now), "at {milliseconds} ms");
     };
-    // Arrival, decoding and capture are in three orders.
+    // The orders of arrival, decoding and capture all differ.
     feed(0, 3, 9_000);
     feed(50, 2, 3_000);
     feed(60, 4, 6_000);

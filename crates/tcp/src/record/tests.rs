@@ -1,5 +1,5 @@
-//! Records against a plain model: whatever happens to the stream, only datagrams that were sent are delivered, each
-//! once.
+//! Property tests of records against a simple model: whatever happens to the stream, only datagrams that were sent are
+//! delivered, each once.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

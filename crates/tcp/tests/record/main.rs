@@ -1,4 +1,4 @@
-//! An independent reader: the program of `timeous_tcp::record`'s documentation reads the stream.
+//! Test of the record format by an independent reader: the Python program in `timeous_tcp::record`'s documentation.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
