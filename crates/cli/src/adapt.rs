@@ -1,5 +1,4 @@
-//! `--adapt`: runs a live encoder as a child process, whose bitrate (or choice of encoding) follows the sender's rate
-//! advice.
+//! `--adapt`: runs a live encoder as a child process; its bitrate, or choice of encodings, follows the rate advice.
 
 mod encodings;
 

@@ -1,5 +1,4 @@
-//! `timeous send`: sends live H.264 from a file, pipe, RTP or encoder to Timeous receivers, dropping what would be
-//! late.
+//! `timeous send`: sends live H.264 from a file, pipe, RTP or encoder to Timeous receivers, and drops late data.
 
 mod link;
 mod outlet;

@@ -45,8 +45,8 @@ pub(crate) enum Next {
 }
 
 impl Source {
-    /// Waits for the first frame; input without video fails here. A source of several encodings ends with the last of
-    /// them.
+    /// Waits for the first frame; input without video fails here. A source of several encodings ends with the
+    /// last of them.
     pub(crate) fn new(opened: Opened) -> Result<Self, Failure> {
         let Opened { input, is_live, encodings } = opened;
         let stamper = Stamper::new(clock::now());

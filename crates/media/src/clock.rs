@@ -15,8 +15,7 @@ const LONGER_AFTER: Duration = Duration::from_secs(1);
 const DRIFT_WINDOW: Duration = Duration::from_secs(10);
 /// Resolution of the drift window.
 const BUCKET: Duration = Duration::from_millis(250);
-/// Fastest drift that is followed, in parts per million: twice that of bad crystals or wrong frame rates (29.97 for
-/// 30).
+/// Fastest drift that is followed, in parts per million: twice that of bad crystals or of 29.97 fps declared as 30.
 const MOST_DRIFT_PPM: u64 = 2_000;
 /// Offset error, in nanoseconds, beyond which the source's clock was stepped or restarted.
 const STEP: i128 = 2_000_000_000;
@@ -44,8 +43,8 @@ struct Sample {
 /// Mapping from media time to local time.
 ///
 /// `arrival − timestamp` is a constant plus the frame's delay; the clock is its minimum. Three agreeing frames lower
-/// it, slow drift raises it gradually; a path longer by more than the `tolerance` raises it after about a second; a
-/// stepped source clock counts after three frames (later times: after a second, too).
+/// it; slow drift raises it gradually; a path longer by more than the `tolerance` raises it after about a second. A
+/// step of the source's clock is followed after three frames, or after a second if frames only seem to be late.
 ///
 /// ```
 /// use timeous_core::{Duration, Instant};

@@ -194,8 +194,7 @@ impl Playout {
         self.ingress.ssrc()
     }
 
-    /// Extra delay of the fastest unqueued frames of the last second, against the clock estimate; `None` without such
-    /// frames.
+    /// Extra delay of the fastest unqueued frames of the last second, against the clock estimate, if there were any.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         self.clock.excess(now)
     }
@@ -347,8 +346,7 @@ impl Playout {
         if matches!(change, Some(ClockChange::Stepped(_))) {
             self.outlet.begin_anew();
         } else {
-            // The clock estimate moved forward: earlier frames were captured earlier than it said, as they had been
-            // queued.
+            // The clock estimate has decreased: frames before had queued at the sender, and were captured earlier.
             self.outlet.bring_forward(before.saturating_since(self.clock.instant(capture)));
         }
         self.events.extend(change.map(PlayoutEvent::Clock));

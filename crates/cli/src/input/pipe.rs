@@ -1,5 +1,4 @@
-//! H.264 from a file or a live pipe; in a pipe, a short pause ends a frame, so that it is sent without waiting for the
-//! next.
+//! H.264 from a file or a live pipe; in a pipe, a short pause ends a frame, which is then sent at once.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -60,8 +59,7 @@ fn give_paced(reader: &mut FrameReader, frames: &Frames) {
     }
 }
 
-/// Reads a live source: passes slices on as they arrive, with their arrival time. `whole`: passes on complete frames
-/// only.
+/// Reads a live source: passes slices on as they arrive, with their arrival time; with `whole`, complete frames only.
 pub(super) fn read_live(
     mut from: impl Read + AsFd,
     rate: Option<FrameRate>,
@@ -207,8 +205,7 @@ impl Quiet {
         (self.is_flushed, self.is_taken) = (false, false);
     }
 
-    /// Judges a pause: good if a start code follows. A pause within a NAL unit makes pauses untrusted, for longer each
-    /// time.
+    /// Judges a pause: good if a start code follows. One within a NAL unit makes pauses untrusted, longer each time.
     fn judge(&mut self, next: &[u8]) {
         if next.starts_with(&[0, 0]) {
             self.clean = self.clean.saturating_add(1);

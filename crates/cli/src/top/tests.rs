@@ -55,8 +55,7 @@ fn macroflow(id: u64, address: &str, user: Option<u32>, sent: u64) -> Macroflow 
     }
 }
 
-/// View of the daemon `seconds` after the first snapshot; the macroflows send 0.5, 2 and 1 Mbit/s, the second one in
-/// waves.
+/// View of the daemon `seconds` after the first snapshot; the macroflows send 0.5, 2 (in waves) and 1 Mbit/s.
 fn view(seconds: u64) -> View {
     let (slow, fast, wave) = (62_500 * seconds, 125_000 * seconds, [0, 1, 4, 9, 4, 1, 0, 2]);
     let waves = (0..seconds).map(|at| 50_000 * wave[at as usize % wave.len()]).sum::<u64>();

@@ -113,8 +113,7 @@ fn starts_with(nal: &[u8]) -> bool {
     nal.first().is_some_and(|&header| starts(type_of(header), nal.get(1).copied()))
 }
 
-/// Whether a NAL unit starts an access unit. `first_mb_in_slice` is zero if and only if its code is the bit 1 (H.264
-/// §9.1).
+/// Whether a NAL unit starts an access unit. `first_mb_in_slice` is zero exactly if coded as the bit 1 (H.264 §9.1).
 fn starts(kind: u8, body: Option<u8>) -> bool {
     match kind {
         nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => body.is_some_and(|byte| byte & 0x80 != 0),
