@@ -17,6 +17,7 @@ use timeous_net::emulator::router::Ipv4Interface;
 use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
 use timeous_net::{Direction, LinkConfig};
 
+use crate::failure::Failure;
 use link::{BackArgs, ForwardArgs, LinkArgsError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -77,7 +78,7 @@ pub(crate) enum EmulateError {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// Unknown format of statistics.
-    #[error("{0:?} is no form of statistics: say json or csv")]
+    #[error("unknown format of statistics {0:?}: json or csv")]
     StatsForm(String),
     /// The statistics file cannot be written.
     #[error("cannot write the statistics to {path}: {source}")]
@@ -90,6 +91,19 @@ pub(crate) enum EmulateError {
     /// Signal handlers cannot be registered.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
+}
+
+impl From<EmulateError> for Failure {
+    fn from(error: EmulateError) -> Self {
+        let text = error.to_string();
+        match error {
+            EmulateError::StatsForm(_)
+            | EmulateError::Link(LinkArgsError::NothingToSkip { .. } | LinkArgsError::BurstWithoutRate) => {
+                Self::Usage(text)
+            }
+            _ => Self::Environment(text),
+        }
+    }
 }
 
 /// Pair of values, written `left,right`.
@@ -395,7 +409,7 @@ mod tests {
             assert!(error.contains(expected), "{line}: {error}");
         }
         let stats = StatsFile::from_arguments(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
-        assert_eq!(stats.to_string(), "\"xml\" is no form of statistics: say json or csv");
+        assert_eq!(stats.to_string(), "unknown format of statistics \"xml\": json or csv");
     }
     #[test]
     fn a_run_ends_by_itself_and_leaves_its_files() {

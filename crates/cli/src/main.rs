@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(*args),
         Command::Top(args) => top::run(&args),
         Command::Paths(args) => paths::run(args),
-        Command::Emulate(args) => emulate::run(*args).map_err(|error| Failure::Environment(error.to_string())),
+        Command::Emulate(args) => emulate::run(*args).map_err(Failure::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

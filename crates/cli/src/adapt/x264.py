@@ -1,8 +1,9 @@
 """Encodes for `timeous send --adapt x264`, by GStreamer: H.264 on standard output, as fast as it is captured.
 
 TIMEOUS_SOURCE is a file, a camera's device, or "test"; TIMEOUS_BITRATE the bitrate to begin with, in bit/s. On standard
-input come lines: "bitrate N" in bit/s, which holds from the next frame on, and "keyframe". Its end is ours. With
-TIMEOUS_BITRATES and TIMEOUS_OUTPUTS it makes several encodings of each picture, and "keyframe N" is of the Nth of them.
+input come lines: "bitrate N" in bit/s, which holds from the next frame on, and "keyframe". The program exits when
+standard input ends. With TIMEOUS_BITRATES and TIMEOUS_OUTPUTS it makes several encodings of each picture, and
+"keyframe N" asks for one in the Nth encoding.
 """
 
 import os
@@ -19,7 +20,7 @@ except (ImportError, ValueError) as error:
     sys.exit(f"--adapt x264 needs GStreamer for Python ({error}); "
              "Debian: apt install python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-plugins-{base,good,ugly}")
 
-# What follows is another frame (H.264 §7.3.2.4): so nobody waits for the next one to know that this one is whole.
+# Access unit delimiter (H.264 §7.3.2.4): it ends a frame, so that a reader need not wait for the next one.
 DELIMITER = b"\x00\x00\x00\x01\x09\xf0"
 FPS = 25
 

@@ -95,6 +95,10 @@ impl Description {
         }
         // Stable sort: of two PPSs with the same id, the later one stays last, and applies.
         sets.sort_by_key(|set| type_of(set));
+        // The oldest PPSs are dropped: the stream repeats what it still uses.
+        let oldest = sets.iter().take_while(|set| type_of(set) == SPS).count();
+        let excess = sets.len().saturating_sub(MAX_SETS);
+        sets.drain(oldest..(oldest + excess).min(sets.len()));
         sets.truncate(MAX_SETS);
         if sets == self.sets {
             return;
@@ -131,5 +135,27 @@ fn as_sent(frame: &PlayoutFrame) -> Frame {
         references: References::NONE,
         priority: Priority::NORMAL,
         nals: nals_of(&frame.annexb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An encoder that sends a new PPS for each picture: the newest one must be in the file.
+    #[test]
+    fn the_newest_parameter_sets_are_described() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stream.sdp");
+        let mut description = Description::new(path.to_str().unwrap(), false).unwrap();
+        let to = SocketAddr::from(([127, 0, 0, 1], 5004));
+        description.update(&[vec![0x67, 0x42, 0xc0, 0x1e, 0x80], vec![0x68, 0xce, 0x80]], to);
+        for n in 0..2 * MAX_SETS as u8 {
+            description.update(&[vec![0x68, 0xce, n, 0x80]], to);
+        }
+        let found = SessionDescription::parse(&fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(found.parameter_sets.len(), MAX_SETS);
+        assert_eq!(found.parameter_sets[0][0], 0x67, "the SPS stays");
+        assert_eq!(found.parameter_sets.last(), Some(&vec![0x68, 0xce, 2 * MAX_SETS as u8 - 1, 0x80]));
     }
 }
