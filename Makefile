@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-libcm demo report peers peers-lint test bench fuzz lint unit bpf loom sanitize tools deny
+.PHONY: all install install-tool install-libcm demo report peers peers-lint docs test bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -62,6 +62,10 @@ peers:
 peers-lint:
 	@scripts/peers.sh lint
 
+# The documentation as a book: target/book. Installs mdbook.
+docs:
+	@scripts/docs.sh
+
 test: tools lint unit bpf loom sanitize
 
 # What the tests need beside Rust: other people's programs, as peers and judges.
@@ -70,6 +74,7 @@ tools:
 
 lint:
 	$(CARGO) fmt --all --check
+	@scripts/links.py
 	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio -- -D warnings
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --locked --target-dir target --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet

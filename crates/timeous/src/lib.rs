@@ -68,7 +68,7 @@ pub use uri::{Uri, UriError};
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The example of the guide compiles.
+/// The example of the guide compiles: of its pages only this one has Rust code.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide.md")]
+#[doc = include_str!("../../../docs/guide/rust.md")]
 struct Guide;
