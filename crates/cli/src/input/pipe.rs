@@ -17,8 +17,9 @@ use crate::notice::tell;
 const CHUNK: usize = 64 * 1024;
 /// Pause after which a NAL unit counts as complete, if pauses are trusted: writers pass on whole NAL units.
 const QUIET: Duration = Duration::from_millis(3);
-/// Pauses between NAL units before pauses are trusted: half a second of frames.
-const TRUSTED_FROM: u32 = 12;
+/// Consecutive pauses between NAL units before pauses are trusted. Writers in blocks of a fixed size hardly reach it: their
+/// pauses are anywhere.
+const TRUSTED_FROM: u32 = 4;
 /// Typical size of one write, such as ffmpeg's; after it, the next write may be delayed.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
