@@ -360,6 +360,11 @@ impl Connection {
         self.implausible
     }
 
+    /// Round-trip time of the handshake, unless one of its packets was retransmitted.
+    pub fn handshake_rtt(&self) -> Option<Duration> {
+        if let Handshake::Took(rtt) = self.handshake { Some(rtt) } else { None }
+    }
+
     /// The connection's flow in the Congestion Manager, from the end of the handshake to the end of the connection.
     pub fn flow(&self) -> Option<FlowId> {
         self.flow

@@ -478,7 +478,11 @@ impl Port {
 
     fn report(&mut self, now: Instant, cm: &Manager, connection: ConnectionId, last: bool) {
         let Some(state) = self.endpoint.connection(connection) else { return };
-        let path = state.flow().and_then(|flow| cm.query(flow).ok());
+        let mut path = state.flow().and_then(|flow| cm.query(flow).ok());
+        // Until data are acknowledged, the handshake tells the round trip.
+        if let Some(path) = path.as_mut().filter(|path| path.srtt.is_none()) {
+            (path.srtt, path.min_rtt) = (state.handshake_rtt(), state.handshake_rtt());
+        }
         if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
             session.report(now, *state.statistics(), path, last);
         }

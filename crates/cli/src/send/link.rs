@@ -18,6 +18,8 @@ const REPORTS: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Interval at which path statistics are sampled.
 const LOOKS: Duration = Duration::from_millis(100);
+/// The same, before the round-trip time is known.
+const FIRST_LOOKS: Duration = Duration::from_millis(10);
 /// Samples of the one-way delay; less than a second, after which the receiver follows a longer path.
 const WAYS: usize = 8;
 
@@ -67,10 +69,15 @@ impl Way {
         if now < self.next_look {
             return;
         }
-        self.next_look = now + LOOKS;
         let stats = stats();
         let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
         let (srtt, least) = (ms(stats.ms_rtt), ms(stats.ms_rtt_min));
+        if least.is_zero() {
+            // The first frames need it.
+            self.next_look = now + FIRST_LOOKS;
+            return;
+        }
+        self.next_look = now + LOOKS;
         // As in the policies, queueing delay (above the minimum RTT) is assigned to the forward path.
         self.recent.push_back(srtt.saturating_sub(least / 2));
         if self.recent.len() > WAYS {
@@ -84,6 +91,8 @@ impl Way {
 impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packetizer: Packetizer) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
+        let mut way = Way::default();
+        way.look(clock::now(), || sender.stats());
         Self {
             sender,
             receiver,
@@ -91,7 +100,7 @@ impl Link {
             packetizer,
             entries: BTreeMap::new(),
             latency,
-            way: Way::default(),
+            way,
             has_entered: false,
             frame: None,
             next_report: Instant::ZERO,

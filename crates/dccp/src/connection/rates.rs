@@ -3,7 +3,6 @@
 use timeous_cm::{Manager, Update};
 use timeous_core::{Duration, Ecn, Instant};
 
-use super::asked::Handshake;
 use super::options::Heard;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Timer, told};
@@ -68,7 +67,7 @@ impl Connection {
         }
         let (payload, largest) = (self.config.max_payload() as u64, self.config.mps as u64);
         let mut sender = ccid3::Sender::new(ccid == Ccid::Ccid4, payload, largest);
-        let handshake = if let Handshake::Took(rtt) = self.handshake { Some(rtt) } else { None };
+        let handshake = self.handshake_rtt();
         if let Some(rtt) = handshake {
             sender.on_handshake(now, rtt);
         }

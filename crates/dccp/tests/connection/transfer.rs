@@ -54,6 +54,16 @@ pub(crate) fn exchange(pair: &mut Pair, count: u64, len: usize) {
     assert_delivered_once(&pair.server, &pair.client);
 }
 
+#[test]
+fn both_ends_measure_the_handshake() {
+    let mut pair = Pair::new(LinkConfig { delay: MS * 75, ..LinkConfig::default() }, 1);
+    pair.connect();
+    for end in [&pair.client, &pair.server] {
+        let rtt = end.connection.handshake_rtt().unwrap();
+        assert!((MS * 150..MS * 160).contains(&rtt), "{rtt:?}");
+    }
+}
+
 /// In UDP the checksum is zero and the driver gathers; natively the transport has to sum the payload up.
 #[test]
 fn payloads_may_be_left_apart() {

@@ -18,6 +18,19 @@ fn a_sender_that_finishes_is_an_end_for_its_receiver() {
     assert_eq!(receiver.stats().pkt_recv_total, 1);
 }
 
+/// Found by `timeous-lab camera`: with 75 ms each way the first frames had deadlines without the path, and a stream lost its first
+/// second.
+#[test]
+fn the_round_trip_is_known_before_anything_is_sent() {
+    let port = free_port();
+    let delay = LinkConfig { delay: Duration::from_millis(40), ..LinkConfig::default() };
+    let link = TestLink::to(port, delay.clone(), delay);
+    // The listener shares what it knows of its path with other tests.
+    let [(sender, _near), _far] = both_ends(link.near, port, "latency=5s");
+    let stats = sender.stats();
+    assert!(stats.ms_rtt_min >= 80.0 && stats.ms_rtt >= 80.0, "{stats:?}");
+}
+
 #[test]
 fn an_end_that_is_dropped_closes_the_stream_for_the_other() {
     let port = free_port();
