@@ -20,12 +20,23 @@ use crate::output::Output;
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
 
+/// Latency without the Timeous protocol, unless given.
+const PLAIN_LATENCY: Duration = Duration::from_millis(300);
+
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match Peer::parse(&args.uri)? {
         Peer::Timeous(uri) => {
+            for (is_given, name) in [(args.latency.is_some(), "--latency"), (args.pt.is_some(), "--pt")] {
+                if is_given {
+                    return Err(Failure::Usage(format!(
+                        "{name} is for udp://; with timeous:// the latency is a key of the URI, and \
+                        the sender tells the payload type"
+                    )));
+                }
+            }
             let args = &RecvArgs {
                 immediate: args.immediate || uri.options.playout == PlayoutName::Immediate,
                 ..args.clone()
@@ -41,7 +52,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
         Peer::Udp(local) => {
             let output = Output::open(&place, &args.sink_args)?;
             let mut receiver = PlainReceiver::new(local)?;
-            let screen = Screen::new(args, args.latency, output)?;
+            let screen = Screen::new(args, args.latency.unwrap_or(PLAIN_LATENCY), output)?;
             receive_plainly(&mut receiver, screen, Meter::new(&args.meter)?, &interrupt()?)
         }
     }

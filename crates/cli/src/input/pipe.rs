@@ -25,6 +25,8 @@ const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
 /// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
+/// The same, at most, for a source that pauses often.
+const MOST_SILENT: Duration = Duration::from_secs(60);
 
 /// Whether a descriptor is live: a pipe, socket or terminal, not a file.
 pub(super) fn is_live(from: &impl AsFd) -> bool {
@@ -143,6 +145,8 @@ struct Quiet {
     is_taken: bool,
     since: Instant,
     is_silent: bool,
+    /// Silence that is reported next.
+    silent_after: Duration,
 }
 
 impl Default for Quiet {
@@ -156,6 +160,7 @@ impl Default for Quiet {
             is_taken: true,
             since: clock::now(),
             is_silent: false,
+            silent_after: SILENT,
         }
     }
 }
@@ -165,7 +170,7 @@ impl Quiet {
     /// trusted.
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
         let patience = match (self.is_flushed, self.bytes >= PIECE) {
-            (true, _) => SILENT,
+            (true, _) => self.silent_after,
             (false, true) => HELD_UP,
             (false, false) => QUIET,
         };
@@ -174,7 +179,7 @@ impl Quiet {
         }
         if self.is_flushed {
             if !std::mem::replace(&mut self.is_silent, true) {
-                tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+                tell(format_args!("the source has sent nothing for {:.0} s", self.silent_after.as_secs_f64()));
             }
             return Ok(false);
         }
@@ -198,8 +203,10 @@ impl Quiet {
             self.judge(bytes);
         }
         if std::mem::take(&mut self.is_silent) {
-            let silent = clock::now().saturating_since(self.since).as_secs_f64();
-            tell(format_args!("the source goes on after {silent:.1} s"));
+            let silent = clock::now().saturating_since(self.since);
+            tell(format_args!("the source goes on after {:.1} s", silent.as_secs_f64()));
+            // A frame every five seconds is no silence.
+            self.silent_after = self.silent_after.max((silent * 2).min(MOST_SILENT));
         }
         self.since = clock::now();
         self.bytes += bytes.len();

@@ -21,9 +21,9 @@ pub(crate) struct RecvArgs {
     pub(crate) uri: String,
     /// Destination of the video
     pub(crate) sink: String,
-    /// With udp://: the delay from capture to playout
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
-    pub(crate) latency: Duration,
+    /// With udp://: the delay from capture to playout [default: 300ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) latency: Option<Duration>,
     /// Release frames as soon as they can be decoded, like playout=immediate in the URI
     #[arg(long)]
     pub(crate) immediate: bool,
