@@ -22,6 +22,10 @@ pub struct Simulcast<T = Instant> {
     seen: Vec<Option<u64>>,
     /// Last frame, held back while a higher encoding may start with the same picture.
     held: Option<Coming<T>>,
+    /// Frames sent so far.
+    count: u32,
+    /// Encoding of the last frame, and how many frames were sent since it started.
+    run: (usize, u32),
     ready: VecDeque<Coming<T>>,
 }
 
@@ -33,7 +37,7 @@ impl<T> Simulcast<T> {
     #[must_use]
     pub fn new(encodings: usize) -> Self {
         let seen = vec![None; encodings.max(1)];
-        Self { wanted: 0, sent: None, until: None, seen, held: None, ready: VecDeque::new() }
+        Self { wanted: 0, sent: None, until: None, seen, held: None, count: 0, run: (0, 0), ready: VecDeque::new() }
     }
 
     /// Selects an encoding, counted from zero in order of increasing rate.
@@ -88,7 +92,7 @@ impl<T> Simulcast<T> {
         }
     }
 
-    /// Returns the next frame to send, and its time. Frame ids are unique across encodings.
+    /// Returns the next frame to send, and its time. Frames are numbered as they are sent, across encodings.
     pub fn poll(&mut self) -> Option<(Box<Frame>, T)> {
         self.ready.pop_front()
     }
@@ -101,15 +105,18 @@ impl<T> Simulcast<T> {
 
     fn send(&mut self, encoding: usize, (mut frame, captured): Coming<T>) {
         self.until = self.until.max(Some(frame.display_index));
-        let (encodings, encoding) = (self.seen.len() as u32, encoding as u32);
-        let name = |index: u32| index.wrapping_mul(encodings).wrapping_add(encoding);
-        frame.index = name(frame.index);
+        let goes_on = self.run.0 == encoding && frame.entry.is_none_or(|entry| entry.recovery > 0);
+        self.run = (encoding, if goes_on { self.run.1 + 1 } else { 1 });
         let mut references = References::NONE;
         for reference in frame.references.iter() {
-            // Frame ids are counted from one.
-            let _as_many_as_before = references.push(FrameId(name(reference.0 - 1) + 1));
+            // Frame ids are counted from one, and an encoding is sent without a gap.
+            let back = frame.index.wrapping_sub(reference.0 - 1);
+            if back < self.run.1 {
+                let _as_many_as_before = references.push(FrameId(self.count - back + 1));
+            }
         }
-        frame.references = references;
+        (frame.index, frame.references) = (self.count, references);
+        self.count = self.count.wrapping_add(1);
         self.ready.push_back((frame, captured));
     }
 }
@@ -142,7 +149,7 @@ mod tests {
             }
             for encoding in 0..3 {
                 let mut frame = template.clone();
-                (frame.index, frame.display_index) = (picture as u32, picture);
+                (frame.index, frame.display_index, frame.rtp_ticks) = (picture as u32, picture, encoding as u64);
                 frame.references = References::from([FrameId(picture as u32)]);
                 if keys(picture, encoding) {
                     frame.entry = Some(EntryPoint { recovery: 0 });
@@ -152,8 +159,9 @@ mod tests {
             }
             while let Some((frame, _)) = simulcast.poll() {
                 assert!(frame.references.iter().all(|name| names.contains(&name)), "its reference is not sent");
-                assert!(names.insert(frame.id()), "a name twice");
-                let before = sent[frame.display_index as usize].replace(frame.index as usize % 3);
+                assert_eq!(frame.index as usize, names.len(), "a receiver counts gaps as missing frames");
+                names.insert(frame.id());
+                let before = sent[frame.display_index as usize].replace(frame.rtp_ticks as usize);
                 assert_eq!(before, None, "a picture twice");
                 assert!(
                     sent.iter().skip(frame.display_index as usize + 1).all(Option::is_none),
