@@ -3,6 +3,7 @@
 mod adapt;
 mod callers;
 mod deaths;
+mod documented;
 mod feeder;
 mod field;
 mod input;
