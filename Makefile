@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-libcm demo report peers peers-lint docs test bench fuzz lint unit bpf loom sanitize tools deny
+.PHONY: all install install-tool install-libcm demo report peers peers-lint docs test quick bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -79,6 +79,13 @@ lint:
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --locked --target-dir target --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet
 	@scripts/deny.sh
+
+# While you work: lints and unit tests, in a few minutes.
+quick:
+	$(CARGO) fmt --all --check
+	@scripts/links.py
+	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio --quiet -- -D warnings
+	$(CARGO) test --workspace --lib --locked --features timeous/tokio --quiet
 
 unit:
 	$(CARGO) build --workspace --bins --locked

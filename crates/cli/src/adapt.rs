@@ -70,7 +70,7 @@ enum Has {
     /// One encoding, with a bitrate within a range.
     Bitrate { rate: Rate, range: (Rate, Rate) },
     /// Several encodings, of which one is sent.
-    Encodings(Encodings),
+    Encodings(Box<Encodings>),
 }
 
 impl AdaptArgs {
@@ -104,7 +104,9 @@ impl AdaptArgs {
         let wrong = |why: &str| Failure::Usage(why.to_owned());
         if !self.encodings.is_empty() {
             let encodings = Encodings::new(&self.encodings);
-            return encodings.map(Has::Encodings).ok_or_else(|| wrong("--encodings must be bitrates that rise"));
+            return encodings
+                .map(|encodings| Has::Encodings(Box::new(encodings)))
+                .ok_or_else(|| wrong("--encodings must be bitrates that rise"));
         }
         if self.min_bitrate > self.bitrate || self.bitrate > self.max_bitrate {
             return Err(wrong("--bitrate must be from --min-bitrate to --max-bitrate"));

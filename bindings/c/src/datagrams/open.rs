@@ -29,8 +29,10 @@ pub(crate) fn open(uri: &str) -> Result<c_int, Failure> {
 /// Parses a URI with the paper's defaults: TCP, and only expired datagrams and those that depend on them are dropped.
 fn parse(text: &str) -> Result<Uri, Failure> {
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
-    let uri = format!("{place}?transport=tcp&policy=deadline&{query}");
-    uri.parse().map_err(|error| Error::Uri(error).into())
+    let is_given = |key: &str| query.split('&').any(|pair| pair.split('=').next() == Some(key));
+    let defaults = [("transport", "tcp"), ("policy", "deadline")].into_iter().filter(|&(key, _)| !is_given(key));
+    let pairs: Vec<String> = defaults.map(|(key, value)| format!("{key}={value}")).chain([query.to_owned()]).collect();
+    format!("{place}?{}", pairs.join("&")).parse().map_err(|error| Error::Uri(error).into())
 }
 
 #[cfg(test)]

@@ -189,14 +189,10 @@ fn every_shell_block_of_readme_and_guide_is_run_or_has_a_reason() {
             if ELSEWHERE.iter().any(|&(elsewhere, at, _)| elsewhere == page && at == block) {
                 continue;
             }
-            for at in 0..commands.len() {
+            for (at, command) in commands.iter().enumerate() {
                 let name = format!("@{at}");
                 let is_run = runs.iter().filter(|run| run.page == page && run.block == block);
-                assert!(
-                    is_run.flat_map(|run| run.commands).any(|text| text.contains(&name)),
-                    "{page}: {}",
-                    commands[at]
-                );
+                assert!(is_run.flat_map(|run| run.commands).any(|text| text.contains(&name)), "{page}: {command}");
             }
         }
     }
