@@ -78,6 +78,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio -- -D warnings
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --locked --target-dir target --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet
+	@scripts/typos.sh
 	@scripts/deny.sh
 
 # While you work: lints and unit tests, in a few minutes.

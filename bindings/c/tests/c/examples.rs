@@ -62,7 +62,7 @@ fn rate_callback() {
 }
 
 #[test]
-fn the_librarys_own_loop() {
+fn the_own_loop_of_the_library() {
     needs_toolchain!();
     for way in [Way::C, Way::Cpp, Way::Sanitized] {
         let peer = Peer::start(CLEAR);

@@ -187,7 +187,7 @@ fn what_has_left_and_is_of_no_use_takes_a_copy_of_what_is_next_to_leave() {
 }
 
 #[test]
-fn a_datagram_that_has_left_in_anothers_place_is_acknowledged_there() {
+fn a_datagram_that_has_left_in_the_place_of_another_is_acknowledged_there() {
     let mut records = two_have_left(&mut Zone::new(100).unwrap());
     assert_eq!(records.replace(0, None), Some(0));
     records.board(2, 0);
