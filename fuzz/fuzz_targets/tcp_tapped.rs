@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_tcp::record::{Datagram, Limits, Tapped, pad, sealed, sealed_len};
-use timeous_tcp::{Header, Options, Overheard, Segment, Seq, Timestamps};
+use timeous_tcp::{Header, Options, ObservedConnection, Segment, Seq, Timestamps};
 
 #[derive(Arbitrary, Debug)]
 enum Step {
@@ -46,7 +46,7 @@ impl Reader {
         }
     }
 
-    fn see(&mut self, overheard: &mut Overheard, segment: &Segment<'_>) {
+    fn see(&mut self, overheard: &mut ObservedConnection, segment: &Segment<'_>) {
         if let Some((at, bytes)) = overheard.handle_arriving(segment) {
             self.tapped.see(at, bytes, Self::keep(&mut self.given));
         }
@@ -67,7 +67,7 @@ fuzz_target!(|input: Input| {
     }
     let limits = Limits { longest, stretches: input.stretches.into(), held: input.held.into() };
     let mut reader = Reader { tapped: Tapped::new(limits), given: BTreeMap::new() };
-    let mut overheard = Overheard::new(input.scale);
+    let mut overheard = ObservedConnection::new(input.scale);
     let first = Seq::new(input.first);
     let (mut read, mut forged) = (0, false);
     for step in &input.steps {

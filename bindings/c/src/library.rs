@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use parking_lot::{Mutex, RwLock};
-use timeous::cm::{CmError, CongestionManager, Destination, Error, FlowId, FlowSpec, Loss, Refusal, Update, Where};
+use timeous::cm::{
+    CmError, CongestionManager, Destination, Error, FlowId, FlowSpec, Loss, ManagerLocation, Refusal, Update,
+};
 use timeous::core::{Duration, Instant, PathState};
 
 use crate::buffer::Buffers;
@@ -42,11 +44,11 @@ pub(crate) fn get() -> Result<&'static Library, Failure> {
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
-    open(Where::Auto)
+    open(ManagerLocation::Auto)
 }
 
 /// Opens the library with the manager at `place`.
-pub(crate) fn init(place: Where) -> Result<(), Failure> {
+pub(crate) fn init(place: ManagerLocation) -> Result<(), Failure> {
     fork::check()?;
     let _one_at_a_time = OPENING.lock();
     if LIBRARY.get().is_some() {
@@ -55,7 +57,7 @@ pub(crate) fn init(place: Where) -> Result<(), Failure> {
     open(place).map(drop)
 }
 
-fn open(place: Where) -> Result<&'static Library, Failure> {
+fn open(place: ManagerLocation) -> Result<&'static Library, Failure> {
     // The library's threads must get no signals, which belong to the application.
     let manager = signal::blocked(|| CongestionManager::open(place))?;
     // The daemon signals only a client that has polled once. Without a flow no event can be missed.

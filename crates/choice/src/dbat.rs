@@ -17,7 +17,7 @@
 //! | time of the check: at each arrival (Fig. 5) | at each sending opportunity, for all arrivals before it one by one; without such, every quarter of a delay ([`watch`](timeous_core::Adviser::watch)) |
 //! | feedback above `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that jumps above it would never be reported |
 //! | drops because of a deadline (the paper's packets have none) | reported to the source, too: [`Reason::Late`](timeous_core::Reason) |
-//! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the former, or by [`Beyond::Excess`] the latter |
+//! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the former, or by [`DropRule::Excess`] the latter |
 //! | queue left by a higher rate, above the new `Max_Th` | optionally judged by the old threshold for four delays ([`Settings::spare_what_remains`]) |
 //! | marked packets | by priority, layer, or a predicate ([`Marking`]) |
 //! | increase of the rate | requested by the paper's client; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
@@ -48,7 +48,7 @@ use timeous_core::{
 use crate::{Chain, Dependencies, Punctual};
 pub use marking::Marking;
 pub use thresholds::{Delay, Level};
-pub use tuner::{Beyond, Settings, Tuner};
+pub use tuner::{DropRule, Settings, Tuner};
 
 /// DBAT as a late-choice policy.
 ///
@@ -166,8 +166,8 @@ impl LateChoice for Dbat {
             return;
         }
         match self.tuner.settings().beyond {
-            Beyond::OnlyMarked => self.only_marked(queue),
-            Beyond::Excess => self.excess(queue, queued, self.tuner.most()),
+            DropRule::OnlyMarked => self.only_marked(queue),
+            DropRule::Excess => self.excess(queue, queued, self.tuner.most()),
         }
     }
 

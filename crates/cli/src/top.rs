@@ -19,7 +19,7 @@ use timeous_daemon::view::View;
 use crate::daemon_link::DaemonLink;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use app::{App, Wish};
+use app::{App, KeyCommand};
 use history::History;
 use table::{Layout, Order};
 
@@ -133,9 +133,9 @@ fn show(
         // A resize only needs redrawing.
         if let Event::Key(key) = event::read().map_err(terminal_failed)? {
             match app.key(key, page) {
-                Wish::Stay => {}
-                Wish::Look => app.seen(daemon.snapshot().map_err(|failure| failure.to_string())),
-                Wish::Quit => return Ok(()),
+                KeyCommand::Stay => {}
+                KeyCommand::Look => app.seen(daemon.snapshot().map_err(|failure| failure.to_string())),
+                KeyCommand::Quit => return Ok(()),
             }
         }
         next_look = next_look.min(clock::now() + app.interval);

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-use crate::calm::Calm;
+use crate::calm::EventFreeBand;
 use crate::carried::Carried;
 use crate::controller::{Controller, steered::Steered};
 use crate::delivery::DeliveryRate;
@@ -108,7 +108,7 @@ pub(crate) struct Macroflow {
     pub(crate) learnt_at: Instant,
     /// Flows with rate thresholds, and the rate band within which none is crossed.
     watchers: Vec<FlowId>,
-    calm: Calm,
+    calm: EventFreeBand,
     reckoned: Reckoned,
 }
 
@@ -166,7 +166,7 @@ impl Macroflow {
             held: None,
             learnt_at: Instant::ZERO,
             watchers: Vec::new(),
-            calm: Calm::default(),
+            calm: EventFreeBand::default(),
             reckoned: Reckoned::default(),
         };
         macroflow.reckon();

@@ -6,7 +6,7 @@ use crate::flow::Loss;
 
 /// Congestion signal reported by a flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign {
+pub(crate) struct CongestionSignal {
     pub(crate) loss: Loss,
     pub(crate) sent_at: Instant,
     /// A repeated timeout of the same flow, with nothing acknowledged since the last one.

@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::view::{Client, Health, View};
 
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct StatusBoard {
     began: Instant,
     congestion: Congestion,
     clients: Mutex<BTreeMap<u64, Client>>,
@@ -21,7 +21,7 @@ pub(crate) struct Board {
     pub(crate) log: Option<Log>,
 }
 
-impl Board {
+impl StatusBoard {
     pub(crate) fn new(began: Instant, congestion: Congestion, store: Option<Store>, log: Option<Log>) -> Self {
         let (clients, violations) = (Mutex::default(), AtomicU64::new(0));
         Self { began, congestion, clients, violations, store, log }

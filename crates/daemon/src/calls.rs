@@ -11,43 +11,43 @@ use timeous_ipc::messages::{Answer, Call, DOCUMENT_MAX, Document, Failure, OpenF
 use crate::client::Client;
 use crate::exchange::Exchange;
 use crate::limits::{Usage, Users};
+use crate::observability::Observability;
 use crate::poller::Poller;
-use crate::sight::Sight;
 use crate::streams::{Owner, Streams};
 use crate::wire;
 
 /// State shared by all clients.
 #[derive(Debug)]
-pub(crate) struct House {
+pub(crate) struct SharedState {
     /// Dropped before the engine, so that streams end before the engine does.
     pub(crate) streams: Streams,
     pub(crate) congestion: Congestion,
     pub(crate) users: Users,
     pub(crate) poller: Poller,
-    pub(crate) sight: Sight,
+    pub(crate) sight: Observability,
     pub(crate) engine: Engine,
 }
 
 type Answered = Result<(Answer, Vec<OwnedFd>), Failure>;
 
-impl House {
+impl SharedState {
     /// Executes a call.
     pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> Answered {
         let owner = client.owner;
         match call {
             Call::Connect { remote, spec } => {
                 self.sight.recall(&self.congestion, Destination::from(remote.ip()));
-                let House { streams, users, poller, engine, .. } = self;
+                let SharedState { streams, users, poller, engine, .. } = self;
                 let ends = streams.connect((engine, users, poller), owner, remote, &spec)?;
                 Ok((Answer::Stream, ends.descriptors()))
             }
             Call::Listen { local, spec, room } => {
-                let House { streams, users, poller, engine, .. } = self;
+                let SharedState { streams, users, poller, engine, .. } = self;
                 let (listener, local) = streams.listen((engine, users, poller), owner, (local, room), &spec)?;
                 plain(Answer::Listening { listener, local })
             }
             Call::StopListening(listener) => {
-                let House { streams, users, poller, .. } = self;
+                let SharedState { streams, users, poller, .. } = self;
                 streams.stop_listening((users, poller), owner, listener)?;
                 plain(Answer::Done)
             }
@@ -66,7 +66,7 @@ impl House {
     /// Removes everything that a departed client had.
     pub(crate) fn forget(&mut self, now: Instant, client: &Client) {
         let owner = client.owner;
-        let House { streams, users, poller, .. } = self;
+        let SharedState { streams, users, poller, .. } = self;
         streams.forget((users, poller), owner);
         poller.forget(&client.wire);
         let mut usage = Usage { clients: 1, ..Usage::default() };

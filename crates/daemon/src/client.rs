@@ -72,18 +72,18 @@ impl Client {
     }
 
     /// Returns whether it has exceeded a timeout. Called periodically.
-    pub(crate) fn lapse(&mut self, now: Instant) -> Option<Lapse> {
+    pub(crate) fn lapse(&mut self, now: Instant) -> Option<ExceededTimeout> {
         self.blocked = self.wire.is_blocked().then(|| self.blocked.unwrap_or(now));
         if self.exchange.is_none() && now >= self.since + GREETING {
-            return Some(Lapse::Silent);
+            return Some(ExceededTimeout::Silent);
         }
-        self.blocked.is_some_and(|since| now >= since + PATIENCE).then_some(Lapse::Deaf)
+        self.blocked.is_some_and(|since| now >= since + PATIENCE).then_some(ExceededTimeout::Deaf)
     }
 }
 
 /// Timeout that a client has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Lapse {
+pub(crate) enum ExceededTimeout {
     #[error("it does not say hello")]
     Silent,
     #[error("it reads nothing of what it is told")]

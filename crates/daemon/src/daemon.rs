@@ -12,20 +12,20 @@ use timeous_engine::{Congestion, Engine, Gone, Waker, clock};
 use timeous_ipc::messages::{Call, FromDaemon, Reason, ToDaemon, VERSION, Welcome};
 use timeous_ipc::{Channel, ChannelError, Violation};
 
-use crate::calls::House;
-use crate::client::{Client, Lapse};
+use crate::calls::SharedState;
+use crate::client::{Client, ExceededTimeout};
 use crate::config::Config;
-use crate::door::{Door, Visitor};
 use crate::error::DaemonError;
 use crate::exchange::Exchange;
 use crate::kernel::Kernel;
 use crate::limits::{Usage, Users};
+use crate::observability::Observability;
 use crate::poller::{Interest, Poller, Token};
 use crate::ready::Ready;
-use crate::sight::Sight;
+use crate::socket::{ListeningSocket, NewClient};
 use crate::streams::{Owner, Streams};
 use crate::view;
-use crate::wire::{Heard, Wire};
+use crate::wire::{ReadResult, Wire};
 
 /// Maximum number of clients accepted, and of a client's messages read, per turn.
 const AT_ONCE: usize = 16;
@@ -49,12 +49,12 @@ const SHUT: Duration = Duration::from_millis(200);
 /// ```
 #[derive(Debug)]
 pub struct Daemon {
-    door: Door,
+    door: ListeningSocket,
     clients: BTreeMap<u64, Client>,
     by_cm: BTreeMap<ClientId, u64>,
     /// Clients with more work, in turn.
     active: VecDeque<u64>,
-    house: House,
+    house: SharedState,
     ready: Arc<Ready>,
     waker: Waker,
     stopping: Arc<AtomicBool>,
@@ -62,7 +62,7 @@ pub struct Daemon {
     /// Time at which accepting resumes, if it is paused.
     shut_until: Option<Instant>,
     /// Whether path states may have changed since they were published.
-    stirred: bool,
+    paths_dirty: bool,
     next_often: Instant,
     next_seldom: Instant,
     /// Clients with premature feedback, and when the first of it has to be retried.
@@ -94,13 +94,13 @@ impl Daemon {
     pub fn bind(config: Config) -> Result<Self, DaemonError> {
         config.limits.geometry.check()?;
         let now = clock::now();
-        let door = Door::open(&config.path, config.mode)?;
+        let door = ListeningSocket::open(&config.path, config.mode)?;
         let congestion = Congestion::default();
-        let sight = Sight::open(&config, &congestion, now)?;
+        let sight = Observability::open(&config, &congestion, now)?;
         let engine = Engine::with_congestion(congestion.clone())?;
         let waker = Waker::new()?;
         let poller = Poller::new()?;
-        poller.watch(&door, Token::Door, Interest::Readable)?;
+        poller.watch(&door, Token::ListeningSocket, Interest::Readable)?;
         poller.watch(&waker, Token::Waker, Interest::Readable)?;
         let users = Users::new(config.limits);
         Ok(Self {
@@ -108,13 +108,13 @@ impl Daemon {
             clients: BTreeMap::new(),
             by_cm: BTreeMap::new(),
             active: VecDeque::new(),
-            house: House { streams: Streams::default(), congestion, users, poller, sight, engine },
+            house: SharedState { streams: Streams::default(), congestion, users, poller, sight, engine },
             ready: Arc::new(Ready::new(waker.clone())),
             waker,
             stopping: Arc::new(AtomicBool::new(false)),
             next_client: 1,
             shut_until: None,
-            stirred: false,
+            paths_dirty: false,
             next_often: now,
             next_seldom: now,
             early: BTreeSet::new(),
@@ -177,7 +177,7 @@ impl Daemon {
         if !self.ready.rest() || !self.active.is_empty() {
             return Some(Duration::ZERO);
         }
-        let often = (self.stirred || self.house.sight.is_logging()).then_some(self.next_often);
+        let often = (self.paths_dirty || self.house.sight.is_logging()).then_some(self.next_often);
         let due = often
             .into_iter()
             .chain(self.shut_until)
@@ -190,7 +190,7 @@ impl Daemon {
 
     fn handle(&mut self, token: Token) {
         match token {
-            Token::Door => self.let_in(),
+            Token::ListeningSocket => self.let_in(),
             Token::Waker => drop(self.waker.clear()),
             Token::Client(id) => self.hear(id),
             Token::Bell(id) => self.activate(id),
@@ -214,7 +214,7 @@ impl Daemon {
         }
     }
 
-    fn admit(&mut self, Visitor { socket, pid, uid }: Visitor) {
+    fn admit(&mut self, NewClient { socket, pid, uid }: NewClient) {
         let mut wire = Wire::new(socket);
         if !self.house.users.take_client(uid) {
             tracing::warn!(pid, uid, "too many clients");
@@ -247,9 +247,9 @@ impl Daemon {
                 break;
             }
             let done = match client.wire.hear() {
-                Ok(Heard::Message(message)) => obey(&mut self.house, client, message),
-                Ok(Heard::Nothing) => break,
-                Ok(Heard::End) => Err(Farewell::Left),
+                Ok(ReadResult::Message(message)) => obey(&mut self.house, client, message),
+                Ok(ReadResult::Nothing) => break,
+                Ok(ReadResult::End) => Err(DisconnectReason::Left),
                 Err(violation) => Err(violation.into()),
             };
             match done {
@@ -291,7 +291,7 @@ impl Daemon {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             client.active = false;
             let Some(exchange) = &mut client.exchange else { continue };
-            self.stirred = true;
+            self.paths_dirty = true;
             let turn = exchange.turn(clock::now(), &mut self.house.congestion.lock(), client.cm);
             match turn {
                 Ok(turn) => {
@@ -321,17 +321,17 @@ impl Daemon {
     }
 
     fn pump(&mut self, stream: u64) {
-        let House { streams, users, poller, .. } = &mut self.house;
-        self.stirred = true;
+        let SharedState { streams, users, poller, .. } = &mut self.house;
+        self.paths_dirty = true;
         match streams.pump((users, poller), stream) {
             None | Some((_, Gone::Left | Gone::Closed)) => {}
-            Some((owner, broken)) => self.dismiss(owner.client, Farewell::Stream(broken)),
+            Some((owner, broken)) => self.dismiss(owner.client, DisconnectReason::Stream(broken)),
         }
     }
 
     fn take_calls(&mut self, listener: u32) {
         for _ in 0..AT_ONCE {
-            let House { streams, users, poller, .. } = &mut self.house;
+            let SharedState { streams, users, poller, .. } = &mut self.house;
             let Some((owner, ends)) = streams.caller((users, poller), listener) else { return };
             let Some(client) = self.clients.get_mut(&owner.client) else { return };
             let descriptors = ends.descriptors();
@@ -345,16 +345,19 @@ impl Daemon {
     }
 
     /// Disconnects a client.
-    fn dismiss(&mut self, id: u64, farewell: Farewell) {
+    fn dismiss(&mut self, id: u64, farewell: DisconnectReason) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         let (owner, pid) = (client.owner, client.pid);
         let Owner { uid, .. } = owner;
         match &farewell {
-            Farewell::Left => tracing::debug!(client = id, pid, uid, "left"),
-            Farewell::Version | Farewell::Lapse(_) | Farewell::NoMemory(_) | Farewell::Stopping => {
+            DisconnectReason::Left => tracing::debug!(client = id, pid, uid, "left"),
+            DisconnectReason::Version
+            | DisconnectReason::ExceededTimeout(_)
+            | DisconnectReason::NoMemory(_)
+            | DisconnectReason::Stopping => {
                 tracing::info!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
             }
-            Farewell::Violation(_) | Farewell::Stream(_) => {
+            DisconnectReason::Violation(_) | DisconnectReason::Stream(_) => {
                 tracing::warn!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
                 self.house.sight.board().violated();
             }
@@ -370,7 +373,7 @@ impl Daemon {
     fn look_after(&mut self, now: Instant) -> io::Result<()> {
         if self.shut_until.is_some_and(|at| at <= now) {
             self.shut_until = None;
-            self.house.poller.watch(&self.door, Token::Door, Interest::Readable)?;
+            self.house.poller.watch(&self.door, Token::ListeningSocket, Interest::Readable)?;
         }
         if self.next_often <= now {
             self.next_often = now + OFTEN;
@@ -385,7 +388,7 @@ impl Daemon {
             self.house.sight.take_down(&self.house.congestion);
             let lapsed: Vec<_> = self.clients.iter_mut().filter_map(|(&id, c)| Some((id, c.lapse(now)?))).collect();
             for (id, lapse) in lapsed {
-                self.dismiss(id, Farewell::Lapse(lapse));
+                self.dismiss(id, DisconnectReason::ExceededTimeout(lapse));
             }
         }
         Ok(())
@@ -393,7 +396,7 @@ impl Daemon {
 
     /// Publishes all path states if anything has changed: one client's actions change the paths of others.
     fn publish(&mut self) {
-        if !std::mem::take(&mut self.stirred) {
+        if !std::mem::take(&mut self.paths_dirty) {
             return;
         }
         let exchanges = self.clients.values_mut().filter_map(|client| client.exchange.as_mut());
@@ -405,7 +408,7 @@ impl Daemon {
 
     fn say_goodbye(&mut self) {
         for id in self.clients.keys().copied().collect::<Vec<_>>() {
-            self.dismiss(id, Farewell::Stopping);
+            self.dismiss(id, DisconnectReason::Stopping);
         }
         self.house.sight.take_down(&self.house.congestion);
     }
@@ -420,10 +423,10 @@ enum Cost {
 }
 
 /// Executes a client's message.
-fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<Cost, Farewell> {
+fn obey(house: &mut SharedState, client: &mut Client, message: ToDaemon) -> Result<Cost, DisconnectReason> {
     let now = clock::now();
     match (message, &mut client.exchange) {
-        (ToDaemon::Hello { version, .. }, None) if version != VERSION => Err(Farewell::Version),
+        (ToDaemon::Hello { version, .. }, None) if version != VERSION => Err(DisconnectReason::Version),
         (ToDaemon::Hello { name, .. }, None) => {
             client.name = name;
             welcome(house, client)?;
@@ -440,7 +443,7 @@ fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<Cos
     }
 }
 
-fn welcome(house: &mut House, client: &mut Client) -> Result<(), Farewell> {
+fn welcome(house: &mut SharedState, client: &mut Client) -> Result<(), DisconnectReason> {
     let geometry = house.users.limits().geometry;
     let (channel, descriptors) = Channel::new(geometry)?;
     house.poller.watch(channel.bell(), Token::Bell(client.owner.client), Interest::Rung)?;
@@ -453,7 +456,7 @@ fn welcome(house: &mut House, client: &mut Client) -> Result<(), Farewell> {
 
 /// Reason for a client's disconnection.
 #[derive(Debug, thiserror::Error)]
-enum Farewell {
+enum DisconnectReason {
     #[error("it has left")]
     Left,
     #[error("it speaks another version")]
@@ -463,29 +466,29 @@ enum Farewell {
     #[error("{0}")]
     Stream(Gone),
     #[error("{0}")]
-    Lapse(Lapse),
+    ExceededTimeout(ExceededTimeout),
     #[error("there is no room for it: {0}")]
     NoMemory(#[from] ChannelError),
     #[error("the daemon is shutting down")]
     Stopping,
 }
 
-impl From<io::Error> for Farewell {
+impl From<io::Error> for DisconnectReason {
     fn from(error: io::Error) -> Self {
         Self::NoMemory(error.into())
     }
 }
 
-impl Farewell {
+impl DisconnectReason {
     /// Returns the reason that the client is told.
     fn reason(&self) -> Option<Reason> {
         match self {
             Self::Left => None,
             Self::Version => Some(Reason::Version { daemon: VERSION }),
-            Self::Violation(_) | Self::Stream(_) | Self::Lapse(Lapse::Silent) => {
+            Self::Violation(_) | Self::Stream(_) | Self::ExceededTimeout(ExceededTimeout::Silent) => {
                 Some(Reason::Violation(self.to_string()))
             }
-            Self::Lapse(Lapse::Deaf) => Some(Reason::Deaf),
+            Self::ExceededTimeout(ExceededTimeout::Deaf) => Some(Reason::Deaf),
             Self::NoMemory(_) => Some(Reason::Crowded),
             Self::Stopping => Some(Reason::Stopping),
         }

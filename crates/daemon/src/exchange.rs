@@ -48,7 +48,7 @@ struct Early {
 
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct TurnResult {
     /// There is more to do, without waiting.
     pub(crate) more: bool,
     /// The client sleeps, and has to be woken.
@@ -72,7 +72,7 @@ impl Exchange {
     }
 
     /// Applies submissions, up to a limit, and sends events.
-    pub(crate) fn turn(&mut self, now: Instant, cm: &mut Manager, id: ClientId) -> Result<Turn, Violation> {
+    pub(crate) fn turn(&mut self, now: Instant, cm: &mut Manager, id: ClientId) -> Result<TurnResult, Violation> {
         let mut done = false;
         self.look_again(now, cm)?;
         if self.relieve()? {
@@ -289,18 +289,18 @@ impl Exchange {
         }
     }
 
-    fn end_turn(&mut self, done: bool) -> Result<Turn, Violation> {
+    fn end_turn(&mut self, done: bool) -> Result<TurnResult, Violation> {
         let mut wake = std::mem::take(&mut self.told) && self.channel.must_wake();
         if !self.stalled.is_empty() {
             // The client signals when it has read.
-            return Ok(Turn { more: false, wake });
+            return Ok(TurnResult { more: false, wake });
         }
         if !done {
-            return Ok(Turn { more: true, wake });
+            return Ok(TurnResult { more: true, wake });
         }
         let rest = self.channel.rest()?;
         wake |= rest.wake_client;
-        Ok(Turn { more: !rest.may_sleep, wake })
+        Ok(TurnResult { more: !rest.may_sleep, wake })
     }
 }
 

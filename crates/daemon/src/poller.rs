@@ -12,7 +12,7 @@ use timeous_core::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// The listening socket.
-    Door,
+    ListeningSocket,
     /// The waker, signalled by other threads.
     Waker,
     /// A client's socket.
@@ -32,7 +32,7 @@ const KIND: u32 = 60;
 impl Token {
     fn word(self) -> u64 {
         let (kind, id) = match self {
-            Self::Door => (0, 0),
+            Self::ListeningSocket => (0, 0),
             Self::Waker => (1, 0),
             Self::Client(id) => (2, id),
             Self::Bell(id) => (3, id),
@@ -46,7 +46,7 @@ impl Token {
     fn from_word(word: u64) -> Self {
         let id = word & ((1 << KIND) - 1);
         match word >> KIND {
-            0 => Self::Door,
+            0 => Self::ListeningSocket,
             1 => Self::Waker,
             2 => Self::Client(id),
             3 => Self::Bell(id),

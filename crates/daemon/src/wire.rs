@@ -23,7 +23,7 @@ pub(crate) struct Wire {
 
 /// Result of a read.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ReadResult {
     /// A message.
     Message(ToDaemon),
     /// No further message for now.
@@ -38,16 +38,16 @@ impl Wire {
     }
 
     /// Returns the next message. Descriptors sent along are closed by the kernel.
-    pub(crate) fn hear(&self) -> Result<Heard, Violation> {
+    pub(crate) fn hear(&self) -> Result<ReadResult, Violation> {
         let mut packet = [0; TO_DAEMON_MAX];
         match recv(&self.socket, &mut packet, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
-            Ok((_, 0)) => Ok(Heard::End),
+            Ok((_, 0)) => Ok(ReadResult::End),
             Ok((_, length)) => match packet.get(..length) {
-                Some(packet) => Ok(Heard::Message(decode(packet)?)),
+                Some(packet) => Ok(ReadResult::Message(decode(packet)?)),
                 None => Err(Violation::TooLong(TO_DAEMON_MAX)),
             },
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Heard::Nothing),
-            Err(_) => Ok(Heard::End),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(ReadResult::Nothing),
+            Err(_) => Ok(ReadResult::End),
         }
     }
 

@@ -178,7 +178,7 @@ pub struct Connection {
     arrival: Arrival,
     protection: Protection,
     /// Whether the source, in this round of polling, reported queued ADUs and then returned none.
-    barren: bool,
+    found_nothing: bool,
     /// Pulls announced to the source for this instant and not made yet.
     expected: u32,
     expected_at: Instant,
@@ -265,7 +265,7 @@ impl Connection {
             repeats: Repeats::default(),
             arrival: Arrival::default(),
             protection: Protection::default(),
-            barren: false,
+            found_nothing: false,
             expected: 0,
             expected_at: Instant::ZERO,
             ndp_run: 0,

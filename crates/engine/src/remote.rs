@@ -12,7 +12,7 @@ mod reader;
 mod served;
 mod socket;
 
-pub(crate) use message::Wish;
+pub(crate) use message::RemoteRequest;
 pub(crate) use reader::Reader;
 pub use served::{Gone, Served};
 pub(crate) use socket::{hang_up, pair, wish};

@@ -24,7 +24,7 @@ use system::{Inbound, Outbound, SocketOption, set_option};
 
 /// Encapsulation of a socket's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carries {
+enum SocketEncapsulation {
     Udp,
     /// Plain IPv4: received packets begin with the IP header.
     Ipv4,
@@ -36,7 +36,7 @@ enum Carries {
 #[derive(Debug)]
 pub struct Socket {
     io: OwnedFd,
-    carries: Carries,
+    carries: SocketEncapsulation,
     plan: Plan,
     outbound: Outbound,
     inbound: Inbound,
@@ -76,10 +76,10 @@ impl Socket {
         if !bundles {
             tracing::debug!("the kernel knows no GSO: packets go one by one");
         }
-        Ok(Self::new(io.into(), Carries::Udp, bundles))
+        Ok(Self::new(io.into(), SocketEncapsulation::Udp, bundles))
     }
 
-    fn new(io: OwnedFd, carries: Carries, bundles: bool) -> Self {
+    fn new(io: OwnedFd, carries: SocketEncapsulation, bundles: bool) -> Self {
         let (plan, outbound, inbound) = (Plan::default(), Outbound::default(), Inbound::default());
         Self { io, carries, plan, outbound, inbound, bundles }
     }

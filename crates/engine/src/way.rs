@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::order::{Order, Orders, StreamId};
-use crate::remote::{self, Wish};
+use crate::remote::{self, RemoteRequest};
 
 #[derive(Debug)]
 pub(crate) enum Way {
@@ -23,12 +23,12 @@ impl Way {
             (Self::Thread(id, orders), order) => {
                 orders.send((*id, order));
             }
-            (Self::Process(socket), Order::Notify) => remote::wish(socket, Wish::Notify),
-            (Self::Process(socket), Order::Finish) => remote::wish(socket, Wish::Finish),
-            (Self::Process(socket), Order::Ignore) => remote::wish(socket, Wish::Ignore),
-            (Self::Process(socket), Order::Tell) => remote::wish(socket, Wish::Tell),
-            (Self::Process(socket), Order::Rate(rate)) => remote::wish(socket, Wish::Rate(rate)),
-            (Self::Process(socket), Order::Refuse) => remote::wish(socket, Wish::Refuse),
+            (Self::Process(socket), Order::Notify) => remote::wish(socket, RemoteRequest::Notify),
+            (Self::Process(socket), Order::Finish) => remote::wish(socket, RemoteRequest::Finish),
+            (Self::Process(socket), Order::Ignore) => remote::wish(socket, RemoteRequest::Ignore),
+            (Self::Process(socket), Order::Tell) => remote::wish(socket, RemoteRequest::Tell),
+            (Self::Process(socket), Order::Rate(rate)) => remote::wish(socket, RemoteRequest::Rate(rate)),
+            (Self::Process(socket), Order::Refuse) => remote::wish(socket, RemoteRequest::Refuse),
             (Self::Process(socket), Order::Abandon) => remote::hang_up(socket),
         }
     }

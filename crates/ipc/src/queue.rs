@@ -45,7 +45,7 @@ pub(crate) struct Reader {
 
 /// Result of preparing to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Doze {
+pub(crate) struct SleepAttempt {
     /// The queue is empty: the next message signals.
     pub(crate) asleep: bool,
     /// The writer found no room before, and there is room now: signal it.
@@ -152,7 +152,7 @@ impl Reader {
     }
 
     /// Sets the sleep flag, and checks the queue once more.
-    pub(crate) fn doze(&mut self) -> Result<Doze, BadIndex> {
+    pub(crate) fn doze(&mut self) -> Result<SleepAttempt, BadIndex> {
         let asleep = self.memory.word(self.place.asleep());
         asleep.store(1, Ordering::Relaxed);
         // Either the writer sees the flag, or this check sees its message; likewise for the read index and the starved
@@ -165,7 +165,7 @@ impl Reader {
         if !empty {
             self.memory.word(self.place.asleep()).store(0, Ordering::Relaxed);
         }
-        Ok(Doze { asleep: empty, ring })
+        Ok(SleepAttempt { asleep: empty, ring })
     }
 
     /// Clears the sleep flag: this side need not be signalled.

@@ -13,7 +13,7 @@ use timeous_core::Instant;
 use crate::error::KernelError;
 use crate::program::{self, MACROFLOWS, TELL};
 use crate::view::Path;
-use crate::words::{TOLD, Told};
+use crate::words::{FLOW_REPORT_LEN, FlowReport};
 
 /// Reports a manager's flows to the kernel, and the window that the kernel leaves to them to the manager.
 ///
@@ -73,7 +73,7 @@ impl Companion {
         let mut done = Ok(());
         for destination in destinations {
             let Some(ensemble) = manager.ensemble(now, destination) else { continue };
-            let told = Told {
+            let told = FlowReport {
                 flows: u64::from(ensemble.flows),
                 hungry: u64::from(ensemble.waiting),
                 outstanding: ensemble.outstanding,
@@ -103,16 +103,16 @@ impl Companion {
         ours.is_some() && ours == pinned
     }
 
-    fn tell(&self, destination: &Destination, told: &Told) -> Result<Option<u64>, KernelError> {
+    fn tell(&self, destination: &Destination, told: &FlowReport) -> Result<Option<u64>, KernelError> {
         // Namespace 0: the program uses its caller's.
         let path = Path { namespace: 0, addr: destination.addr, dscp: destination.dscp };
-        let mut record: [u8; TOLD] = told.record(&path);
+        let mut record: [u8; FLOW_REPORT_LEN] = told.record(&path);
         let program = self.object.progs_mut().find(|program| program.name() == TELL).expect("the object has it");
         let input = ProgramInput { context_in: Some(&mut record), ..ProgramInput::default() };
         program.test_run(input).map_err(|error| KernelError::System {
             what: "tell the kernel of our flows",
             source: io::Error::other(error.to_string()),
         })?;
-        Ok(Told::answer(&record))
+        Ok(FlowReport::answer(&record))
     }
 }

@@ -30,7 +30,7 @@ pub use companion::Companion;
 pub use error::KernelError;
 #[cfg(feature = "bpf")]
 pub use program::Installed;
-pub use settings::{Settings, Wish};
+pub use settings::{Settings, SocketSelection};
 pub use view::{Flow, Macroflow, Path};
 
 /// Name of the congestion control: for `TCP_CONGESTION`, `congctl` of routes and the sysctl.

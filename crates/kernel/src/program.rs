@@ -40,7 +40,7 @@ const MAX_NAME: usize = 15;
 /// ```no_run
 /// use timeous_kernel::{Installed, NAME, pinned};
 /// let installed = Installed::load(&pinned(NAME), NAME)?;
-/// // … sockets ask for it by TCP_CONGESTION, or a `Wish` makes it the default …
+/// // … sockets ask for it by TCP_CONGESTION, or a `SocketSelection` makes it the default …
 /// for macroflow in installed.macroflows()? {
 ///     println!("{}: {} bytes for {} connections", macroflow.path.addr, macroflow.window, macroflow.flows);
 /// }

@@ -16,7 +16,7 @@ const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Sockets that get the congestion control, besides those that request it by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct SocketSelection {
     /// All new connections of this network namespace.
     pub default: bool,
     /// Connections to these destinations: addresses, prefixes, or `default`, as in `ip route`.
@@ -55,7 +55,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`KernelError`]; all changes made until then are undone.
-    pub fn apply(file: &Path, name: &str, pinned: &Path, wish: &Wish) -> Result<Self, KernelError> {
+    pub fn apply(file: &Path, name: &str, pinned: &Path, wish: &SocketSelection) -> Result<Self, KernelError> {
         let default_before = read(DEFAULT).map_err(KernelError::system("read the default congestion control"))?;
         let mut settings = Self {
             name: name.to_owned(),
@@ -77,7 +77,7 @@ impl Settings {
         }
     }
 
-    fn change(&mut self, file: &Path, wish: &Wish) -> Result<(), KernelError> {
+    fn change(&mut self, file: &Path, wish: &SocketSelection) -> Result<(), KernelError> {
         self.write(file)?;
         for destination in &wish.routes {
             let changed = Changed::find(destination)?;

@@ -13,7 +13,7 @@ pub(crate) const VALUE: usize = 240;
 /// Size of a connection record, in bytes.
 pub(crate) const SHOWN: usize = 96;
 /// Size of the record by which the daemon reports its flows and gets the answer, in bytes.
-pub(crate) const TOLD: usize = KEY + 6 * 8;
+pub(crate) const FLOW_REPORT_LEN: usize = KEY + 6 * 8;
 
 /// Parser of consecutive words. The caller has checked the length.
 struct Words<'a>(&'a [u8]);
@@ -123,7 +123,7 @@ pub(crate) fn flow(shown: &[u8]) -> Option<Flow> {
 /// Report on the daemon's flows: their number, those waiting, bytes in flight, bytes acknowledged in total, and
 /// congestion events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct FlowReport {
     pub(crate) flows: u64,
     pub(crate) hungry: u64,
     pub(crate) outstanding: u64,
@@ -131,9 +131,9 @@ pub(crate) struct Told {
     pub(crate) congestions: u64,
 }
 
-impl Told {
-    pub(crate) fn record(&self, path: &Path) -> [u8; TOLD] {
-        let mut record = [0; TOLD];
+impl FlowReport {
+    pub(crate) fn record(&self, path: &Path) -> [u8; FLOW_REPORT_LEN] {
+        let mut record = [0; FLOW_REPORT_LEN];
         record[..KEY].copy_from_slice(&key(path));
         let words = [self.flows, self.hungry, self.outstanding, self.acked, self.congestions];
         for (place, word) in record[KEY..].chunks_exact_mut(8).zip(words) {
@@ -143,7 +143,7 @@ impl Told {
     }
 
     /// Returns the answer in a record: the remaining window, if the kernel has flows there.
-    pub(crate) fn answer(record: &[u8; TOLD]) -> Option<u64> {
+    pub(crate) fn answer(record: &[u8; FLOW_REPORT_LEN]) -> Option<u64> {
         let window = record.last_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).unwrap_or_default();
         (window > 0).then_some(window)
     }
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn what_is_told_and_answered_keeps_its_place() {
         let path = Path { namespace: 0, addr: "192.0.2.7".parse().unwrap(), dscp: 0 };
-        let told = Told { flows: 1, hungry: 2, outstanding: 3, acked: 4, congestions: 5 };
+        let told = FlowReport { flows: 1, hungry: 2, outstanding: 3, acked: 4, congestions: 5 };
         let mut record = told.record(&path);
-        assert_eq!(Told::answer(&record), None);
+        assert_eq!(FlowReport::answer(&record), None);
         assert_eq!(record[KEY + 32..KEY + 40], 5_u64.to_ne_bytes());
         record[KEY + 40..].copy_from_slice(&6_000_u64.to_ne_bytes());
-        assert_eq!(Told::answer(&record), Some(6_000));
+        assert_eq!(FlowReport::answer(&record), Some(6_000));
     }
 }

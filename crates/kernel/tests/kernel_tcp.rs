@@ -11,7 +11,7 @@ use bed::{Bed, Loaded, RIGHT, need, pair, transfer};
 use rustix::net::sockopt::{self, tcp_congestion};
 use timeous_cm::{FlowId, Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
-use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, Wish};
+use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, SocketSelection};
 
 fn available(name: &str) -> bool {
     let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
@@ -111,9 +111,9 @@ fn the_default_and_a_route_serve_programs_that_know_nothing_of_it_and_are_put_ba
     let file = file.path().join("changes.json");
     let before = bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap();
     for wish in [
-        Wish { default: true, routes: Vec::new() },
-        Wish { default: false, routes: vec![RIGHT.to_owned()] },
-        Wish { default: false, routes: vec!["10.77.0.0/24".to_owned()] },
+        SocketSelection { default: true, routes: Vec::new() },
+        SocketSelection { default: false, routes: vec![RIGHT.to_owned()] },
+        SocketSelection { default: false, routes: vec!["10.77.0.0/24".to_owned()] },
     ] {
         let apply = || Settings::apply(&file, &loaded.name, &loaded.at, &wish);
         let settings = bed.left.within(apply).unwrap().unwrap();
@@ -130,7 +130,7 @@ fn the_default_and_a_route_serve_programs_that_know_nothing_of_it_and_are_put_ba
         assert_eq!(Settings::read(&file).unwrap(), None);
     }
     assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before);
-    let nowhere = Wish { default: true, routes: vec!["127.0.0.1".to_owned()] };
+    let nowhere = SocketSelection { default: true, routes: vec!["127.0.0.1".to_owned()] };
     let refused = bed.left.within(|| Settings::apply(&file, &loaded.name, &loaded.at, &nowhere)).unwrap();
     assert!(matches!(refused, Err(KernelError::Route { .. })), "{refused:?}");
     assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before, "nothing was changed");

@@ -66,7 +66,7 @@ pub struct MediaClock {
     /// Minimum offsets of the drift window, by bucket.
     least: VecDeque<Sample>,
     /// Consecutive frames later than the tolerance.
-    above: Option<Above>,
+    above: Option<LateRun>,
     /// Consecutive offsets beyond a step.
     stepped: VecDeque<i128>,
     crept_at: Instant,
@@ -74,7 +74,7 @@ pub struct MediaClock {
 
 /// Run of frames later than the tolerance.
 #[derive(Clone, Copy, Debug)]
-struct Above {
+struct LateRun {
     since: Instant,
     frames: usize,
     least: i128,
@@ -200,7 +200,7 @@ impl MediaClock {
         if !prompt {
             return None;
         }
-        let above = self.above.get_or_insert(Above { since: sample.at, frames: 0, least: sample.offset });
+        let above = self.above.get_or_insert(LateRun { since: sample.at, frames: 0, least: sample.offset });
         above.frames += 1;
         above.least = above.least.min(sample.offset);
         let lasts = sample.at.saturating_since(above.since) >= LONGER_AFTER;

@@ -30,7 +30,7 @@ use crate::segment::{Addresses, Segment};
 use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender, datagram_room};
 use crate::seq::Seq;
 use agreed::Agreed;
-use owed::Owed;
+use owed::PendingSegments;
 use timers::{Timer, TimerTable};
 
 /// Limit of challenge ACKs per second (RFC 5961 §7); Linux allows 500 per interface, and one each half a second per
@@ -105,7 +105,7 @@ pub struct Connection {
     repeats: u32,
     syn_sent_at: Instant,
     agreed: Agreed,
-    owed: Owed,
+    owed: PendingSegments,
     sender: Sender,
     window: PeerWindow,
     receiver: Option<Receiver>,
@@ -163,7 +163,7 @@ impl Connection {
             repeats: 0,
             syn_sent_at: now,
             agreed: Agreed::default(),
-            owed: Owed::default(),
+            owed: PendingSegments::default(),
             sender: Sender::new(Box::new(Kept::default()), 1, Detection::DuplicateAcks, false),
             window: PeerWindow::new(),
             receiver: None,
@@ -309,7 +309,7 @@ impl Connection {
         self.events.extend(self.sender.give_up().map(|token| Event::Lost { token }));
         self.tell_settled();
         self.timers.stop_all();
-        self.owed = Owed::default();
+        self.owed = PendingSegments::default();
         self.state = next;
         self.events.push_back(Event::Closed { reason });
     }

@@ -21,7 +21,7 @@ pub use connection::{
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
 };
-pub use overheard::Overheard;
+pub use overheard::ObservedConnection;
 pub use receiver::{ReceivedDatagram, Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;

@@ -9,7 +9,7 @@ use crate::seq::Seq;
 /// Only data that the host will accept is reported: within its window, and not older by timestamp than accepted data (RFC 7323 §5.3).
 /// Stream positions count from the first acknowledgement that was seen; data before it is ignored.
 #[derive(Clone, Debug)]
-pub struct Overheard {
+pub struct ObservedConnection {
     /// Window scale of the host.
     scale: u8,
     heard: Option<Heard>,
@@ -27,7 +27,7 @@ struct Heard {
     right: u64,
 }
 
-impl Overheard {
+impl ObservedConnection {
     /// Creates an observer of a host with window scale `scale` (RFC 7323 §2.2), at most 14.
     pub fn new(scale: u8) -> Self {
         Self { scale: scale.min(14), heard: None, recent: None }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_from_the_first_acknowledgement_and_around_the_end_of_numbers() {
-        let mut overheard = Overheard::new(0);
+        let mut overheard = ObservedConnection::new(0);
         assert_eq!(overheard.handle_arriving(&arriving(7, b"before", None)), None);
         let first = u32::MAX - 5;
         assert_eq!(overheard.handle_sent(&sent(first, 1_000)), Some(0));
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_stream_may_go_round_many_times() {
-        let mut overheard = Overheard::new(14);
+        let mut overheard = ObservedConnection::new(14);
         let step = 1_u32 << 29;
         for n in 0..40_u64 {
             let seq = (n as u32).wrapping_mul(step);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_lies_outside_the_window_is_not_taken_and_the_window_is_shifted() {
-        let mut overheard = Overheard::new(2);
+        let mut overheard = ObservedConnection::new(2);
         overheard.handle_sent(&sent(1_000, 25));
         assert_eq!(overheard.handle_arriving(&arriving(1_099, b"x", None)), Some((99, &b"x"[..])));
         assert_eq!(overheard.handle_arriving(&arriving(1_099, b"xy", None)), None);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_old_duplicate_within_the_window_is_known_by_its_timestamp() {
-        let mut overheard = Overheard::new(0);
+        let mut overheard = ObservedConnection::new(0);
         overheard.handle_sent(&sent(0, 60_000));
         assert!(overheard.handle_arriving(&arriving(0, b"x", Some(5))).is_some());
         assert!(overheard.handle_arriving(&arriving(100, b"x", Some(9))).is_some());
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn beginning_and_end_are_between_the_kernels() {
-        let mut overheard = Overheard::new(0);
+        let mut overheard = ObservedConnection::new(0);
         overheard.handle_sent(&sent(0, 60_000));
         for flag in [Flags::SYN, Flags::RST] {
             let mut segment = arriving(0, b"x", None);

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use timeous::clock;
-use timeous::cm::{Ack, Acks, CongestionManager, Event, Feedback, Where};
+use timeous::cm::{Ack, Acks, CongestionManager, Event, Feedback, ManagerLocation};
 
 /// Bytes of sound in a packet, behind its number: 20 ms of G.711.
 const SOUND: usize = 160;
@@ -53,7 +53,7 @@ fn main() -> Outcome<()> {
 pub fn send(socket: UdpSocket, remote: SocketAddr, count: u32) -> Outcome<Sent> {
     socket.connect(remote)?;
     socket.set_nonblocking(true)?;
-    let cm = CongestionManager::open(Where::InProcess)?;
+    let cm = CongestionManager::open(ManagerLocation::InProcess)?;
     let flow = cm.open_to(remote, PACKET as u64)?;
     let (mut feedback, mut waiting) = (Feedback::default(), VecDeque::new());
     let (mut tokens, mut requested) = (0, 0);

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use timeous::clock;
-use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, Where};
+use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, ManagerLocation};
 
 /// Bytes of the file in a datagram, behind the number of the chunk.
 const CHUNK: usize = 1_000;
@@ -69,7 +69,7 @@ struct Line {
 
 impl Line {
     fn open(socket: UdpSocket, remote: SocketAddr) -> Outcome<Self> {
-        let cm = CongestionManager::open(Where::InProcess)?;
+        let cm = CongestionManager::open(ManagerLocation::InProcess)?;
         let mut socket = BufferedSocket::new(&cm, socket)?.with_capacity(WAITING).with_feedback();
         socket.connect(remote)?;
         Ok(Self { socket, sent: 0 })

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use timeous::clock;
-use timeous::cm::{Ack, Acks, CongestionManager, Event, Feedback, FlowId, Where};
+use timeous::cm::{Ack, Acks, CongestionManager, Event, Feedback, FlowId, ManagerLocation};
 
 /// Packets of each layer in a frame. A layer is of use only together with those before it.
 const LAYERS: [u8; 4] = [1, 1, 2, 4];
@@ -38,7 +38,7 @@ fn main() -> Outcome<()> {
 pub fn send(socket: UdpSocket, remote: SocketAddr, frames: u32) -> Outcome<u64> {
     socket.connect(remote)?;
     socket.set_nonblocking(true)?;
-    let cm = CongestionManager::open(Where::InProcess)?;
+    let cm = CongestionManager::open(ManagerLocation::InProcess)?;
     let flow = cm.open_to(remote, PACKET as u64)?;
     let (mut feedback, mut requested) = (Feedback::default(), 0);
     let mut packets = 0;

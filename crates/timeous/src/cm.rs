@@ -1,7 +1,7 @@
 //! The Congestion Manager for an application's own datagrams (Andersen et al.; RFC 3124): it grants flows the right to
 //! send, reports the state of their paths, and shares that state among all flows to one destination.
 //!
-//! A [`CongestionManager`] runs in this process or in the [daemon](Where) of the host, with the same calls. There are
+//! A [`CongestionManager`] runs in this process or in the [daemon](ManagerLocation) of the host, with the same calls. There are
 //! three ways to send (§2.1.2), each with an example that differs from its plain version by less than a hundred lines:
 //!
 //! # Buffered
@@ -54,7 +54,7 @@ pub use event::Event;
 pub use feedback::{Ack, Acks, Feedback, FeedbackError, MAX_RUNS, Run};
 pub use flow::FlowId;
 pub use manager::CongestionManager;
-pub use place::Where;
+pub use place::ManagerLocation;
 pub use timeous_cm::{CmError, Destination, FlowSpec, Implausible, Kind, Loss, Scheduling, Update};
 pub use timeous_core::PathState;
 pub use timeous_ipc::{ClientError, ConnectError, Refusal, daemon_socket};

@@ -4,7 +4,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
 use libc::{sockaddr, socklen_t};
-use timeous::cm::Where;
+use timeous::cm::ManagerLocation;
 
 use crate::failure::Failure;
 use crate::guard::call;
@@ -30,7 +30,7 @@ pub struct CmOptions {
 pub unsafe extern "C" fn cm_init(place: *const c_char) -> c_int {
     call(|| {
         if place.is_null() {
-            return library::init(Where::Auto).map(|()| 0);
+            return library::init(ManagerLocation::Auto).map(|()| 0);
         }
         // SAFETY: not null, so a string, as cm(3) says.
         let place = unsafe { CStr::from_ptr(place) };
@@ -38,12 +38,12 @@ pub unsafe extern "C" fn cm_init(place: *const c_char) -> c_int {
     })
 }
 
-fn named(place: &CStr) -> Result<Where, Failure> {
+fn named(place: &CStr) -> Result<ManagerLocation, Failure> {
     match place.to_bytes() {
-        b"process" => Ok(Where::InProcess),
-        b"daemon" => Ok(Where::Daemon(None)),
+        b"process" => Ok(ManagerLocation::InProcess),
+        b"daemon" => Ok(ManagerLocation::Daemon(None)),
         other => match other.strip_prefix(b"daemon:") {
-            Some(path) => Ok(Where::Daemon(Some(OsStr::from_bytes(path).into()))),
+            Some(path) => Ok(ManagerLocation::Daemon(Some(OsStr::from_bytes(path).into()))),
             None => {
                 Err(Failure::new(libc::EINVAL, format!("{place:?}: give \"process\", \"daemon\" or \"daemon:PATH\"")))
             }

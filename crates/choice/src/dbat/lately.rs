@@ -9,9 +9,9 @@ const APART: Duration = Duration::from_millis(10);
 
 /// Delivered rates and their times.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lately(VecDeque<(Instant, Rate)>);
+pub(super) struct RecentDeliveryRates(VecDeque<(Instant, Rate)>);
 
-impl Lately {
+impl RecentDeliveryRates {
     /// Adds a sample, if known, and drops those older than `span`.
     pub(super) fn add(&mut self, now: Instant, rate: Option<Rate>, span: Duration) {
         self.0.retain(|&(at, _)| now.saturating_since(at) <= span);
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn the_highest_counts_for_a_span() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        let mut lately = Lately::default();
+        let mut lately = RecentDeliveryRates::default();
         let mut most = |millis, kbps: Option<u64>| {
             lately.add(at(millis), kbps.map(Rate::from_kbps), Duration::from_millis(100));
             lately.most().map(|rate| rate.as_bps() / 1_000)

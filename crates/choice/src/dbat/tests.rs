@@ -374,7 +374,7 @@ fn where_all_are_marked_none_is_given_up() {
 
 #[test]
 fn the_excess_goes_oldest_first_down_to_the_second_threshold() {
-    let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
+    let settings = Settings { beyond: DropRule::Excess, ..Settings::PAPER };
     let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[1, 4]);
     dbat.choose(at(500), &dumbbell(), &mut queue);
@@ -383,7 +383,7 @@ fn the_excess_goes_oldest_first_down_to_the_second_threshold() {
 
 #[test]
 fn the_excess_ends_with_a_frame() {
-    let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
+    let settings = Settings { beyond: DropRule::Excess, ..Settings::PAPER };
     let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[]);
     for n in 5..11 {

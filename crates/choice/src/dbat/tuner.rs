@@ -4,7 +4,7 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 
 use super::average::Average;
 use super::carried::Carried;
-use super::lately::Lately;
+use super::lately::RecentDeliveryRates;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
@@ -44,7 +44,7 @@ pub struct Settings {
     /// Each arrival has a weight of one over this number in the average. Zero counts as one.
     pub parts: u32,
     /// Drop rule above `Max_Th`.
-    pub beyond: Beyond,
+    pub beyond: DropRule,
     /// Whether a queue left by a higher rate is judged by that rate's `Max_Th` for four delays. For sources with few
     /// rates: after a step to half of the rate, twice the allowed bytes are queued and would all be dropped at once.
     /// With deadlines, keeping such a queue makes later frames late.
@@ -59,7 +59,7 @@ pub struct Settings {
 
 /// Drop rule above `Max_Th`. Marked packets are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beyond {
+pub enum DropRule {
     /// Sends only marked packets (§3.2): all packets before the first marked one are dropped, or all if there is none.
     /// Packets behind it stay, and are sent if the average falls meanwhile.
     OnlyMarked,
@@ -75,7 +75,7 @@ impl Settings {
         least_delay: Duration::ZERO,
         most: None,
         parts: 8,
-        beyond: Beyond::OnlyMarked,
+        beyond: DropRule::OnlyMarked,
         spare_what_remains: false,
         tell_of_room: false,
         tell_of_lateness: false,
@@ -132,7 +132,7 @@ pub struct Tuner {
     carried: Carried,
     used: Used,
     /// Delivered rate within the last round trip.
-    lately: Lately,
+    lately: RecentDeliveryRates,
     others: Others,
     /// Largest packet seen.
     largest: u64,
@@ -181,7 +181,7 @@ impl Tuner {
             average: Average::new(settings.parts),
             carried: Carried::default(),
             used: Used::default(),
-            lately: Lately::default(),
+            lately: RecentDeliveryRates::default(),
             others: Others::default(),
             largest: 0,
             busy: None,

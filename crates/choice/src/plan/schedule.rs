@@ -53,12 +53,12 @@ pub(super) struct Chances {
 
 /// Probabilities of a job to arrive completely, and in time. Delays affect all later jobs as well.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct There {
+struct ArrivalProbability {
     whole: f32,
     in_time: f32,
 }
 
-impl There {
+impl ArrivalProbability {
     const SURELY: Self = Self { whole: 1.0, in_time: 1.0 };
 
     fn least(self, other: Self) -> Self {
@@ -91,8 +91,8 @@ impl Chances {
     }
 
     /// Probabilities of a job that is sent from `begin` to `end`, if its dependencies arrive.
-    fn of(&self, job: &Job, begin: u64, end: u64) -> There {
-        There { whole: self.whole(job, begin, end), in_time: self.in_time(job, end) }
+    fn of(&self, job: &Job, begin: u64, end: u64) -> ArrivalProbability {
+        ArrivalProbability { whole: self.whole(job, begin, end), in_time: self.in_time(job, end) }
     }
 
     /// Probability of arriving in time: one half for a job that ends exactly when it is due.
@@ -150,21 +150,22 @@ struct Set {
     worth: u64,
     taken: Taken,
     /// Probabilities of the newest jobs that later ones depend on, by index.
-    there: [(u8, There); REMEMBERED],
+    there: [(u8, ArrivalProbability); REMEMBERED],
 }
 
 /// Number of jobs per set with a tracked probability; others count as certain.
 const REMEMBERED: usize = 4;
 
 impl Set {
-    const EMPTY: Self = Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, There::SURELY); REMEMBERED] };
+    const EMPTY: Self =
+        Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, ArrivalProbability::SURELY); REMEMBERED] };
 
-    fn there(&self, place: usize) -> There {
-        self.there.iter().find(|of| usize::from(of.0) == place).map_or(There::SURELY, |of| of.1)
+    fn there(&self, place: usize) -> ArrivalProbability {
+        self.there.iter().find(|of| usize::from(of.0) == place).map_or(ArrivalProbability::SURELY, |of| of.1)
     }
 
     /// Stores the probability of a job that later ones depend on, in place of one that none depends on, or of the oldest.
-    fn note(&mut self, place: usize, there: There) {
+    fn note(&mut self, place: usize, there: ArrivalProbability) {
         let held = self.held;
         if held >> place & 1 == 1 {
             let is_held = |place: u8| held.checked_shr(place.into()).is_some_and(|held| held & 1 == 1);
@@ -207,9 +208,15 @@ impl Scheduler {
                     let (held, taken) = (set.held & open | bit, set.taken | 1 << place);
                     let mut next = Set { held, free, worth: set.worth + job.worth, taken, ..*set };
                     if !chances.is_certain() {
-                        let needed = job.needs().map(|need| set.there(need)).fold(There::SURELY, There::least);
+                        let needed = job
+                            .needs()
+                            .map(|need| set.there(need))
+                            .fold(ArrivalProbability::SURELY, ArrivalProbability::least);
                         let own = chances.of(job, begin, free);
-                        let there = There { whole: needed.whole * own.whole, in_time: needed.in_time.min(own.in_time) };
+                        let there = ArrivalProbability {
+                            whole: needed.whole * own.whole,
+                            in_time: needed.in_time.min(own.in_time),
+                        };
                         next.worth = set.worth + (job.worth as f64 * f64::from(there.likely())) as u64;
                         next.note(place, there);
                     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use timeous_choice::dbat::{Beyond, Dbat, Delay, Marking, Settings, Tuner};
+use timeous_choice::dbat::{Dbat, Delay, DropRule, Marking, Settings, Tuner};
 use timeous_core::{
     AduMeta, AduSeq, Advice, Adviser, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Priority, Queue,
     Rate,
@@ -80,7 +80,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn settings() -> impl Strategy<Value = Settings> {
     let delay = prop_oneof![Just(Delay::RoundTrip), Just(Delay::OneWay), (1..200u64).prop_map(fixed)];
-    let beyond = prop_oneof![Just(Beyond::OnlyMarked), Just(Beyond::Excess)];
+    let beyond = prop_oneof![Just(DropRule::OnlyMarked), Just(DropRule::Excess)];
     (delay, beyond, 0..50u64, 0..32u32, any::<(bool, bool, bool)>()).prop_map(
         |(delay, beyond, least, parts, (tell_of_room, measure, spare_what_remains))| Settings {
             delay,
@@ -179,7 +179,7 @@ impl Run {
         let overfull = self.is_beyond(self.most());
         if let Some(packet) = self.buffer.leave()
             && overfull
-            && self.settings.beyond == Beyond::OnlyMarked
+            && self.settings.beyond == DropRule::OnlyMarked
         {
             assert_eq!(packet.meta.priority, MARKED, "only marked packets go");
         }
@@ -218,7 +218,7 @@ impl Run {
             assert_ne!(self.buffer.packets[place].meta.priority, MARKED, "a marked one never goes for another");
         }
         let keep = self.most();
-        if self.is_beyond(keep) && self.settings.beyond == Beyond::Excess {
+        if self.is_beyond(keep) && self.settings.beyond == DropRule::Excess {
             let unmarked = (0..self.buffer.len())
                 .filter_map(|index| self.buffer.get(index))
                 .filter(|(meta, _)| meta.priority != MARKED)

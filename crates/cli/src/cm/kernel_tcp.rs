@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use timeous::core::{Duration, Instant, Rate};
-use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, Wish, changes, pinned};
+use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, SocketSelection, changes, pinned};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -95,7 +95,7 @@ impl Place<'_> {
         // Catch signals before any change is made, so that all changes are undone.
         let interrupt = Interrupt::new().map_err(system("listen for signals"))?;
         let installed = Installed::load(&self.pinned, self.name)?;
-        let wish = Wish { default: args.default, routes: args.routes.clone() };
+        let wish = SocketSelection { default: args.default, routes: args.routes.clone() };
         let settings = match Settings::apply(&self.changes, self.name, &self.pinned, &wish) {
             Ok(settings) => settings,
             Err(error) => {
@@ -181,7 +181,7 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> KernelError {
     move |source| KernelError::System { what, source }
 }
 
-fn describe(settings: &Settings, wish: &Wish) -> String {
+fn describe(settings: &Settings, wish: &SocketSelection) -> String {
     let name = &settings.name;
     let mut users = vec![format!("sockets that ask for it (TCP_CONGESTION, {name:?})")];
     users.extend(wish.routes.iter().map(|route| format!("what goes to {route}")));

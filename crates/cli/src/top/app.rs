@@ -29,7 +29,7 @@ pub(crate) struct App {
 
 /// Action that a key requests beyond the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum KeyCommand {
     Stay,
     Look,
     Quit,
@@ -91,16 +91,16 @@ impl App {
     }
 
     /// Handles a key.
-    pub(crate) fn key(&mut self, key: KeyEvent, page: usize) -> Wish {
+    pub(crate) fn key(&mut self, key: KeyEvent, page: usize) -> KeyCommand {
         if key.kind == KeyEventKind::Release {
-            return Wish::Stay;
+            return KeyCommand::Stay;
         }
         let rows = self.rows().len();
         let to = |place: usize| place.min(rows.saturating_sub(1));
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wish::Quit,
-            KeyCode::Char('q') => return Wish::Quit,
-            KeyCode::Esc if !self.help => return Wish::Quit,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return KeyCommand::Quit,
+            KeyCode::Char('q') => return KeyCommand::Quit,
+            KeyCode::Esc if !self.help => return KeyCommand::Quit,
             KeyCode::Esc => self.help = false,
             KeyCode::Char('?' | 'h') => self.help = !self.help,
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
@@ -115,9 +115,9 @@ impl App {
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval / 2).max(FASTEST),
             KeyCode::Char('-') => self.interval = (self.interval * 2).min(SLOWEST),
-            KeyCode::Char(' ') => return Wish::Look,
+            KeyCode::Char(' ') => return KeyCommand::Look,
             _ => {}
         }
-        Wish::Stay
+        KeyCommand::Stay
     }
 }

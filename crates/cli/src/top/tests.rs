@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use timeous::core::Duration;
 use timeous_daemon::view::{Client, Flow, Health, Macroflow, Totals, View};
 
-use super::app::{App, Wish};
+use super::app::{App, KeyCommand};
 use super::history::History;
 use super::plain::plain;
 use super::screen::draw;
@@ -95,7 +95,7 @@ fn screen(app: &mut App, width: u16, height: u16) -> String {
     (0..height).map(line).collect()
 }
 
-fn press(app: &mut App, code: KeyCode) -> Wish {
+fn press(app: &mut App, code: KeyCode) -> KeyCommand {
     app.key(KeyEvent::new(code, KeyModifiers::NONE), 5)
 }
 
@@ -112,7 +112,7 @@ fn a_usual_terminal_shows_what_matters() {
 #[test]
 fn a_small_terminal_scrolls_and_the_picked_row_is_on_it() {
     let mut app = watched(19);
-    (0..3).for_each(|_| assert_eq!(press(&mut app, KeyCode::Down), Wish::Stay));
+    (0..3).for_each(|_| assert_eq!(press(&mut app, KeyCode::Down), KeyCommand::Stay));
     insta::assert_snapshot!(screen(&mut app, 46, 6));
     assert_eq!((app.selected, app.offset), (3, 2));
     // A larger window shows the top again; a tiny one must not panic.
@@ -132,9 +132,9 @@ fn help_is_over_the_table_until_it_is_closed() {
     let mut app = watched(2);
     press(&mut app, KeyCode::Char('?'));
     insta::assert_snapshot!(screen(&mut app, 84, 22));
-    assert_eq!(press(&mut app, KeyCode::Esc), Wish::Stay, "closes the help, not the program");
+    assert_eq!(press(&mut app, KeyCode::Esc), KeyCommand::Stay, "closes the help, not the program");
     assert!(!screen(&mut app, 84, 22).contains("bytes that may be outstanding"));
-    assert_eq!(press(&mut app, KeyCode::Esc), Wish::Quit);
+    assert_eq!(press(&mut app, KeyCode::Esc), KeyCommand::Quit);
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn keys_fold_pause_and_change_the_pace() {
         press(&mut app, KeyCode::Char('-'));
     }
     assert_eq!(app.interval, Duration::from_secs(60));
-    assert_eq!(press(&mut app, KeyCode::Char(' ')), Wish::Look);
-    assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Quit);
-    assert_eq!(app.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), 5), Wish::Quit);
+    assert_eq!(press(&mut app, KeyCode::Char(' ')), KeyCommand::Look);
+    assert_eq!(press(&mut app, KeyCode::Char('q')), KeyCommand::Quit);
+    assert_eq!(app.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), 5), KeyCommand::Quit);
 }
 
 #[test]

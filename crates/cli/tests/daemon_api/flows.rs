@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::thread;
 
 use timeous::cm::{
-    Ack, Acks, BufferedSocket, CongestionManager, Error, Event, FlowId, Kind, Scheduling, Update, Where,
+    Ack, Acks, BufferedSocket, CongestionManager, Error, Event, FlowId, Kind, ManagerLocation, Scheduling, Update,
 };
 use timeous::core::Duration;
 use timeous::{Culprit, clock};
@@ -31,7 +31,7 @@ fn known(cm: &CongestionManager, flow: FlowId, until: impl Fn(&timeous::cm::Path
 fn two_processes_clients_share_a_path() {
     let daemon = TestDaemon::start();
     let (one, other) = (daemon.client(), daemon.client());
-    assert_eq!(*one.place(), Where::Daemon(Some(daemon.socket())));
+    assert_eq!(*one.place(), ManagerLocation::Daemon(Some(daemon.socket())));
     let remote = address();
     let (mine, theirs) = (one.open_to(remote, 1_000).unwrap(), other.open_to(remote, 1_000).unwrap());
     assert_eq!(one.mtu(mine).unwrap(), 1_000);

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
 use timeous::clock;
-use timeous::cm::{CongestionManager, Event, Where};
+use timeous::cm::{CongestionManager, Event, ManagerLocation};
 use timeous::core::Duration;
 use timeous_daemon::{Config, Daemon, Stopper};
 
@@ -63,7 +63,7 @@ impl TestDaemon {
     }
 
     pub(crate) fn client(&self) -> CongestionManager {
-        CongestionManager::open(Where::Daemon(Some(self.socket()))).unwrap()
+        CongestionManager::open(ManagerLocation::Daemon(Some(self.socket()))).unwrap()
     }
 }
 

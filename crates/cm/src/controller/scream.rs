@@ -59,7 +59,7 @@ pub struct Scream {
     qdelay_avg: f64,
     averaged_at: Option<Instant>,
     qdelay_target: f64,
-    norms: Norms,
+    norms: RelativeQueueDelays,
     /// Maximum bytes in flight in this round trip and in the previous one.
     flight: [f64; 2],
     round_began: Option<Instant>,
@@ -67,13 +67,13 @@ pub struct Scream {
 
 /// Recent queueing delays, as multiples of the low target.
 #[derive(Clone, Debug, Default)]
-struct Norms {
+struct RelativeQueueDelays {
     values: std::collections::VecDeque<f64>,
     taken_at: Option<Instant>,
     loss_rate: f64,
 }
 
-impl Norms {
+impl RelativeQueueDelays {
     /// Mean of the recent samples, and variance of all.
     fn moments(&self) -> (f64, f64) {
         let mean = |values: &mut dyn Iterator<Item = f64>| {
@@ -99,7 +99,7 @@ impl Scream {
             qdelay_avg: 0.0,
             averaged_at: None,
             qdelay_target: TARGET_LO,
-            norms: Norms::default(),
+            norms: RelativeQueueDelays::default(),
             flight: [0.0; 2],
             round_began: None,
         }

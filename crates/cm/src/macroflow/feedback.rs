@@ -4,7 +4,7 @@ use timeous_core::{Duration, Instant};
 
 use crate::controller::{Acked, Congestion, TimedOut};
 use crate::flow::Loss;
-use crate::sign::Sign;
+use crate::sign::CongestionSignal;
 
 use super::Macroflow;
 
@@ -60,8 +60,8 @@ impl Macroflow {
 
     /// Responds to congestion, once for all packets sent before the response; returns whether it responded now.
     /// `outstanding`: bytes in flight when it was detected.
-    pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) -> bool {
-        let Sign { loss, sent_at, again, lost } = sign;
+    pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: CongestionSignal) -> bool {
+        let CongestionSignal { loss, sent_at, again, lost } = sign;
         // Packets sent at the instant of a response count as sent after it: drivers process feedback before they send.
         let answered = self.reduced_at.is_some_and(|at| sent_at < at);
         if loss == Loss::None || (answered && loss != Loss::Persistent) {

@@ -11,7 +11,7 @@ const LATELY: Duration = Duration::from_secs(300);
 
 /// Contribution of a macroflow to comparisons: its goodput, and a lower bound of limits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Had {
+pub(crate) struct ComparedGoodput {
     /// Rate at which its data arrives.
     pub(crate) goodput: Rate,
     /// Lower bound of a limit that follows from it: one packet per round trip.
@@ -25,13 +25,13 @@ impl Macroflow {
     }
 
     /// Its goodput, if it has been window-limited with `SIGNS` congestion events since `since`.
-    pub(crate) fn had(&self, now: Instant, since: Instant) -> Option<Had> {
+    pub(crate) fn had(&self, now: Instant, since: Instant) -> Option<ComparedGoodput> {
         let since = since.max(now.saturating_sub(LATELY));
         let wants = self.granted > 0 || !self.requests.is_empty() || self.was_limited_at(now);
         let met = self.signs.last[SIGNS - 1].is_some_and(|at| at > since);
         let srtt = self.rtt.smoothed()?;
         let least = Rate::from_bytes_in(self.mtu, srtt);
-        (wants && met).then(|| Had { goodput: self.goodput.rate(now), least })
+        (wants && met).then(|| ComparedGoodput { goodput: self.goodput.rate(now), least })
     }
 
     /// Takes over history and limit of the macroflow that was left, so that leaving does not reset them.

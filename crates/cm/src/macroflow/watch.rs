@@ -1,6 +1,6 @@
 //! Rate thresholds: finds the flows whose clients must be told of a changed rate (`cm_thresh`).
 
-use crate::calm::{Calm, UNKNOWN};
+use crate::calm::{EventFreeBand, UNKNOWN};
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows, Thresholds};
 use crate::outbox::Outbox;
@@ -63,7 +63,7 @@ impl Macroflow {
         if rate > self.calm.above && rate < self.calm.below {
             return;
         }
-        let mut calm = Calm::default();
+        let mut calm = EventFreeBand::default();
         for &id in &self.watchers {
             let Some(flow) = flows.get_mut(id) else { continue };
             let Some(mut thresholds) = flow.thresholds else { continue };

@@ -7,7 +7,7 @@ use crate::error::{CmError, Implausible};
 use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
 use crate::ledger::{LEAST_ROUND_TRIP, MAX_ROUND_TRIP, least_sample};
-use crate::sign::Sign;
+use crate::sign::CongestionSignal;
 use crate::trace::Happening;
 
 use super::Manager;
@@ -62,7 +62,11 @@ impl Manager {
         }
         if let Some((loss, sent_at)) = update.loss {
             let under_way = before.saturating_add(update.beyond_gap);
-            if macroflow.congested(now, under_way, Sign { loss, sent_at, again: flow.timed_out, lost: update.lost }) {
+            if macroflow.congested(
+                now,
+                under_way,
+                CongestionSignal { loss, sent_at, again: flow.timed_out, lost: update.lost },
+            ) {
                 outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
             }
             flow.timed_out |= loss == Loss::Persistent;

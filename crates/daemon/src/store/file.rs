@@ -39,12 +39,12 @@ pub(super) struct File {
 
 type Entries = Vec<(Destination, Entry)>;
 
-enum Trouble {
+enum StoreFailure {
     Damaged(String),
     Error(StoreError),
 }
 
-impl Trouble {
+impl StoreFailure {
     /// Converts damage that cannot be set aside now to an error.
     fn into_error(self, path: &Path) -> StoreError {
         match self {
@@ -64,12 +64,12 @@ impl File {
         let lock = lock(path)?;
         let (database, entries, set_aside) = match read(path) {
             Ok((database, entries)) => (database, entries, None),
-            Err(Trouble::Error(error)) => return Err(error),
+            Err(StoreFailure::Error(error)) => return Err(error),
             // The path may name a file of another program, which must stay where it is.
-            Err(Trouble::Damaged(why)) if !looks_like_ours(path) => {
+            Err(StoreFailure::Damaged(why)) if !looks_like_ours(path) => {
                 return Err(StoreError::Database { path: path.to_owned(), why });
             }
-            Err(Trouble::Damaged(why)) => {
+            Err(StoreFailure::Damaged(why)) => {
                 let moved_to = beside(path, "damaged");
                 fs::rename(path, &moved_to).map_err(io)?;
                 let (database, entries) = read(path).map_err(|trouble| trouble.into_error(path))?;
@@ -160,7 +160,7 @@ fn private() -> fs::OpenOptions {
 }
 
 /// Opens the database and reads all of it, with checksums verified.
-fn read(path: &Path) -> Result<(Database, Entries), Trouble> {
+fn read(path: &Path) -> Result<(Database, Entries), StoreFailure> {
     let attempt = AssertUnwindSafe(|| {
         let file = private().truncate(false).open(path).map_err(boxed)?;
         let mut builder = redb::Builder::new();
@@ -173,22 +173,22 @@ fn read(path: &Path) -> Result<(Database, Entries), Trouble> {
     match catch_unwind(attempt) {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(judge(path, *error)),
-        Err(_) => Err(Trouble::Damaged(UNREADABLE.to_owned())),
+        Err(_) => Err(StoreFailure::Damaged(UNREADABLE.to_owned())),
     }
 }
 
-fn judge(path: &Path, error: redb::Error) -> Trouble {
+fn judge(path: &Path, error: redb::Error) -> StoreFailure {
     let path = path.to_owned();
     match error {
         redb::Error::DatabaseAlreadyOpen => {
-            Trouble::Error(StoreError::InUse { path, holder: "another process".into() })
+            StoreFailure::Error(StoreError::InUse { path, holder: "another process".into() })
         }
         redb::Error::Io(error)
             if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
         {
-            Trouble::Error(StoreError::Io { path, error })
+            StoreFailure::Error(StoreError::Io { path, error })
         }
-        other => Trouble::Damaged(other.to_string()),
+        other => StoreFailure::Damaged(other.to_string()),
     }
 }
 

@@ -26,7 +26,7 @@ struct Sent {
     /// When a later packet was first known to have arrived while this one was missing.
     overtaken_at: Option<Instant>,
     /// Whether the packet was reported as overdue.
-    told: Told,
+    told: OverdueReport,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Sent {
 
 /// Report about a packet before its fate was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum OverdueReport {
     No,
     /// Reported as overdue, without a later arrival.
     Late,
@@ -123,13 +123,13 @@ impl Feedback {
 
 /// A packet in flight that was not reported as overdue yet.
 #[derive(Debug)]
-pub(crate) struct Untold<'a> {
+pub(crate) struct UnreportedPacket<'a> {
     pub(crate) seq: Seq,
     pub(crate) token: u64,
     pub(crate) at: Instant,
     /// Whether a later packet has arrived.
     pub(crate) is_passed: bool,
-    pub(crate) told: &'a mut Told,
+    pub(crate) told: &'a mut OverdueReport,
 }
 
 /// Scoreboard of one half-connection.
@@ -182,7 +182,13 @@ impl Sender {
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, bytes: u64) {
         self.push(
             seq,
-            Sent { at: now, data: Some(Data { token, bytes }), arrived: false, overtaken_at: None, told: Told::No },
+            Sent {
+                at: now,
+                data: Some(Data { token, bytes }),
+                arrived: false,
+                overtaken_at: None,
+                told: OverdueReport::No,
+            },
         );
         self.outstanding += 1;
     }
@@ -191,7 +197,7 @@ impl Sender {
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
         // Irrelevant before the first data packet in flight.
         if self.outstanding > 0 {
-            self.push(seq, Sent { at: now, data: None, arrived: false, overtaken_at: None, told: Told::No });
+            self.push(seq, Sent { at: now, data: None, arrived: false, overtaken_at: None, told: OverdueReport::No });
         }
     }
 
@@ -231,15 +237,14 @@ impl Sender {
 
     /// Returns the oldest data packet in flight that was not reported as overdue, and whether a later packet has
     /// arrived.
-    pub(crate) fn first_untold(&mut self) -> Option<Untold<'_>> {
+    pub(crate) fn first_untold(&mut self) -> Option<UnreportedPacket<'_>> {
         let (first, newest) = (self.first, self.arrived[0]);
-        let (index, sent) =
-            self.sent.iter_mut().enumerate().find(|(_, sent)| {
-                sent.told == Told::No && sent.outstanding().is_some_and(|data| data.token.is_some())
-            })?;
+        let (index, sent) = self.sent.iter_mut().enumerate().find(|(_, sent)| {
+            sent.told == OverdueReport::No && sent.outstanding().is_some_and(|data| data.token.is_some())
+        })?;
         let seq = first + index as u64;
         let (token, at) = (sent.data?.token?, sent.at);
-        Some(Untold {
+        Some(UnreportedPacket {
             seq,
             token,
             at,
@@ -266,7 +271,7 @@ impl Sender {
                 continue;
             }
             sent.arrived = true;
-            feedback.reordered |= sent.told == Told::Passed;
+            feedback.reordered |= sent.told == OverdueReport::Passed;
             let by = sent.overtaken_at.map_or(Duration::ZERO, |at| now.saturating_since(at));
             feedback.overtaken_by = feedback.overtaken_by.max(by);
             let (at, data) = (sent.at, sent.data);

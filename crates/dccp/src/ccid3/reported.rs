@@ -18,7 +18,7 @@ const TOLERANCE: f64 = 1.5;
 
 /// Local knowledge that the intervals are checked against.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Against<'a> {
+pub(super) struct LocalBounds<'a> {
     pub(super) ack: Seq,
     /// Initial sequence number of this end.
     pub(super) iss: Seq,
@@ -32,7 +32,7 @@ pub(super) struct Against<'a> {
 
 /// Result of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct LossEstimate {
     pub(super) p: f64,
     pub(super) new_loss_event: bool,
 }
@@ -52,7 +52,12 @@ pub(super) struct Reported(Vec<Entry>);
 
 impl Reported {
     /// Takes in the intervals of one acknowledgement. `small`: as in CCID 4.
-    pub(super) fn take(&mut self, against: &Against<'_>, heard: &Heard, small: bool) -> Result<Told, Implausible> {
+    pub(super) fn take(
+        &mut self,
+        against: &LocalBounds<'_>,
+        heard: &Heard,
+        small: bool,
+    ) -> Result<LossEstimate, Implausible> {
         let mut entries = self.read(against, heard)?;
         let newest_before = self.0.first().map(|entry| entry.first);
         if let Some(oldest) = entries.last().filter(|oldest| !oldest.is_first).map(|oldest| oldest.first) {
@@ -63,10 +68,10 @@ impl Reported {
         let newest = self.0.first();
         let new_loss_event = newest
             .is_some_and(|newest| !newest.is_first && newest_before.is_none_or(|before| newest.first.is_after(before)));
-        Ok(Told { p: self.loss_event_rate(small), new_loss_event })
+        Ok(LossEstimate { p: self.loss_event_rate(small), new_loss_event })
     }
 
-    fn read(&self, against: &Against<'_>, heard: &Heard) -> Result<Vec<Entry>, Implausible> {
+    fn read(&self, against: &LocalBounds<'_>, heard: &Heard) -> Result<Vec<Entry>, Implausible> {
         if heard.skip > MAX_SKIP {
             return Err(Implausible::Skip(heard.skip));
         }
@@ -115,7 +120,7 @@ impl Reported {
     }
 
     /// Whether an interval took at most two round trips, by our send times.
-    fn is_short(&self, against: &Against<'_>, first: Seq, last: Seq) -> bool {
+    fn is_short(&self, against: &LocalBounds<'_>, first: Seq, last: Seq) -> bool {
         match (against.log.get(first), against.log.get(last)) {
             (Some(start), Some(end)) => end.at.saturating_since(start.at) <= against.rtt * 2,
             // Its start is no longer in the log, so it was long ago.
@@ -127,7 +132,7 @@ impl Reported {
     /// Splits losses between which the receiver saw no packet: "the sender can determine if these losses constitute a
     /// single loss event or several successive loss events" (RFC 4342 §9.2). A packet sent more than a round trip after
     /// the first of an event begins another (RFC 5348 §5.2); packets without data do not count.
-    fn parts(&self, against: &Against<'_>, first: Seq, lossy: u32) -> Vec<f64> {
+    fn parts(&self, against: &LocalBounds<'_>, first: Seq, lossy: u32) -> Vec<f64> {
         let end = first + u64::from(lossy.max(1)) - 1;
         let (Some(start), Some(last)) = (against.log.get(first), against.log.get(end)) else {
             return self.known(first).map_or_else(Vec::new, |known| known.parts.clone());
@@ -173,7 +178,7 @@ impl Entry {
     }
 }
 
-impl Against<'_> {
+impl LocalBounds<'_> {
     /// Checks that no data packet missing in the Ack Vector lies in a lossless part.
     fn check_missing(&self, first: Seq, last: Seq) -> Result<(), Implausible> {
         for &(newest, oldest) in self.missing {

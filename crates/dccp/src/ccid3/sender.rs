@@ -7,7 +7,7 @@ use timeous_core::{Duration, Instant, Rate};
 use super::counter::Counter;
 use super::heard::Heard;
 use super::plausible::Implausible;
-use super::reported::{Against, Reported, Told};
+use super::reported::{LocalBounds, LossEstimate, Reported};
 use super::sent::{SentLog, most_received};
 use crate::ccid4::{Gap, HEADER, NOMINAL_SEGMENT};
 use crate::seq::Seq;
@@ -160,13 +160,13 @@ impl Sender {
         let Some(&sent) = self.sent.get(ack).filter(|sent| newer(sent.at)) else { return Ok(false) };
         let rtt = self.round_trip();
         let delay = self.believed(now, sent.at, elapsed)?;
-        let against = Against { ack, iss, log: &self.sent, rtt, longest_first: self.longest_first(rtt), missing };
+        let against = LocalBounds { ack, iss, log: &self.sent, rtt, longest_first: self.longest_first(rtt), missing };
         let by_rate = heard.loss_event_rate.unwrap_or(0.0);
-        let Told { p, new_loss_event } = if heard.has_intervals() {
+        let LossEstimate { p, new_loss_event } = if heard.has_intervals() {
             let told = self.reported.take(&against, heard, self.small)?;
-            Told { p: told.p.max(by_rate), ..told }
+            LossEstimate { p: told.p.max(by_rate), ..told }
         } else {
-            Told { p: by_rate, new_loss_event: by_rate > self.tfrc.loss_event_rate() }
+            LossEstimate { p: by_rate, new_loss_event: by_rate > self.tfrc.loss_event_rate() }
         };
         let time = self.heard.map_or(rtt, |heard| sent.at.saturating_since(heard).max(rtt));
         // After a silence the receiver measures over a round trip (RFC 5348 §6.2), however long it lasted.

@@ -8,7 +8,7 @@ use super::parity::blocks::Block;
 use super::parity::covered::{BlockId, Covered};
 use super::parity::losses::Losses;
 use super::parity::rebuild::Rebuild;
-use super::parity::spare::Spare;
+use super::parity::spare::SpareCapacity;
 use super::parity::stake::{Groups, Overhead};
 use crate::seq::Seq;
 
@@ -36,7 +36,7 @@ pub(super) struct Protection {
     pub(super) losses: Losses,
     pub(super) groups: Groups,
     pub(super) overhead: Overhead,
-    pub(super) spare: Spare,
+    pub(super) spare: SpareCapacity,
     /// Receiver of parity; `None` until this end has agreed to take parity.
     pub(super) rebuild: Option<Box<Rebuild>>,
 }

@@ -9,7 +9,7 @@ use timeous_core::{Duration, Instant};
 
 use super::delivered::{Delivered, WINDOW};
 use super::{Connection, Event, Timer, told};
-use crate::ccid2::Told;
+use crate::ccid2::OverdueReport;
 use crate::features::{Feature, TAKES_REPEATS};
 use crate::options::Opt;
 use crate::packet::Body;
@@ -111,7 +111,7 @@ impl Connection {
                 return;
             }
             let is_late = !untold.is_passed;
-            *untold.told = if is_late { Told::Late } else { Told::Passed };
+            *untold.told = if is_late { OverdueReport::Late } else { OverdueReport::Passed };
             self.repeats.remember(untold.token, untold.seq);
             self.events.push_back(Event::Overdue { token: untold.token });
             if is_late {

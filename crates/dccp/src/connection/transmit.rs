@@ -47,7 +47,7 @@ impl Connection {
         if self.owes_acknowledgement() || self.must_negotiate(now) {
             return Some(self.send_control(now, Control::Ack, packet));
         }
-        self.barren = false;
+        self.found_nothing = false;
         self.expected = 0;
         None
     }
@@ -175,7 +175,7 @@ impl Connection {
                 told(cm.notify(now, flow, 0));
                 packet.clear();
                 // The acknowledgement meant for the data leaves alone, once; without one, no packet is sent.
-                self.barren = true;
+                self.found_nothing = true;
                 let Some(ack) = body.ack() else {
                     self.received.timestamp = timestamp;
                     return None;
@@ -200,7 +200,7 @@ impl Connection {
     /// Decides whether data travel alone, with an acknowledgement, or after one (RFC 4340 §11.2).
     fn plan_data(&mut self, now: Instant) -> Plan {
         let in_partopen = self.state == State::PartOpen;
-        if in_partopen && self.barren {
+        if in_partopen && self.found_nothing {
             return Plan::Wait;
         }
         let negotiates = self.features.wants_to_send();

@@ -34,7 +34,7 @@ const AMONG: u32 = 128;
 
 /// Evidence about the path.
 #[derive(Debug, Default)]
-pub(super) struct Bearing {
+pub(super) struct PathEvidence {
     refusals: u32,
     /// Records received in front part only, the start of the last one, and arrivals since the count was last reduced.
     cuts: u32,
@@ -45,7 +45,7 @@ pub(super) struct Bearing {
     paused_until: Instant,
 }
 
-impl Bearing {
+impl PathEvidence {
     /// Returns whether transmitted data may be changed now.
     pub(super) fn allows(&self, now: Instant) -> bool {
         !self.is_refused() && now >= self.paused_until
@@ -113,13 +113,13 @@ mod tests {
     }
 
     /// Arrival of a restored record that the peer waited for, and that was retransmitted once since it was restored.
-    fn learn_restored(bearing: &mut Bearing, now: Instant) {
+    fn learn_restored(bearing: &mut PathEvidence, now: Instant) {
         bearing.learn(now, &Version::Restored { awaited: Some(7) }, 8);
     }
 
     #[test]
     fn a_path_that_is_cut_is_told_from_one_that_swallows() {
-        let bearing = Bearing::default();
+        let bearing = PathEvidence::default();
         assert!(bearing.is_stuck(1, 1, false) && !bearing.is_stuck(0, 1, false));
         assert!(bearing.is_stuck(2, 1, true) && !bearing.is_stuck(1, 1, true));
         assert!(bearing.is_stuck(4, 0, false) && !bearing.is_stuck(3, 0, false));
@@ -128,7 +128,7 @@ mod tests {
     /// Regression, found by `timeous-lab peers` on a lossy link: two lost retransmissions in a row are not a middlebox.
     #[test]
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
-        let mut bearing = Bearing::default();
+        let mut bearing = PathEvidence::default();
         bearing.learn(at(10), &changed(Some(at(9))), 8);
         assert!(!bearing.is_stuck(3, 1, false) && bearing.is_stuck(4, 1, true));
         learn_restored(&mut bearing, at(20));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn three_records_that_came_only_as_they_were_end_all_changes() {
-        let mut bearing = Bearing::default();
+        let mut bearing = PathEvidence::default();
         assert!(bearing.allows(at(0)));
         learn_restored(&mut bearing, at(10));
         assert!(!bearing.allows(at(11)) && bearing.allows(at(12)));
@@ -155,7 +155,7 @@ mod tests {
     /// meanwhile.
     #[test]
     fn what_arrives_without_having_left_since_it_went_back_tells_nothing() {
-        let mut bearing = Bearing::default();
+        let mut bearing = PathEvidence::default();
         for round in 1..10 {
             bearing.learn(at(10 * round), &Version::Restored { awaited: Some(8) }, 8);
             bearing.learn(at(10 * round), &Version::Restored { awaited: None }, 9);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_path_that_cuts_segments_bears_no_change_and_a_window_now_and_then_is_none() {
-        let mut bearing = Bearing::default();
+        let mut bearing = PathEvidence::default();
         for round in 0..10 {
             bearing.is_cut(round * 1_000);
             bearing.is_cut(round * 1_000);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_change_that_came_speaks_for_the_path_if_nothing_else_can_have_come() {
         for (from, refused) in [(Some(at(25)), false), (Some(at(26)), true), (None, true)] {
-            let mut bearing = Bearing::default();
+            let mut bearing = PathEvidence::default();
             learn_restored(&mut bearing, at(10));
             learn_restored(&mut bearing, at(20));
             bearing.learn(at(25), &changed(from), 8);

@@ -12,7 +12,7 @@ use crate::listening::Listening;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An accepted connection that has not identified itself.
-pub(super) struct Newcomer {
+pub(super) struct UnidentifiedConnection {
     pub(super) socket: Socket,
     pub(super) listening: Listening,
     /// Bytes received so far.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Returned(Identity),
 }
 
-impl Newcomer {
+impl UnidentifiedConnection {
     pub(super) fn new(now: Instant, socket: Socket, listening: Listening) -> Self {
         Self { socket, listening, bytes: Vec::new(), until: now + PATIENCE }
     }

@@ -9,7 +9,7 @@ use timeous_core::{Instant, Rate};
 use super::call::Call;
 use super::connection::Connection;
 use super::listener::Listener;
-use super::newcomer::{Kind, Newcomer};
+use super::newcomer::{Kind, UnidentifiedConnection};
 use super::tap;
 use crate::carrier::{TcpConfig, Unordered};
 use crate::command::{ListenReply, ListenerId, PortLife};
@@ -23,7 +23,7 @@ use crate::streams::Streams;
 /// An incoming connection that continues a stream of this host.
 pub(crate) struct Returned {
     pub(crate) identity: Identity,
-    newcomer: Newcomer,
+    newcomer: UnidentifiedConnection,
 }
 
 /// The connections and listeners of an engine.
@@ -31,7 +31,7 @@ pub(crate) struct Returned {
 pub(crate) struct KernelTcp {
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
-    newcomers: Vec<Newcomer>,
+    newcomers: Vec<UnidentifiedConnection>,
     /// Whether some connection has queued data that may not be sent yet.
     waits: bool,
 }
@@ -77,7 +77,7 @@ impl KernelTcp {
 
     /// Continues the stream `session` over the connection; `None`: the stream is gone, and the connection is dropped.
     pub(crate) fn welcome(&mut self, now: Instant, returned: Returned, session: Option<Session>) {
-        let Newcomer { socket, listening, bytes, .. } = returned.newcomer;
+        let UnidentifiedConnection { socket, listening, bytes, .. } = returned.newcomer;
         if let Some(session) = session {
             let config = listening.config.tcp.clone();
             self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
@@ -85,8 +85,8 @@ impl KernelTcp {
     }
 
     /// Creates a new stream for an incoming connection, if its listener still accepts new ones.
-    fn take_in(&mut self, now: Instant, newcomer: Newcomer, streams: &mut Streams) {
-        let Newcomer { socket, listening, bytes, .. } = newcomer;
+    fn take_in(&mut self, now: Instant, newcomer: UnidentifiedConnection, streams: &mut Streams) {
+        let UnidentifiedConnection { socket, listening, bytes, .. } = newcomer;
         let is_wanted = |listener: &Listener| listener.id() == listening.id && listener.wants_new;
         if !self.listeners.iter().any(is_wanted) || listening.incoming.room() == 0 {
             return socket.reset();
@@ -165,7 +165,7 @@ impl KernelTcp {
             callers.extend(listener.accept().into_iter().map(|socket| (socket, listening.clone(), listener.beside)));
         }
         for (socket, listening, beside) in callers {
-            let newcomer = Newcomer::new(now, socket, listening);
+            let newcomer = UnidentifiedConnection::new(now, socket, listening);
             match beside {
                 Some(_) => self.newcomers.push(newcomer),
                 None => self.take_in(now, newcomer, streams),
@@ -200,7 +200,7 @@ impl KernelTcp {
 
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now, self.waits));
-        connections.chain(self.newcomers.iter().map(Newcomer::poll_timeout)).min()
+        connections.chain(self.newcomers.iter().map(UnidentifiedConnection::poll_timeout)).min()
     }
 }
 

@@ -7,7 +7,7 @@ use timeous_dccp::Statistics;
 
 use super::framing::Reader;
 use super::socket::Socket;
-use super::tap::{Sight, Tap};
+use super::tap::{Tap, TapObservation};
 use crate::carrier::{TcpConfig, TcpFraming, Unordered};
 use crate::inbox::Received;
 use crate::session::Session;
@@ -62,8 +62,8 @@ impl Receiving {
     fn look(&mut self, now: Instant, session: &mut Session, counts: &mut Statistics) {
         let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
         let done = tap.look(|sight| match sight {
-            Sight::Passed(upto) => reader.passed(upto),
-            Sight::Data(at, data) => {
+            TapObservation::Passed(upto) => reader.passed(upto),
+            TapObservation::Data(at, data) => {
                 reader.see(at, data, |datagram| deliver(now, datagram.substream, datagram.payload, session, counts));
             }
         });

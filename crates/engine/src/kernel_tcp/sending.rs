@@ -7,12 +7,12 @@ use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
-use super::bearing::{Bearing, Version};
+use super::bearing::{PathEvidence, Version};
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::restraint::Restraint;
 use super::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
-use super::under_way::{Lent, UnderWay};
+use super::under_way::{CopiedDatagram, UnderWay};
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
 use crate::clock;
@@ -35,11 +35,11 @@ pub(super) struct Sending {
     /// Completion notices have shown that the kernel sends from our memory without copying, so that late choice does reach retransmissions.
     proven: bool,
     /// Evidence on whether the path passes changed retransmissions.
-    pub(super) bearing: Bearing,
+    pub(super) bearing: PathEvidence,
     /// Datagram copied into vacant records, with the kernel's loss state at that time.
-    pub(super) lent: Option<Lent>,
+    pub(super) lent: Option<CopiedDatagram>,
     /// Remainder of a record that the kernel took only in part.
-    rest: Option<Rest>,
+    rest: Option<UnsentRecord>,
     /// Next datagram to send: one that was copied into the place of a sent record, or for which the kernel had no room.
     pub(super) held: Option<Held>,
     /// Datagrams too long for the place for which they were pulled; sent after `held`.
@@ -76,7 +76,7 @@ enum Next {
 }
 
 #[derive(Debug)]
-struct Rest {
+struct UnsentRecord {
     bytes: Vec<u8>,
     from: usize,
 }
@@ -116,7 +116,7 @@ impl Sending {
             zone,
             sends: 0,
             proven: false,
-            bearing: Bearing::default(),
+            bearing: PathEvidence::default(),
             lent: None,
             rest: None,
             held: None,
@@ -164,7 +164,7 @@ impl Sending {
         let mut bytes = Vec::new();
         hello.write(self.writer.number(), &mut bytes);
         self.under_way.skip(bytes.len());
-        self.rest = Some(Rest { bytes, from: 0 });
+        self.rest = Some(UnsentRecord { bytes, from: 0 });
     }
 
     /// Returns whether nothing is queued or in flight here.
@@ -384,7 +384,7 @@ impl Sending {
                     }
                     // Split over two segments at least, which may be lost separately: it is not changed any more.
                     self.under_way.linger(number, slot);
-                    self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
+                    self.rest = Some(UnsentRecord { bytes: self.scratch.clone(), from: taken });
                     return Ok(Given::Taken(None));
                 }
                 Ok(None) => {
@@ -399,7 +399,7 @@ impl Sending {
         let ends = End::of(self.zone.is_some(), has_company);
         let Some(taken) = socket.send(&self.scratch, ends)? else { return Ok(Given::Refused) };
         if taken < self.scratch.len() {
-            self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
+            self.rest = Some(UnsentRecord { bytes: self.scratch.clone(), from: taken });
         }
         Ok(Given::Taken(None))
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use timeous_tcp::{Addresses, Overheard, Segment};
+use timeous_tcp::{Addresses, ObservedConnection, Segment};
 
 use filter::{Ends, filter};
 use packets::{Direction, Packets};
@@ -22,13 +22,13 @@ const TURN: u32 = 256;
 pub(super) struct Tap {
     packets: Packets,
     ends: Ends,
-    overheard: Overheard,
+    overheard: ObservedConnection,
     buffer: Vec<u8>,
 }
 
 /// Observation by the tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight<'a> {
+pub(super) enum TapObservation<'a> {
     /// Data that the kernel will accept, with its position in the stream.
     Data(u64, &'a [u8]),
     /// All data before this position has arrived.
@@ -48,11 +48,11 @@ impl Tap {
         let packets = Packets::open()?;
         let ends = Ends::new(local, remote)?;
         packets.listen(&filter(&ends))?;
-        Ok(Self { packets, ends, overheard: Overheard::new(scale), buffer: vec![0; packets::LONGEST] })
+        Ok(Self { packets, ends, overheard: ObservedConnection::new(scale), buffer: vec![0; packets::LONGEST] })
     }
 
     /// Reads the packets seen since the last call.
-    pub(super) fn look(&mut self, mut sight: impl FnMut(Sight<'_>)) -> io::Result<()> {
+    pub(super) fn look(&mut self, mut sight: impl FnMut(TapObservation<'_>)) -> io::Result<()> {
         for _ in 0..TURN {
             let Some(packet) = self.packets.next(&mut self.buffer)? else { break };
             let Some((addresses, bytes)) = ip::segment(&self.buffer[..packet.len]) else { continue };
@@ -62,7 +62,10 @@ impl Tap {
                     // The packet may be truncated, and its checksum left to the device.
                     let Ok(segment) = Segment::parse_trusted(bytes) else { continue };
                     if self.is_between(&segment, self.ends.local, self.ends.remote) {
-                        self.overheard.handle_sent(&segment).into_iter().for_each(|at| sight(Sight::Passed(at)));
+                        self.overheard
+                            .handle_sent(&segment)
+                            .into_iter()
+                            .for_each(|at| sight(TapObservation::Passed(at)));
                     }
                 }
                 Direction::Arriving if addresses == ours.reversed() => {
@@ -74,7 +77,7 @@ impl Tap {
                     if self.is_between(&segment, self.ends.remote, self.ends.local)
                         && let Some((at, data)) = self.overheard.handle_arriving(&segment)
                     {
-                        sight(Sight::Data(at, data));
+                        sight(TapObservation::Data(at, data));
                     }
                 }
                 _ => {}

@@ -47,7 +47,7 @@ pub(super) struct Guest {
 
 /// Copies of a datagram in vacant records, with the kernel's state at that time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lent {
+pub(super) struct CopiedDatagram {
     /// Token of the datagram.
     pub(super) of: u64,
     /// Count of retransmitted segments.

@@ -14,7 +14,7 @@ use timeous_dccp::Statistics;
 
 use super::sending::Sending;
 use super::socket::Socket;
-use super::under_way::{Guest, Lent};
+use super::under_way::{CopiedDatagram, Guest};
 
 /// Maximum number of vacant records with a copy: the kernel retransmits from the first one on.
 const MOST: usize = 16;
@@ -52,7 +52,8 @@ impl Sending {
             self.under_way.lend(place, Some(guest));
         }
         let info = socket.info()?;
-        self.lent = Some(Lent { of: guest.of, retransmitted: info.retransmitted(), unhurt: info.holes() == 0 });
+        self.lent =
+            Some(CopiedDatagram { of: guest.of, retransmitted: info.retransmitted(), unhurt: info.holes() == 0 });
         Ok(())
     }
 
@@ -82,7 +83,8 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<()> {
-        let again = |lent: &Lent| self.meter.info().is_some_and(|info| info.retransmitted() != lent.retransmitted);
+        let again =
+            |lent: &CopiedDatagram| self.meter.info().is_some_and(|info| info.retransmitted() != lent.retransmitted);
         let Some(lent) = self.lent.take_if(|lent| again(lent)) else { return Ok(()) };
         let info = socket.info()?;
         let one = lent.unhurt && info.retransmitted() == lent.retransmitted.wrapping_add(1) && info.repairs_one();

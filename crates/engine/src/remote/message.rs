@@ -12,7 +12,7 @@ use crate::shared::{Snapshot, Status};
 
 /// Requests of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum RemoteRequest {
     /// Read the ring: it was empty.
     Notify,
     /// Close the connection when everything has been sent.
@@ -27,7 +27,7 @@ pub(crate) enum Wish {
     Refuse,
 }
 
-impl Wish {
+impl RemoteRequest {
     /// Maximum message length, in bytes.
     pub(crate) const LONGEST: usize = 9;
 
@@ -493,14 +493,19 @@ mod tests {
             assert!(News::read(message).is_none(), "{message:?}");
         }
         assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + CARRIER + BUFFER)]).is_none());
-        assert!(Wish::read(&[]).is_none());
-        assert!(Wish::read(&[1, 1]).is_none());
-        assert!(Wish::read(&[5, 1, 2]).is_none());
-        for wish in
-            [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore, Wish::Refuse, Wish::Rate(Rate::from_kbps(900))]
-        {
-            assert_eq!(Wish::read(&wish.write()), Some(wish));
-            assert!(wish.write().len() <= Wish::LONGEST);
+        assert!(RemoteRequest::read(&[]).is_none());
+        assert!(RemoteRequest::read(&[1, 1]).is_none());
+        assert!(RemoteRequest::read(&[5, 1, 2]).is_none());
+        for wish in [
+            RemoteRequest::Notify,
+            RemoteRequest::Finish,
+            RemoteRequest::Tell,
+            RemoteRequest::Ignore,
+            RemoteRequest::Refuse,
+            RemoteRequest::Rate(Rate::from_kbps(900)),
+        ] {
+            assert_eq!(RemoteRequest::read(&wish.write()), Some(wish));
+            assert!(wish.write().len() <= RemoteRequest::LONGEST);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeous_ring::Violation;
 
-use super::message::{News, Wish};
+use super::message::{News, RemoteRequest};
 use super::socket::{receive, try_send};
 use crate::order::{Order, Orders, StreamId};
 use crate::shared::{Shared, Status};
@@ -126,7 +126,7 @@ impl Served {
     }
 
     fn hear(&mut self) -> Result<(), Gone> {
-        let mut message = [0; Wish::LONGEST];
+        let mut message = [0; RemoteRequest::LONGEST];
         let mut notify = false;
         let mut rate = None;
         for _ in 0..WISHES {
@@ -135,21 +135,21 @@ impl Served {
                 Ok(None) => break,
                 Ok(Some(_)) | Err(_) => return Err(Gone::Left),
             };
-            match message.get(..length).and_then(Wish::read).ok_or(Gone::NotAWish)? {
+            match message.get(..length).and_then(RemoteRequest::read).ok_or(Gone::NotAWish)? {
                 // One notice for the whole turn is enough.
-                Wish::Notify => notify = true,
-                Wish::Finish => {
+                RemoteRequest::Notify => notify = true,
+                RemoteRequest::Finish => {
                     self.orders.send((self.id, Order::Finish));
                 }
-                Wish::Ignore => {
+                RemoteRequest::Ignore => {
                     self.orders.send((self.id, Order::Ignore));
                 }
-                Wish::Refuse => {
+                RemoteRequest::Refuse => {
                     self.orders.send((self.id, Order::Refuse));
                 }
-                Wish::Tell => self.asked = true,
+                RemoteRequest::Tell => self.asked = true,
                 // Only the latest rate matters.
-                Wish::Rate(said) => rate = Some(said),
+                RemoteRequest::Rate(said) => rate = Some(said),
             }
         }
         if let Some(rate) = rate {

@@ -7,7 +7,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
 };
 
-use super::message::Wish;
+use super::message::RemoteRequest;
 
 /// Creates both ends.
 pub(crate) fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
@@ -39,9 +39,9 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> std::
 }
 
 /// Sends a request to the engine. A closed connection is detected by the reader.
-pub(crate) fn wish(socket: &OwnedFd, wish: Wish) {
+pub(crate) fn wish(socket: &OwnedFd, wish: RemoteRequest) {
     // Waits for room, since the engine reads all the time; a snapshot request can be repeated and does not wait.
-    let wait = if wish == Wish::Tell { SendFlags::DONTWAIT } else { SendFlags::empty() };
+    let wait = if wish == RemoteRequest::Tell { SendFlags::DONTWAIT } else { SendFlags::empty() };
     if let Err(error) = send(socket, &wish.write(), wait | SendFlags::NOSIGNAL) {
         tracing::trace!(%error, ?wish, "telling the engine");
     }

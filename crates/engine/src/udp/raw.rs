@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
 
 use super::system::{self, SocketOption, set_option};
-use super::{Carries, OWN_MARK, Socket};
+use super::{OWN_MARK, Socket, SocketEncapsulation};
 
 impl Socket {
     /// Opens a socket for the DCCP packets to the address `local`, or to all addresses of its family. Several of them
@@ -42,13 +42,13 @@ impl Socket {
             set_option(fd, SocketOption::DontFragment6, 1)?;
         }
         system::make_room(fd);
-        let carries = if local.is_ipv4() { Carries::Ipv4 } else { Carries::Ipv6 };
+        let carries = if local.is_ipv4() { SocketEncapsulation::Ipv4 } else { SocketEncapsulation::Ipv6 };
         // No GSO: the kernel does not split packets of raw sockets.
         Ok(Self::new(io, carries, false))
     }
 
     /// Returns whether it is a raw socket.
     pub fn is_raw(&self) -> bool {
-        self.carries != Carries::Udp
+        self.carries != SocketEncapsulation::Udp
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use timeous_core::Ecn;
 
 use super::system::{Arrival, SocketOption, set_option};
-use super::{Carries, Socket, Way};
+use super::{Socket, SocketEncapsulation, Way};
 
 impl Socket {
     /// Receives datagrams, with one call to `each` per datagram. Returns whether there may be more.
@@ -23,7 +23,7 @@ impl Socket {
         };
         for arrival in (0..count).filter_map(|place| self.inbound.arrival(place)) {
             let way = Way { from: arrival.from, to: arrival.marks.to };
-            if self.carries != Carries::Udp {
+            if self.carries != SocketEncapsulation::Udp {
                 // A packet to a multicast, broadcast or foreign address starts no connection (RFC 4340 §8.1).
                 if let Some(packet) = raw_packet(self.carries, &arrival).filter(|_| way.to.is_some()) {
                     each(way, arrival.marks.ecn, packet);
@@ -65,10 +65,10 @@ impl Socket {
 }
 
 /// Returns the payload of an IP packet; `None` if it is malformed.
-fn raw_packet<'a>(carries: Carries, arrival: &Arrival<'a>) -> Option<&'a [u8]> {
+fn raw_packet<'a>(carries: SocketEncapsulation, arrival: &Arrival<'a>) -> Option<&'a [u8]> {
     match carries {
         // Header length in 32-bit words.
-        Carries::Ipv4 => arrival.bytes.get(usize::from(arrival.bytes.first()? & 0xf) * 4..),
+        SocketEncapsulation::Ipv4 => arrival.bytes.get(usize::from(arrival.bytes.first()? & 0xf) * 4..),
         _ => Some(arrival.bytes),
     }
 }

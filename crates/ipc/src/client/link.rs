@@ -43,7 +43,7 @@ pub(crate) struct Link {
     /// Grants that came together, returned one by one.
     grants: Option<(Handle, u32)>,
     granted_at: Instant,
-    beat: Beat,
+    beat: LivenessCheck,
     /// A submission found the queue full, and the room event was not returned yet.
     starving: bool,
     /// A wake-up message of the daemon was received during a call.
@@ -56,7 +56,7 @@ pub(crate) struct Link {
 
 /// Liveness check: whether the daemon still reads its queue.
 #[derive(Debug)]
-struct Beat {
+struct LivenessCheck {
     every: Duration,
     next: Instant,
     /// Number of messages that must have been read by then.
@@ -113,7 +113,7 @@ impl Link {
             next_call: 0,
             grants: None,
             granted_at: Instant::ZERO,
-            beat: Beat { every, next: now() + every, until: None },
+            beat: LivenessCheck { every, next: now() + every, until: None },
             starving: false,
             woken: false,
             owes_ring: false,
@@ -138,7 +138,7 @@ impl Link {
         *place = Some(Known { generation: handle.generation, mtu });
         self.open += 1;
         if self.open == 1 {
-            self.beat = Beat { next: now() + self.beat.every, until: None, ..self.beat };
+            self.beat = LivenessCheck { next: now() + self.beat.every, until: None, ..self.beat };
         }
         Ok(Flow::new(self.connection, handle))
     }
@@ -375,7 +375,7 @@ impl Link {
             // If there is no room for a ping, there are other messages to read.
             let until = if self.submit(&Submission::Ping)? { written + 1 } else { read + 1 };
             self.ring_at_once();
-            self.beat = Beat { next: now + self.beat.every, until: Some(until), ..self.beat };
+            self.beat = LivenessCheck { next: now + self.beat.every, until: Some(until), ..self.beat };
         }
         Ok(Some(self.beat.next))
     }

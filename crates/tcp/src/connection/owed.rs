@@ -4,7 +4,7 @@ use crate::seq::Seq;
 
 /// Segments pending for transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed {
+pub(super) struct PendingSegments {
     /// A SYN or a SYN-ACK.
     pub(super) syn: bool,
     /// A reset.
@@ -22,7 +22,7 @@ pub(super) struct Reset {
     pub(super) ack: Option<Seq>,
 }
 
-impl Owed {
+impl PendingSegments {
     pub(super) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

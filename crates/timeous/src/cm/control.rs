@@ -8,7 +8,7 @@ use timeous_core::{Instant, PathState};
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
-use super::poll::Woken;
+use super::poll::WakeReason;
 
 /// Calls to a manager, and the descriptor that is readable when there is an event.
 pub(super) trait Control: Send + Sync {
@@ -33,7 +33,7 @@ pub(super) trait Control: Send + Sync {
     fn set_controller(&self, flow: FlowId, kind: Kind) -> Result<(), Error>;
     fn poll_event(&self) -> Option<Event>;
     /// Sleeps by calling `how` with the descriptor to wait for, unless there is an event already.
-    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool;
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> WakeReason) -> bool;
     /// Makes the descriptor ring for every event from now on: it was handed to the application.
     fn show(&self);
     /// Descriptor; it rings while a thread sleeps, and always after `show`.

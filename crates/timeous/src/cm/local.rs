@@ -11,7 +11,7 @@ use super::control::Control;
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
-use super::poll::Woken;
+use super::poll::WakeReason;
 use crate::process::shared_engine;
 
 /// Client of the manager in this process's engine.
@@ -131,8 +131,8 @@ impl Control for Local {
         })
     }
 
-    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool {
-        self.client.sleep(how).is_none_or(|woken| woken != Woken::No)
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> WakeReason) -> bool {
+        self.client.sleep(how).is_none_or(|woken| woken != WakeReason::No)
     }
 
     fn show(&self) {

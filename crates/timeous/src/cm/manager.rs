@@ -15,7 +15,7 @@ use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
 use super::local::Local;
-use super::place::Where;
+use super::place::ManagerLocation;
 use super::poll;
 use super::remote::Remote;
 use crate::process::{daemon, find_daemon};
@@ -46,7 +46,7 @@ use crate::process::{daemon, find_daemon};
 pub struct CongestionManager {
     control: Arc<dyn Control>,
     /// Where it runs; for a daemon, its socket.
-    place: Where,
+    place: ManagerLocation,
 }
 
 impl CongestionManager {
@@ -54,12 +54,12 @@ impl CongestionManager {
     ///
     /// # Errors
     /// Environment errors: no daemon there, or it refused; no thread, no descriptor.
-    pub fn open(place: Where) -> Result<Self, Error> {
+    pub fn open(place: ManagerLocation) -> Result<Self, Error> {
         match place {
-            Where::InProcess => Self::in_process(),
-            Where::Daemon(Some(path)) => Self::of_daemon(daemon(&path)?, path),
-            Where::Daemon(None) => Self::open(Where::Daemon(Some(daemon_socket()))),
-            Where::Auto => {
+            ManagerLocation::InProcess => Self::in_process(),
+            ManagerLocation::Daemon(Some(path)) => Self::of_daemon(daemon(&path)?, path),
+            ManagerLocation::Daemon(None) => Self::open(ManagerLocation::Daemon(Some(daemon_socket()))),
+            ManagerLocation::Auto => {
                 let path = daemon_socket();
                 match find_daemon(&path)? {
                     Some(client) => Self::of_daemon(client, path),
@@ -70,11 +70,11 @@ impl CongestionManager {
     }
 
     fn in_process() -> Result<Self, Error> {
-        Ok(Self { control: Arc::new(Local::open()?), place: Where::InProcess })
+        Ok(Self { control: Arc::new(Local::open()?), place: ManagerLocation::InProcess })
     }
 
     fn of_daemon(client: Client, path: PathBuf) -> Result<Self, Error> {
-        Ok(Self { control: Arc::new(Remote::new(client)?), place: Where::Daemon(Some(path)) })
+        Ok(Self { control: Arc::new(Remote::new(client)?), place: ManagerLocation::Daemon(Some(path)) })
     }
 
     /// Creates another client of the same manager: its flows share paths with these, but it has its own events and
@@ -86,9 +86,9 @@ impl CongestionManager {
         Self::open(self.place.clone())
     }
 
-    /// Location of the manager: never [`Where::Auto`], which was resolved.
+    /// Location of the manager: never [`ManagerLocation::Auto`], which was resolved.
     #[must_use]
-    pub fn place(&self) -> &Where {
+    pub fn place(&self) -> &ManagerLocation {
         &self.place
     }
 

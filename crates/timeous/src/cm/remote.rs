@@ -13,7 +13,7 @@ use super::control::Control;
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
-use super::poll::Woken;
+use super::poll::WakeReason;
 
 /// Client of the daemon.
 pub(super) struct Remote {
@@ -164,7 +164,7 @@ impl Control for Remote {
         }
     }
 
-    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool {
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> WakeReason) -> bool {
         {
             let mut client = self.client();
             if !client.doze() {
@@ -175,9 +175,9 @@ impl Control for Remote {
         let woken = how(self.descriptor.as_fd());
         let mut client = self.client();
         if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 && !self.shown.load(Ordering::SeqCst) {
-            client.rise(woken == Woken::ByManager);
+            client.rise(woken == WakeReason::ByManager);
         }
-        woken != Woken::No
+        woken != WakeReason::No
     }
 
     fn show(&self) {

@@ -5,14 +5,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, Error, Feedback, FeedbackError, Run, Where};
+use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, Error, Feedback, FeedbackError, ManagerLocation, Run};
 use timeous::core::{Duration, Rate};
 use timeous::{Culprit, clock};
 
 use crate::support::{Link, PATIENCE, port};
 
 fn socket() -> BufferedSocket {
-    let cm = CongestionManager::open(Where::InProcess).unwrap();
+    let cm = CongestionManager::open(ManagerLocation::InProcess).unwrap();
     BufferedSocket::new(&cm, port()).unwrap()
 }
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use timeous::cm::{CmError, CongestionManager, Error, Event, FlowId, FlowSpec, Kind, Loss, Scheduling, Update, Where};
+use timeous::cm::{
+    CmError, CongestionManager, Error, Event, FlowId, FlowSpec, Kind, Loss, ManagerLocation, Scheduling, Update,
+};
 use timeous::core::{Duration, Instant};
 use timeous::{Culprit, clock};
 
@@ -17,7 +19,7 @@ fn remote() -> SocketAddr {
 }
 
 fn client() -> CongestionManager {
-    CongestionManager::open(Where::InProcess).unwrap()
+    CongestionManager::open(ManagerLocation::InProcess).unwrap()
 }
 
 fn next(cm: &CongestionManager) -> Event {
@@ -71,7 +73,7 @@ fn siblings_share_the_path_and_nothing_else() {
     assert_eq!(granted(&sibling), other);
     assert!(cm.poll_event().is_none());
     sibling.notify(other, 0).unwrap();
-    assert_eq!(*sibling.place(), Where::InProcess);
+    assert_eq!(*sibling.place(), ManagerLocation::InProcess);
 }
 
 #[test]
@@ -172,7 +174,7 @@ fn flows_are_split_merged_weighted_and_scheduled() {
 #[test]
 fn a_daemon_that_is_not_there_is_the_environments_fault() {
     let nowhere = PathBuf::from("/nonexistent/daemon.sock");
-    let error = CongestionManager::open(Where::Daemon(Some(nowhere))).unwrap_err();
+    let error = CongestionManager::open(ManagerLocation::Daemon(Some(nowhere))).unwrap_err();
     assert!(matches!(error, Error::NoDaemon(_)), "{error}");
     assert_eq!(error.culprit(), Culprit::Environment);
     assert!(error.to_string().contains("/nonexistent/daemon.sock"), "{error}");

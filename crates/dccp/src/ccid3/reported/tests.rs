@@ -19,8 +19,8 @@ fn log(packets: u64) -> SentLog {
     log
 }
 
-fn against(log: &SentLog, ack: u64) -> Against<'_> {
-    Against { ack: Seq::new(ISS + ack), iss: Seq::new(ISS), log, rtt: RTT, longest_first: 1_000.0, missing: &[] }
+fn against(log: &SentLog, ack: u64) -> LocalBounds<'_> {
+    LocalBounds { ack: Seq::new(ISS + ack), iss: Seq::new(ISS), log, rtt: RTT, longest_first: 1_000.0, missing: &[] }
 }
 
 fn interval(lossless: u32, lossy: u32, data: u32) -> LossInterval {
@@ -63,7 +63,7 @@ fn an_ack_vector_that_tells_of_more_losses_contradicts() {
     let told = heard(0, &[interval(40, 1, 41), interval(10, 0, 10)]);
     let take = |missing: &[u64]| {
         let missing: Vec<_> = missing.iter().map(|&n| (Seq::new(ISS + n), Seq::new(ISS + n))).collect();
-        Reported::default().take(&Against { missing: &missing, ..against(&log, 50) }, &told, false)
+        Reported::default().take(&LocalBounds { missing: &missing, ..against(&log, 50) }, &told, false)
     };
     assert!(take(&[]).is_ok() && take(&[10]).is_ok());
     assert!(take(&[50]).is_ok(), "it carried no data");
@@ -114,7 +114,7 @@ fn what_was_told_before_need_not_be_repeated() {
     let whole = reported.take(&against(&log, 99), &heard(0, &all), false).unwrap();
     assert!(whole.new_loss_event);
     let newest = reported.take(&against(&log, 109), &heard(0, &[interval(30, 1, 31)]), false).unwrap();
-    assert_eq!(newest, Told { p: whole.p, new_loss_event: false }, "31 is no reason to think better of it");
+    assert_eq!(newest, LossEstimate { p: whole.p, new_loss_event: false }, "31 is no reason to think better of it");
     let further = [interval(9, 1, 10), interval(30, 1, 31)];
     let further = reported.take(&against(&log, 119), &heard(0, &further), false).unwrap();
     assert!(further.new_loss_event && further.p > whole.p, "{further:?}");

@@ -17,8 +17,8 @@ const FRAMES: f64 = 2.0;
 
 /// Rate of the stream, and the best delivery rate of the path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spare {
-    newest: Option<Together>,
+pub(crate) struct SpareCapacity {
+    newest: Option<AduBatch>,
     /// Mean bytes per frame, and mean seconds between frames.
     bytes: f64,
     gap: f64,
@@ -31,26 +31,26 @@ pub(crate) struct Spare {
 
 /// ADUs queued together: a frame, or all ADUs of one instant.
 #[derive(Clone, Copy, Debug)]
-struct Together {
+struct AduBatch {
     frame: FrameId,
     at: Instant,
     bytes: f64,
 }
 
-impl Together {
+impl AduBatch {
     fn has(&self, meta: &AduMeta) -> bool {
         meta.enqueued == self.at || meta.frame != FrameId::NONE && meta.frame == self.frame
     }
 }
 
-impl Spare {
+impl SpareCapacity {
     /// Notes an ADU's first transmission, in `bytes` bytes.
     pub(crate) fn note(&mut self, meta: &AduMeta, bytes: u64) {
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.has(meta)) {
             newest.bytes += bytes as f64;
             return;
         }
-        let next = Together { frame: meta.frame, at: meta.enqueued, bytes: bytes as f64 };
+        let next = AduBatch { frame: meta.frame, at: meta.enqueued, bytes: bytes as f64 };
         let Some(last) = self.newest.replace(next) else { return };
         let gap = meta.enqueued.saturating_since(last.at).as_secs_f64();
         self.bytes += (last.bytes - self.bytes) / if self.bytes == 0.0 { 1.0 } else { MEMORY };
@@ -123,8 +123,8 @@ mod tests {
     }
 
     /// Frames each 40 ms, of two packets of 1000 bytes each: 400 kbit/s.
-    fn streaming(numbers: impl Iterator<Item = u32>) -> Spare {
-        let mut spare = Spare::default();
+    fn streaming(numbers: impl Iterator<Item = u32>) -> SpareCapacity {
+        let mut spare = SpareCapacity::default();
         for n in numbers {
             let meta = AduMeta { frame: FrameId(n), enqueued: at(40 * u64::from(n)), ..AduMeta::default() };
             spare.note(&meta, 1_000);

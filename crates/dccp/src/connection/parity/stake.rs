@@ -7,9 +7,9 @@ const UNKNOWN: f64 = 50.0;
 /// Price of an urgent parity packet, in packets, if the path is idle before each group or that is unknown. Everything
 /// behind it is delayed; with x times the capacity offered, x / (x − 1) packets at the end of a group become late:
 /// three at 1.5 times, two at twice the capacity.
-const DEAR: f64 = 3.0;
+const PARITY_COST_QUEUED: f64 = 3.0;
 /// Price if groups queue: it displaces one packet, and half of another, as a frame that lacks one packet is useless.
-const CHEAP: f64 = 1.5;
+const PARITY_COST_IDLE: f64 = 1.5;
 /// Queueing time from which a group counts as having waited.
 const WAITED: Duration = Duration::from_millis(5);
 /// Share of frames that refer to the previous one from which frames form a chain; and the window of that average.
@@ -68,7 +68,11 @@ impl Groups {
     /// other flow. Where frames do not form a chain, as with layers, less depends on a block than assumed, so the price
     /// is higher.
     pub(super) fn price(self, is_full: bool) -> f64 {
-        if is_full && self.chained >= CHAINED { DEAR + (CHEAP - DEAR) * self.waited } else { DEAR }
+        if is_full && self.chained >= CHAINED {
+            PARITY_COST_QUEUED + (PARITY_COST_IDLE - PARITY_COST_QUEUED) * self.waited
+        } else {
+            PARITY_COST_QUEUED
+        }
     }
 }
 
@@ -130,14 +134,14 @@ mod tests {
                 groups.left(enqueued + Duration::from_millis(after), &meta);
             }
         };
-        assert_eq!(groups.price(true), DEAR, "who knows");
+        assert_eq!(groups.price(true), PARITY_COST_QUEUED, "who knows");
         groups_begin(&mut groups, 50, 1);
-        assert!(groups.price(true) < CHEAP + 0.2 && groups.price(false) == DEAR);
+        assert!(groups.price(true) < PARITY_COST_IDLE + 0.2 && groups.price(false) == PARITY_COST_QUEUED);
         let mut layers = groups;
         groups_begin(&mut layers, 50, 2);
-        assert_eq!(layers.price(true), DEAR);
+        assert_eq!(layers.price(true), PARITY_COST_QUEUED);
         groups_begin(&mut groups, 0, 1);
-        assert!(groups.price(true) > DEAR - 0.2);
+        assert!(groups.price(true) > PARITY_COST_QUEUED - 0.2);
     }
 
     #[test]

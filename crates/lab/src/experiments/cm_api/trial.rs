@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use timeous::clock;
-use timeous::cm::{CongestionManager, Where};
+use timeous::cm::{CongestionManager, ManagerLocation};
 use timeous::core::Duration;
 
 use super::super::managed::Managed;
@@ -78,8 +78,8 @@ impl Bed {
         let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
         let bed = Self {
             wire: Wire::make()?,
-            in_process: open(Where::InProcess)?,
-            daemon: open(Where::Daemon(Some(path)))?,
+            in_process: open(ManagerLocation::InProcess)?,
+            daemon: open(ManagerLocation::Daemon(Some(path)))?,
             managed,
             processors: [allowed.next(), allowed.next()],
             served,

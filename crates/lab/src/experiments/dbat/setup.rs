@@ -1,7 +1,7 @@
 //! Setup of Hasan et al. §4: the link, its cross traffic, and the transports of the stream.
 
 use timeous::core::{Duration, Instant, Rate};
-use timeous_choice::dbat::{Beyond, Settings};
+use timeous_choice::dbat::{DropRule, Settings};
 use timeous_host::sources::WebTraffic;
 
 use super::super::goddard::message::PACKET;
@@ -59,7 +59,7 @@ impl Way {
         match self {
             Self::Tcp | Self::Tfrc => None,
             Self::Dbat => {
-                let beyond = Beyond::Excess;
+                let beyond = DropRule::Excess;
                 Some(Settings { most: Some(MOST), beyond, spare_what_remains: true, ..Settings::default() })
             }
             Self::PaperDbat => Some(Settings::PAPER),

@@ -9,7 +9,7 @@ use timeous_core::Instant;
 use timeous_engine::Congestion;
 use timeous_ipc::messages::Failure;
 
-use crate::board::Board;
+use crate::board::StatusBoard;
 use crate::config::Config;
 use crate::error::DaemonError;
 use crate::metrics::Server;
@@ -19,12 +19,12 @@ use crate::view::{Path, sees};
 use crate::wall::WallTime;
 
 #[derive(Debug)]
-pub(crate) struct Sight {
-    board: Arc<Board>,
+pub(crate) struct Observability {
+    board: Arc<StatusBoard>,
     server: Option<Server>,
 }
 
-impl Sight {
+impl Observability {
     /// Opens the parts named in `config`. An unusable path memory is reported and left out, unless another daemon has
     /// it open.
     pub(crate) fn open(config: &Config, congestion: &Congestion, now: Instant) -> Result<Self, DaemonError> {
@@ -45,14 +45,14 @@ impl Sight {
         };
         let log = config.qlog.as_deref().map(|path| Log::open(path, now, wall)).transpose()?;
         congestion.lock().trace(log.is_some());
-        let board = Arc::new(Board::new(now, congestion.clone(), store, log));
+        let board = Arc::new(StatusBoard::new(now, congestion.clone(), store, log));
         let look = board.clone();
         let serve = |address| Server::start(address, config.metrics_reach, Arc::new(move || look.view()));
         let server = config.metrics.map(serve).transpose()?;
         Ok(Self { board, server })
     }
 
-    pub(crate) fn board(&self) -> &Board {
+    pub(crate) fn board(&self) -> &StatusBoard {
         &self.board
     }
 

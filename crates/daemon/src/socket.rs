@@ -18,7 +18,7 @@ const BACKLOG: i32 = 128;
 
 /// The socket, its file, and the lock that marks its owner.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ListeningSocket {
     socket: OwnedFd,
     path: PathBuf,
     _lock: File,
@@ -26,13 +26,13 @@ pub(crate) struct Door {
 
 /// A connecting client, with its credentials from the kernel.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct NewClient {
     pub(crate) socket: OwnedFd,
     pub(crate) pid: i32,
     pub(crate) uid: u32,
 }
 
-impl Door {
+impl ListeningSocket {
     /// Opens the socket at `path` with the permissions `mode`. The file of a daemon that is gone is replaced.
     pub(crate) fn open(path: &Path, mode: u32) -> Result<Self, DaemonError> {
         make_directory(path)?;
@@ -50,14 +50,14 @@ impl Door {
     }
 
     /// Returns the next connecting client, if any.
-    pub(crate) fn visitor(&self) -> io::Result<Option<Visitor>> {
+    pub(crate) fn visitor(&self) -> io::Result<Option<NewClient>> {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => socket,
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let credentials = socket_peercred(&socket)?;
-        Ok(Some(Visitor { socket, pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() }))
+        Ok(Some(NewClient { socket, pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() }))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -65,13 +65,13 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for ListeningSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Drop for Door {
+impl Drop for ListeningSocket {
     fn drop(&mut self) {
         // The lock is held until after this: the file is ours.
         let _ = fs::remove_file(&self.path);
