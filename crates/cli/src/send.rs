@@ -80,14 +80,25 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
             // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
             // frame, so that a file without video does not disturb a receiver.
             let early = if opened.is_live { Some(Outlet::open(&uri)?) } else { None };
-            let (source, encoder) = begin(opened, encoder)?;
+            let interrupt = interrupt()?;
+            let (source, encoder) = match begin(opened, encoder, &interrupt) {
+                Ok(Some(begun)) => begun,
+                ended => {
+                    early.into_iter().for_each(Outlet::close);
+                    return ended.map(|_| ());
+                }
+            };
             let outlet = early.map_or_else(|| Outlet::open(&uri), Ok)?;
-            Streaming::new(args, uri.options.latency, outlet, source, encoder)?.run()
+            Streaming::new(args, uri.options.latency, outlet, source, encoder, interrupt)?.run()
         }
         Peer::Udp(to) => {
             args.adapt.refuse(&args.uri)?;
             let (opened, encoder) = open(args)?;
-            send_plainly(args, to, &mut begin(opened, encoder)?.0)
+            let interrupt = interrupt()?;
+            match begin(opened, encoder, &interrupt)? {
+                Some((mut source, _)) => send_plainly(args, to, &mut source, &interrupt),
+                None => Ok(()),
+            }
         }
     }
 }
@@ -106,10 +117,18 @@ fn open(args: &SendArgs) -> Result<(Opened, Option<Encoder>), Failure> {
     Ok((input::open(&Place::parse(&args.source)?, args.fps, pace, rtp)?, None))
 }
 
-/// Waits for the first frame.
-fn begin(opened: Opened, encoder: Option<Encoder>) -> Result<(Source, Option<Encoder>), Failure> {
-    match (Source::new(opened), encoder) {
-        (Ok(source), encoder) => Ok((source, encoder)),
+fn interrupt() -> Result<Interrupt, Failure> {
+    Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))
+}
+
+/// Waits for the first frame, or for an interrupt: `None`.
+fn begin(
+    opened: Opened,
+    encoder: Option<Encoder>,
+    interrupt: &Interrupt,
+) -> Result<Option<(Source, Option<Encoder>)>, Failure> {
+    match (Source::new(opened, interrupt), encoder) {
+        (Ok(source), encoder) => Ok(source.map(|source| (source, encoder))),
         (Err(failure), Some(mut encoder)) => Err(encoder.explain(failure)),
         (Err(failure), None) => Err(failure),
     }
@@ -188,6 +207,7 @@ impl<'a> Streaming<'a> {
         outlet: Outlet,
         source: Source,
         encoder: Option<Encoder>,
+        interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         Ok(Self {
             outlet,
@@ -199,7 +219,7 @@ impl<'a> Streaming<'a> {
             sets: ParameterSets::default(),
             meter: Meter::new(&args.meter)?,
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
-            interrupt: Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?,
+            interrupt,
             counts: Counts::default(),
             encoder,
             last: None,
@@ -500,12 +520,11 @@ fn line(stats: &timeous::Stats) -> String {
 }
 
 /// Sends RTP over plain UDP at a constant rate: each frame is spread evenly up to the next one.
-fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<(), Failure> {
+fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
     let mut packetizer = packetizer(plain.largest(), false)?;
     let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
     let mut meter = Meter::new(&args.meter)?;
-    let interrupt = Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?;
     while !interrupt.is_set() {
         match source.next(TICK) {
             Next::Frame(due) => {

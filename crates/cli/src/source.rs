@@ -9,6 +9,10 @@ use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
 use crate::input::{Captured, Input, Opened, Timing};
+use crate::interrupt::Interrupt;
+
+/// Longest wait for the first frame between two looks for an interrupt.
+const TICK: Duration = Duration::from_millis(50);
 
 /// Frames in sending order, each delivered when due.
 pub(crate) struct Source {
@@ -45,16 +49,20 @@ pub(crate) enum Next {
 }
 
 impl Source {
-    /// Waits for the first frame; input without video fails here. A source of several encodings ends with the
-    /// last of them.
-    pub(crate) fn new(opened: Opened) -> Result<Self, Failure> {
+    /// Waits for the first frame, or for an interrupt: then there is no source. Input without video fails here. A source of
+    /// several encodings ends with the last of them.
+    pub(crate) fn new(opened: Opened, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let Opened { input, is_live, encodings } = opened;
         let stamper = Stamper::new(clock::now());
         let mut source = Self { input, next: None, start: None, flaw: None, open: encodings, is_live, stamper };
-        while source.next.is_none() && source.listen(None) {}
+        while source.next.is_none() && source.listen(TICK) {
+            if interrupt.is_set() {
+                return Ok(None);
+            }
+        }
         match source.flaw.take() {
             Some(failure) if source.next.is_none() => Err(failure),
-            flaw => Ok(Self { flaw, ..source }),
+            flaw => Ok(Some(Self { flaw, ..source })),
         }
     }
 
@@ -64,12 +72,8 @@ impl Source {
     }
 
     /// Waits for the next frame; returns `false` at the end.
-    fn listen(&mut self, limit: Option<Duration>) -> bool {
-        let input = match limit {
-            Some(limit) => self.input.recv_timeout(limit.into()),
-            None => self.input.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match input {
+    fn listen(&mut self, limit: Duration) -> bool {
+        match self.input.recv_timeout(limit.into()) {
             Ok(Input::Frame(frame)) => self.next = Some(frame),
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
@@ -95,7 +99,7 @@ impl Source {
     /// Returns the next frame if it is due within `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the driver, and it waits until a frame is due")]
     pub(crate) fn next(&mut self, limit: Duration) -> Next {
-        if self.next.is_none() && !self.listen(Some(limit)) {
+        if self.next.is_none() && !self.listen(limit) {
             return Next::End;
         }
         let Some(next) = self.next.take() else { return Next::NotYet };

@@ -45,7 +45,7 @@ pub enum RtpError {
     #[error("not an RTP packet: {0}")]
     NotRtp(String),
     /// The packet has another payload type than agreed.
-    #[error("RTP payload type {found} where {expected} was agreed")]
+    #[error("RTP payload type {found}, while {expected} is being played: --pt {found} would choose it")]
     PayloadType {
         /// Payload type of the packet.
         found: u8,

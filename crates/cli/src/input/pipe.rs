@@ -20,6 +20,9 @@ const QUIET: Duration = Duration::from_millis(3);
 /// Consecutive pauses between NAL units before pauses are trusted. Writers in blocks of a fixed size hardly reach it: their
 /// pauses are anywhere.
 const TRUSTED_FROM: u32 = 4;
+/// Longer pause after which a NAL unit counts as complete while pauses are not trusted yet, as long as none was within a NAL
+/// unit: a camera with less than seven frames a second would miss its deadlines otherwise.
+const LONG_QUIET: Duration = Duration::from_millis(150);
 /// Typical size of one write, such as ffmpeg's; after it, the next write may be delayed.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
@@ -169,13 +172,20 @@ impl Quiet {
     /// Returns whether there are bytes to read, or the end; if not, the current NAL unit was flushed if pauses are
     /// trusted.
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
+        let waits_long = self.is_flushed && !self.is_taken && self.trusted_from == TRUSTED_FROM;
         let patience = match (self.is_flushed, self.bytes >= PIECE) {
+            (true, _) if waits_long => LONG_QUIET,
             (true, _) => self.silent_after,
             (false, true) => HELD_UP,
             (false, false) => QUIET,
         };
         if is_ready(from, patience)? {
             return Ok(true);
+        }
+        if waits_long {
+            self.is_taken = true;
+            reader.flush();
+            return Ok(false);
         }
         if self.is_flushed {
             if !std::mem::replace(&mut self.is_silent, true) {

@@ -16,6 +16,8 @@ use crate::notice::{Limited, tell};
 
 /// Longest wait for reordered RTP packets.
 const REORDERING: Duration = Duration::from_millis(60);
+/// Most by which a frame may have been captured before it arrived: jitter of a camera's network.
+const MOST_LATE: Duration = Duration::from_millis(60);
 /// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
 /// Longest wait between two checks.
@@ -106,7 +108,9 @@ impl Relay {
                 PlayoutEvent::Clock(change) => {
                     self.refused.tell_as("clock", &format!("the source's clock: {}", Told(&change)));
                 }
-                PlayoutEvent::Restarted(ssrc) => tell(format_args!("the source begins anew (SSRC {ssrc:#010x})")),
+                PlayoutEvent::Restarted(ssrc) => {
+                    self.refused.tell_as("anew", &format!("the source begins anew (SSRC {ssrc:#010x})"));
+                }
                 PlayoutEvent::Format(_) => {}
             }
         }
@@ -136,8 +140,11 @@ impl Relay {
     }
 }
 
+/// Capture time by the source's clock, corrected to the arrival where the two are far apart: a clock may run at any rate.
 fn timing(frame: &PlayoutFrame) -> Timing {
-    Timing::Live { captured: frame.captured_at, presented: Some(frame.presented_at.max(Instant::ZERO)) }
+    let captured = frame.captured_at.max(frame.arrived_at.saturating_sub(MOST_LATE));
+    let presented = frame.presented_at.max(Instant::ZERO) + captured.saturating_since(frame.captured_at);
+    Timing::Live { captured, presented: Some(presented) }
 }
 
 /// Describes a clock change for people.

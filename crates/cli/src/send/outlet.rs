@@ -53,6 +53,14 @@ impl Outlet {
         matches!(self, Self::Listen { .. })
     }
 
+    /// Closes a connection that was made before there was anything to send.
+    pub(super) fn close(mut self) {
+        while let Ok(Some((sender, _receiver))) = self.poll() {
+            // The peer hears of it, or is gone.
+            let _ = sender.finish();
+        }
+    }
+
     /// Waits for a connection.
     pub(super) fn wait(&mut self, limit: Duration) {
         match self {

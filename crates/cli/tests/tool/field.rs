@@ -196,6 +196,15 @@ fn a_pipe_goes_on_after_a_pause() {
     pipe(25.0, 100, Some((50, Duration::from_secs(6))));
 }
 
+/// A frame every 400 ms, with a latency of 300 ms: waiting for the next frame would be too late.
+fn a_pipe_with_few_frames_a_second_loses_none() {
+    let mut watched = Watched::start_at(free_port(), TIGHT_MS);
+    let mut sender = watched.send_pipe(watched.port);
+    let fed = Feeder::start(sender.write(), field_pictures(PLAIN), 2.5, 20, None).end();
+    sender.ends_with(0);
+    watched.end().assert_whole(&fed);
+}
+
 fn several_slices_a_picture_out_of_a_pipe() {
     const TEST: &str = "several_slices_a_picture_out_of_a_pipe";
     let Some(stream) = encode("160x128", 75, "slices=4:keyint=25") else { return skip(TEST, "ffmpeg") };
@@ -236,6 +245,7 @@ fn pipes_in_the_field() {
         ("a_pipe_slower_than_it_declares_keeps_its_delay", a_pipe_slower_than_it_declares_keeps_its_delay),
         ("a_pipe_faster_than_it_declares_keeps_its_delay", a_pipe_faster_than_it_declares_keeps_its_delay),
         ("a_pipe_goes_on_after_a_pause", a_pipe_goes_on_after_a_pause),
+        ("a_pipe_with_few_frames_a_second_loses_none", a_pipe_with_few_frames_a_second_loses_none),
         ("several_slices_a_picture_out_of_a_pipe", several_slices_a_picture_out_of_a_pipe),
         ("a_receiver_that_comes_late_is_not_behind", a_receiver_that_comes_late_is_not_behind),
     ]);
@@ -291,6 +301,44 @@ fn a_clock_that_is_slow_by_a_hundredth_is_followed() {
 
 fn a_clock_that_is_fast_by_a_hundredth_is_followed() {
     drift(-0.01);
+}
+
+/// Timestamps as for 30 and for 20 pictures a second, of a source with 25.
+fn timestamps_of_another_rate_lose_no_picture() {
+    for step in [3_000, 4_500] {
+        let pictures: Vec<Picture> = field_pictures(PLAIN).into_iter().cycle().take(150).collect();
+        let (sent, outcome) = rtp(&pictures, 25.0, &[], |_| {}, |_, index| FIRST + step * index);
+        outcome.assert_whole(&sent);
+    }
+}
+
+/// Packets of another program, with an SSRC of its own, come to the same port before each picture.
+fn another_source_without_pictures_keeps_none_away() {
+    plain_rtp(
+        &[],
+        |_| {},
+        |source, index| {
+            let video = (source.ssrc, source.sequence);
+            (source.ssrc, source.sequence) = (77, 9_000 + index as u16);
+            source.packet(&[0x41, 0x12, 0x34, 0x56], 5 + index, false);
+            (source.ssrc, source.sequence) = video;
+            FIRST + STEP * index
+        },
+    );
+}
+
+fn fragments_without_their_start_are_passed_over() {
+    plain_rtp(
+        &[],
+        |_| {},
+        |source, index| {
+            let timestamp = FIRST + STEP * index;
+            if index % 10 == 5 {
+                source.packet(&[0x5c, 0x41, 9, 9, 9], timestamp, false);
+            }
+            timestamp
+        },
+    );
 }
 
 fn a_source_that_starts_anew_goes_on() {
@@ -402,6 +450,9 @@ fn rtp_in_the_field() {
     side_by_side(&[
         ("a_clock_that_is_slow_by_a_hundredth_is_followed", a_clock_that_is_slow_by_a_hundredth_is_followed),
         ("a_clock_that_is_fast_by_a_hundredth_is_followed", a_clock_that_is_fast_by_a_hundredth_is_followed),
+        ("timestamps_of_another_rate_lose_no_picture", timestamps_of_another_rate_lose_no_picture),
+        ("another_source_without_pictures_keeps_none_away", another_source_without_pictures_keeps_none_away),
+        ("fragments_without_their_start_are_passed_over", fragments_without_their_start_are_passed_over),
         ("a_source_that_starts_anew_goes_on", a_source_that_starts_anew_goes_on),
         ("a_clock_that_is_set_by_an_hour_is_followed", a_clock_that_is_set_by_an_hour_is_followed),
         ("a_timestamp_that_is_wrong_once_is_passed_over", a_timestamp_that_is_wrong_once_is_passed_over),

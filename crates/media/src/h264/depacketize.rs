@@ -162,8 +162,12 @@ pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Optio
         let bytes = &payload.bytes;
         match payload.shape {
             Shape::Fragment { start, end } => {
-                if start == open {
+                if start && open {
                     return None;
+                }
+                // "the receiver SHOULD discard all following fragmentation units" of a NAL unit without its start (RFC 6184 §5.8).
+                if !start && !open {
+                    continue;
                 }
                 let header = unfragmented(bytes);
                 if start {
@@ -185,6 +189,17 @@ pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found with a camera that sent a stray fragment before each picture: none could be read.
+    #[test]
+    fn a_fragment_without_its_start_is_left_out() {
+        let parse = |bytes: &[u8]| Payload::parse(bytes).unwrap();
+        let stray = parse(&[0x5c, 0x41, 9, 9]);
+        let slice = [parse(&[0x5c, 0x81, 0x88]), parse(&[0x5c, 0x01, 7]), parse(&[0x5c, 0x41, 8])];
+        assert_eq!(assemble([&stray].into_iter().chain(&slice)), Some(vec![vec![0x41, 0x88, 7, 8]]));
+        assert_eq!(assemble(slice.iter().take(2)), None, "its end is missing");
+        assert_eq!(assemble([&slice[0], &slice[0], &slice[2]].into_iter()), None, "a start within another");
+    }
 
     #[test]
     fn a_prefix_nal_unit_begins_no_access_unit_by_itself() {

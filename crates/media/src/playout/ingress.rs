@@ -34,6 +34,8 @@ pub(super) struct Ingress {
     is_fixed: bool,
     /// Whether the payload type is confirmed by a decoded picture or by the caller.
     is_settled: bool,
+    /// Whether the source has given a picture.
+    has_picture: bool,
     candidate: Option<Candidate>,
 }
 
@@ -48,12 +50,13 @@ struct Candidate {
 
 impl Ingress {
     pub(super) fn new(payload_type: Option<u8>, ssrc: Option<u32>) -> Self {
-        Self { payload_type, ssrc, is_fixed: ssrc.is_some(), is_settled: payload_type.is_some(), candidate: None }
+        let (is_fixed, is_settled) = (ssrc.is_some(), payload_type.is_some());
+        Self { payload_type, ssrc, is_fixed, is_settled, has_picture: false, candidate: None }
     }
 
     /// Confirms the payload type after a decoded picture.
     pub(super) fn settle(&mut self) {
-        self.is_settled = true;
+        (self.is_settled, self.has_picture) = (true, true);
     }
 
     /// Synchronisation source (SSRC) being played.
@@ -101,13 +104,14 @@ impl Ingress {
         if candidate.kept.len() < MOST_KEPT {
             candidate.kept.push((now, rtp.to_vec()));
         }
-        if candidate.in_a_row < PROBATION || now.saturating_since(candidate.since) < SILENCE {
+        // A source without pictures, such as another program's on this port, keeps none away.
+        let is_silent = now.saturating_since(candidate.since) >= SILENCE;
+        if candidate.in_a_row < PROBATION || (self.has_picture && !is_silent) {
             return Ok(Admission::Kept);
         }
         let kept = std::mem::take(&mut candidate.kept);
-        self.candidate = None;
-        self.ssrc = Some(ssrc);
-        self.payload_type = Some(payload_type);
+        (self.candidate, self.has_picture) = (None, false);
+        (self.ssrc, self.payload_type) = (Some(ssrc), Some(payload_type));
         Ok(Admission::TakenOver(kept))
     }
 }
@@ -131,12 +135,17 @@ mod tests {
     fn a_source_takes_over_when_the_old_one_is_silent_and_not_before() {
         let mut ingress = Ingress::new(None, None);
         assert_eq!(admit(&mut ingress, 1, 100, 0), "taken");
+        ingress.settle();
         assert_eq!(admit(&mut ingress, 2, 7, 1), "kept");
         assert_eq!(admit(&mut ingress, 1, 101, 2), "taken");
         assert_eq!(admit(&mut ingress, 2, 8, 3), "kept", "the old one was heard between them");
         assert_eq!(admit(&mut ingress, 2, 9, 4), "kept", "it may be between two frames");
         assert_eq!(admit(&mut ingress, 2, 10, 5), "over with 3");
         assert_eq!(admit(&mut ingress, 2, 11, 6), "taken");
+        let mut blind = Ingress::new(None, None);
+        assert_eq!(admit(&mut blind, 1, 100, 0), "taken");
+        assert_eq!(admit(&mut blind, 2, 7, 1), "kept");
+        assert_eq!(admit(&mut blind, 2, 8, 2), "over with 2", "the first one has given no picture");
         let mut fixed = Ingress::new(None, Some(1));
         assert_eq!([5, 9].map(|packet| admit(&mut fixed, 2, 7, packet)), ["refused", "refused"]);
     }
