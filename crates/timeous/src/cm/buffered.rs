@@ -56,10 +56,10 @@ pub struct Departure {
 /// ```
 /// use std::net::UdpSocket;
 /// use timeous::clock;
-/// use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, Where};
+/// use timeous::cm::{Ack, Acks, BufferedSocket, CongestionManager, ManagerLocation};
 ///
 /// let receiver = UdpSocket::bind("127.0.0.1:0")?;
-/// let cm = CongestionManager::open(Where::InProcess)?;
+/// let cm = CongestionManager::open(ManagerLocation::InProcess)?;
 /// let mut socket = BufferedSocket::new(&cm, UdpSocket::bind("127.0.0.1:0")?)?.with_feedback();
 /// socket.connect(receiver.local_addr()?)?;
 /// for number in 0..3u64 {

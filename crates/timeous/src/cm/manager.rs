@@ -27,10 +27,10 @@ use crate::process::{daemon, find_daemon};
 ///
 /// ```
 /// use std::net::SocketAddr;
-/// use timeous::cm::{CongestionManager, Event, Update, Where};
+/// use timeous::cm::{CongestionManager, Event, Update, ManagerLocation};
 /// use timeous::core::Duration;
 ///
-/// let cm = CongestionManager::open(Where::InProcess)?;
+/// let cm = CongestionManager::open(ManagerLocation::InProcess)?;
 /// let flow = cm.open_to(SocketAddr::from(([127, 0, 0, 1], 7000)), 1_200)?;
 /// cm.request(flow)?;
 /// cm.wait(None);
