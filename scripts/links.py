@@ -2,8 +2,7 @@
 """Checks links within the documentation: no network, a fraction of a second.
 
 Without an argument: the relative links and anchors of all Markdown pages at the root and in docs/, that the book's table
-of contents (docs/SUMMARY.md) has every page of docs/, and that pages which other files of the repository name exist, as
-well as the modules that docs/design/modules.md names.
+of contents (docs/SUMMARY.md) has every page of docs/, and that pages which other files of the repository name exist.
 With `--html DIRECTORY`: the relative links and anchors of a built book.
 """
 
@@ -94,19 +93,6 @@ def check(pages, read, suffix):
     return complaints
 
 
-def check_modules(page):
-    """Returns a complaint for each module of the map of modules that does not exist."""
-    complaints, directory = [], None
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        if line.startswith("## "):
-            name = line[3:].strip()
-            directory = ROOT / name if "/" in name else ROOT / "crates" / name
-        row = re.match(r"\| `([^`]+)` \|", line)
-        if row and not (directory / "src" / f"{row[1]}.rs").exists() and not (directory / row[1]).exists():
-            complaints.append(f"{page}:{number}: {row[1]}: no such module")
-    return complaints
-
-
 def check_sources():
     docs = sorted((ROOT / "docs").rglob("*.md"))
     pages = sorted(ROOT.glob("*.md")) + docs
@@ -115,8 +101,6 @@ def check_sources():
     summary = ROOT / "docs" / "SUMMARY.md"
     listed = {pathlib.Path(os.path.normpath(summary.parent / link)) for _, link in read_markdown(summary)[0]}
     complaints += [f"{page}: not in docs/SUMMARY.md" for page in docs if page != summary and page not in listed]
-
-    complaints += check_modules(ROOT / "docs" / "design" / "modules.md")
 
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     for name in filter(None, files.decode().split("\0")):

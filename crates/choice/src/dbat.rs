@@ -28,7 +28,7 @@
 
 mod average;
 mod carried;
-mod lately;
+mod delivery_rates;
 mod marking;
 mod others;
 

@@ -5,13 +5,13 @@
 
 #![forbid(unsafe_code)]
 
-mod calm;
 mod carried;
 pub mod client;
 pub mod controller;
 mod delivery;
 pub mod destination;
 pub mod error;
+mod event_free_band;
 pub mod flow;
 mod flows;
 mod goodput;

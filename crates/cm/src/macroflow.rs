@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-use crate::calm::EventFreeBand;
 use crate::carried::Carried;
 use crate::controller::{Controller, steered::Steered};
 use crate::delivery::DeliveryRate;
 use crate::destination::Destination;
+use crate::event_free_band::EventFreeBand;
 use crate::flow::{FlowId, Steering};
 use crate::flows::{Flow, Totals};
 use crate::goodput::Goodput;

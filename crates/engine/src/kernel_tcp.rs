@@ -1,6 +1,5 @@
 //! Streams over the kernel's TCP: a packet ring in front of a plain socket, and late choice in the socket's send queue.
 
-mod bearing;
 mod call;
 mod company;
 mod connection;
@@ -9,8 +8,8 @@ mod info;
 mod late;
 mod listener;
 mod meter;
-mod newcomer;
 mod others;
+mod path_evidence;
 mod ports;
 mod receiving;
 mod restraint;
@@ -19,6 +18,7 @@ mod sending;
 mod socket;
 mod tap;
 mod under_way;
+mod unidentified;
 mod vacant;
 #[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
 mod zone;

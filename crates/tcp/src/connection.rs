@@ -8,7 +8,7 @@ mod config;
 mod data;
 mod events;
 mod handshake;
-mod owed;
+mod pending_segments;
 mod receive;
 mod state;
 mod timeouts;
@@ -30,7 +30,7 @@ use crate::segment::{Addresses, Segment};
 use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender, datagram_room};
 use crate::seq::Seq;
 use agreed::Agreed;
-use owed::PendingSegments;
+use pending_segments::PendingSegments;
 use timers::{Timer, TimerTable};
 
 /// Limit of challenge ACKs per second (RFC 5961 §7); Linux allows 500 per interface, and one each half a second per

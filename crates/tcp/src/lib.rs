@@ -7,7 +7,7 @@
 
 pub mod connection;
 pub mod endpoint;
-mod overheard;
+mod observed;
 pub mod receiver;
 pub mod record;
 pub mod segment;
@@ -21,7 +21,7 @@ pub use connection::{
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
 };
-pub use overheard::ObservedConnection;
+pub use observed::ObservedConnection;
 pub use receiver::{ReceivedDatagram, Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;

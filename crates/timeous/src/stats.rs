@@ -122,7 +122,7 @@ pub struct Stats {
     pub byte_flight_size: u64,
     /// Congestion window in bytes.
     pub byte_congestion_window: u64,
-    /// Smoothed round-trip time, in milliseconds.
+    /// Smoothed round-trip time, in milliseconds; over DCCP, the handshake's until data are acknowledged.
     #[serde(rename = "msRTT")]
     pub ms_rtt: f64,
     /// Minimum round-trip time of the path, in milliseconds, without queueing delay. Zero until measured.

@@ -4,7 +4,7 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 
 use super::average::Average;
 use super::carried::Carried;
-use super::lately::RecentDeliveryRates;
+use super::delivery_rates::RecentDeliveryRates;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{

@@ -54,7 +54,7 @@ use timeous_core::{Duration, Instant, Rate};
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, Sent, TimedOut, initial, pace};
 use phases::{Before, Drain, Flight, Paused, Silence, Start, share};
-use reroute::{NewRoute, Reroute};
+use reroute::Reroute;
 use rival::Rival;
 use standstill::Standstill;
 use velocity::Velocity;
@@ -247,15 +247,15 @@ impl Copa {
         }
     }
 
-    /// Drops the old route's measurements and their effect on the window, and starts anew in slow start. In competitive
-    /// mode the window stays as it is.
-    fn take_new_route(&mut self, found: NewRoute) {
+    /// Drops the old route's measurements and their effect on the window, and starts anew in slow start, with at least
+    /// the old route's `window`, in packets. In competitive mode the window stays as it is.
+    fn take_new_route(&mut self, window: f64) {
         if self.rival.is_some() {
             return;
         }
         self.path.rerouted();
         self.standstill = Standstill::default();
-        self.window = self.window.max(found.window);
+        self.window = self.window.max(window);
         (self.start, self.drain, self.pace) = (Some(Start::default()), None, Velocity::STILL);
         (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
     }
@@ -348,8 +348,8 @@ impl Controller for Copa {
 
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         self.end_silence();
-        if let Some(found) = acked.rtt.and_then(|rtt| self.reroute.measured(now, rtt, self.window)) {
-            self.take_new_route(found);
+        if let Some(window) = acked.rtt.and_then(|rtt| self.reroute.measured(now, rtt, self.window)) {
+            self.take_new_route(window);
         }
         let acked = Acked { rtt: acked.rtt.map(|rtt| self.without_standstill(now, rtt)), ..acked };
         let Some(look) = self.path.acked(now, &acked) else {

@@ -131,6 +131,7 @@ impl Queueing {
             self.highest.measured(now, self.srtt * 4, rtt);
             self.peak.measured(now, PEAK_WINDOW, rtt);
         }
+        // Old jitter expires.
         self.overtaken(now, Duration::ZERO);
         self.count_round(now, acked.bytes);
         let waited = acked.rtt.and_then(|rtt| self.has_waited(now, acked.bytes, rtt));

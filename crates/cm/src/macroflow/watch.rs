@@ -1,6 +1,6 @@
 //! Rate thresholds: finds the flows whose clients must be told of a changed rate (`cm_thresh`).
 
-use crate::calm::{EventFreeBand, UNKNOWN};
+use crate::event_free_band::{EventFreeBand, UNKNOWN};
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows, Thresholds};
 use crate::outbox::Outbox;

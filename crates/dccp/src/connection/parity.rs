@@ -10,7 +10,7 @@ pub(super) mod covered;
 pub(super) mod losses;
 pub(crate) mod name;
 pub(super) mod rebuild;
-pub(super) mod spare;
+pub(super) mod spare_capacity;
 pub(super) mod stake;
 
 use timeous_cm::{FlowId, Manager};

@@ -8,7 +8,7 @@ use super::parity::blocks::Block;
 use super::parity::covered::{BlockId, Covered};
 use super::parity::losses::Losses;
 use super::parity::rebuild::Rebuild;
-use super::parity::spare::SpareCapacity;
+use super::parity::spare_capacity::SpareCapacity;
 use super::parity::stake::{Groups, Overhead};
 use crate::seq::Seq;
 

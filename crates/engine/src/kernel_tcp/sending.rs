@@ -7,9 +7,9 @@ use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
-use super::bearing::{PathEvidence, Version};
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
+use super::path_evidence::{PathEvidence, Version};
 use super::restraint::Restraint;
 use super::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
 use super::under_way::{CopiedDatagram, UnderWay};

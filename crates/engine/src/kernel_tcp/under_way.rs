@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{AduMeta, Instant, PulledAdu};
 
-use super::bearing::Version;
+use super::path_evidence::Version;
 use super::zone::Slot;
 
 /// A record given to the kernel and not acknowledged.

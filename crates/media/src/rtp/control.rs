@@ -9,7 +9,7 @@ use rtcp_types::{
 use timeous_core::Duration;
 
 /// Name of Timeous's APP packets (RFC 3550 §6.7).
-const NAME: &[u8; 4] = b"TMUS";
+const NAME: &str = "TMUS";
 /// Subtype of APP packets with latency and excess.
 const TERMS: u8 = 1;
 /// Length of that data: latency and excess, 32 bits each, in microseconds.
@@ -60,7 +60,7 @@ impl Control {
                 let mut data = [0; TERMS_LEN];
                 data[..4].copy_from_slice(&micros(latency).to_be_bytes());
                 data[4..].copy_from_slice(&excess.map_or(UNKNOWN, micros).to_be_bytes());
-                written(App::builder(0, str::from_utf8(NAME).expect("it is ASCII")).subtype(TERMS).data(&data))
+                written(App::builder(0, NAME).subtype(TERMS).data(&data))
             }
             Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
         }
@@ -80,7 +80,7 @@ impl Control {
                 timestamp: report.rtp_timestamp(),
             }),
             // rtcp-types panics on padding longer than the packet; Timeous's packets have none.
-            Packet::App(app) if app.padding().is_none() && app.name() == *NAME && app.subtype() == TERMS => {
+            Packet::App(app) if app.padding().is_none() && app.name() == NAME.as_bytes() && app.subtype() == TERMS => {
                 let (latency, rest) = app.data().split_first_chunk::<4>()?;
                 let excess = u32::from_be_bytes(*rest.first_chunk()?);
                 let micros = |value: u32| Duration::from_micros(value.into());

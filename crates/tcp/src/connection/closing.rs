@@ -2,7 +2,7 @@
 
 use timeous_core::Instant;
 
-use super::owed::Reset;
+use super::pending_segments::Reset;
 use super::{CloseReason, Connection, Event, State, Timer};
 use crate::segment::{Flags, Header, Options, Segment, Timestamps};
 

@@ -4,7 +4,7 @@ use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 
 use super::agreed::Agreed;
-use super::owed::Reset;
+use super::pending_segments::Reset;
 use super::{
     CloseReason, Config, Connection, Event, LossDetection, Receiving, Sending, State, Timer, backed_off, told,
 };

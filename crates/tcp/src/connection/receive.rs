@@ -3,7 +3,7 @@
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant};
 
-use super::owed::Reset;
+use super::pending_segments::Reset;
 use super::{CloseReason, Connection, Event, Receiving, State};
 use crate::segment::{Flags, Segment};
 

@@ -41,18 +41,10 @@ struct Candidate {
     most: Duration,
 }
 
-/// Detected route change.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct NewRoute {
-    /// Minimum RTT of the new route.
-    pub(super) base: Duration,
-    /// Window before the change, in packets.
-    pub(super) window: f64,
-}
-
 impl Reroute {
-    /// Processes an RTT sample; returns the new route, once, when enough samples agree. `window` is the current one.
-    pub(super) fn measured(&mut self, now: Instant, rtt: Duration, window: f64) -> Option<NewRoute> {
+    /// Processes an RTT sample; on a new route, once enough samples agree, returns the window from before the
+    /// step, in packets. `window` is the current one.
+    pub(super) fn measured(&mut self, now: Instant, rtt: Duration, window: f64) -> Option<f64> {
         let sent = now.saturating_sub(rtt);
         let before = self.latest.replace((sent, rtt));
         if let Some(candidate) = &mut self.candidate {
@@ -63,7 +55,7 @@ impl Reroute {
                 let span = SPAN.max(candidate.agree * SPAN_AGREES);
                 let is_sure = candidate.samples >= SAMPLES && sent.saturating_since(candidate.sent) >= span;
                 let found = self.candidate.take_if(|_| is_sure);
-                return found.map(|found| NewRoute { base: found.least, window: found.window });
+                return found.map(|found| found.window);
             }
             self.candidate = None;
         }
@@ -88,7 +80,7 @@ mod tests {
     }
 
     /// The routes found for packets with these send times and RTTs; the window is 20 packets before the step.
-    fn found(packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<NewRoute> {
+    fn found(packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<f64> {
         let mut reroute = Reroute::default();
         let tell = |(left, rtt): (u64, u64)| {
             reroute.measured(Instant::ZERO + ms(1_000 + left + rtt), ms(rtt), if rtt < 100 { 20.0 } else { 5.0 })
@@ -99,8 +91,7 @@ mod tests {
     #[test]
     fn a_step_after_which_round_trips_agree_is_a_new_route() {
         let packets = (0..40).map(|n| (10 * n, if n < 20 { 40 } else { 390 + n % 3 }));
-        let expected = NewRoute { base: ms(390), window: 5.0 };
-        assert_eq!(found(packets), [expected]);
+        assert_eq!(found(packets), [5.0]);
     }
 
     #[test]
