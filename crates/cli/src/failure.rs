@@ -19,14 +19,28 @@ pub(crate) enum Failure {
     Peer(String),
 }
 
-/// Exit codes, for `--help`.
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  2  the command line or a URI is wrong
-  3  the input is not H.264, or is damaged (what was whole has been sent)
-  4  the machine or the network is in the way: port in use, unknown host, file not to be read or written
-  5  the other end did not answer, fell silent or ended the connection (what had come has been kept)";
+/// Exit codes and their meaning.
+pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
+    (0, "done; also a stream ended by Ctrl-C or SIGTERM"),
+    (2, "the command line or a URI is wrong"),
+    (3, "the input is not H.264, or is damaged (complete frames have been sent)"),
+    (
+        4,
+        "a problem of the machine or the network: port in use, unknown host, file not readable or writable, output \
+         exists, no daemon",
+    ),
+    (
+        5,
+        "the other end did not answer, fell silent or ended the connection (what had come has been kept); also a \
+         receiver to MP4 that was stopped before the first frame",
+    ),
+    (130, "a second Ctrl-C or SIGTERM: ended at once, without waiting for the stream or the sink"),
+];
+
+/// Formats the exit codes for `--help`.
+pub(crate) fn exit_codes() -> String {
+    EXIT_CODES.iter().fold("Exit codes:".to_owned(), |text, (code, meaning)| format!("{text}\n  {code:3}  {meaning}"))
+}
 
 impl Failure {
     /// Exit code.

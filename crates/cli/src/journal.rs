@@ -71,6 +71,8 @@ impl Journal {
     }
 }
 
+/// Columns of a receiver's list of frames.
+pub(crate) const FRAMES: &str = "rtp_timestamp,kind,fate,completed,playout,packets,bytes";
 /// Columns of a sender's journal.
 pub(crate) const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
 

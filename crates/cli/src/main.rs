@@ -20,6 +20,7 @@ mod place;
 mod plain;
 mod random;
 mod recv;
+mod reference;
 mod send;
 mod source;
 mod top;
@@ -34,7 +35,7 @@ use failure::Failure;
 ///
 /// The sender may drop or replace data up to the instant at which congestion control lets it leave.
 #[derive(Debug, Parser)]
-#[command(name = "timeous", version, after_help = failure::EXIT_CODES)]
+#[command(name = "timeous", version, after_help = failure::exit_codes())]
 struct Tool {
     #[command(subcommand)]
     command: Command,
@@ -49,6 +50,8 @@ enum Command {
     Daemon(Box<daemon::DaemonArgs>),
     Top(top::TopArgs),
     Paths(paths::PathsArgs),
+    /// Prints the reference: URI keys, policies, controllers, statistics and exit codes, as Markdown
+    Reference,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(*args),
         Command::Top(args) => top::run(&args),
         Command::Paths(args) => paths::run(args),
+        Command::Reference => reference::run(),
         Command::Emulate(args) => emulate::run(*args).map_err(Failure::from),
     };
     match done {

@@ -37,6 +37,12 @@ enum Format {
     Csv,
 }
 
+/// Fields that a meter adds to each record, and their meaning.
+pub(crate) const ADDED: [(&str, &str); 2] = [
+    ("unixMs", "Wall-clock time of the record, in milliseconds since 1970: it relates the records of both ends"),
+    ("peer", "Address of the other end; null while no peer is connected"),
+];
+
 /// Interval at which the progress line is redrawn.
 const REDRAW: Duration = Duration::from_millis(250);
 

@@ -9,6 +9,7 @@ use timeous::core::Duration;
 use timeous::{Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
 
 pub(crate) use self::args::RecvArgs;
+pub(crate) use self::screen::FrameCounts;
 use self::screen::Screen;
 use self::serve::{End, WAIT, serve};
 use crate::calling::Calling;

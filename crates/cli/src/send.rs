@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
 use timeous::{CloseReason, Status, clock};
@@ -148,14 +149,18 @@ fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> 
 }
 
 /// Counters beyond the stream's own statistics.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Counts {
+pub(crate) struct SenderCounts {
+    /// Frames handed to a stream; packets of them may be dropped later.
     frames_sent: u64,
+    /// Keyframes among them.
     i_frames_sent: u64,
-    /// Frames without a receiver: none was connected, or none had an entry point yet.
+    /// Frames handed to no stream: no receiver was connected, or it had no entry point yet.
     frames_not_sent: u64,
+    /// Receivers that have connected.
     receivers: u64,
+    /// Connections after a break.
     reconnections: u64,
 }
 
@@ -173,7 +178,7 @@ struct Streaming<'a> {
     meter: Meter,
     journal: Journal,
     interrupt: Interrupt,
-    counts: Counts,
+    counts: SenderCounts,
     encoder: Option<Encoder>,
     /// Statistics of the last receiver, if none is connected.
     last: Option<timeous::Stats>,
@@ -220,7 +225,7 @@ impl<'a> Streaming<'a> {
             meter: Meter::new(&args.meter)?,
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
             interrupt,
-            counts: Counts::default(),
+            counts: SenderCounts::default(),
             encoder,
             last: None,
             lost: None,
@@ -397,9 +402,9 @@ impl<'a> Streaming<'a> {
     }
 
     /// Counters, including those of a connected receiver.
-    fn counts_with(&self, link: Option<&Link>) -> Counts {
+    fn counts_with(&self, link: Option<&Link>) -> SenderCounts {
         let of = link.map(|link| link.counts).unwrap_or_default();
-        Counts {
+        SenderCounts {
             frames_sent: self.counts.frames_sent + of.frames,
             i_frames_sent: self.counts.i_frames_sent + of.i_frames,
             frames_not_sent: self.counts.frames_not_sent + of.skipped,

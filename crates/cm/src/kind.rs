@@ -52,6 +52,24 @@ impl Kind {
         }
     }
 
+    /// What the controller is, and how it fares beside other flows, for the reference.
+    pub const fn description(self) -> [&'static str; 2] {
+        match self {
+            Self::Copa => [
+                "Copa: keeps queues short; the default of live streams",
+                "a fair share in the mean where the queue is no longer than the deadline",
+            ],
+            Self::Scream => ["SCReAM (RFC 8298): keeps queues short on paths with little loss", ""],
+            Self::Bbr => {
+                ["a model of the path (rate and round trip)", "holds its share beside flows that fill a short queue"]
+            }
+            Self::Aimd => ["additive increase, multiplicative decrease; the default with `policy=fifo`", "like TCP"],
+            Self::NewReno => ["the TCP of RFC 5681", "like TCP"],
+            Self::Cubic => ["the TCP of RFC 9438", "like TCP"],
+            Self::Tfrc => ["TFRC (RFC 5348): a smooth rate", "like TCP, in the mean"],
+        }
+    }
+
     /// Constructor to be passed to a [`Manager`](crate::Manager).
     pub fn constructor(self) -> fn(u64) -> Box<dyn Controller> {
         match self {

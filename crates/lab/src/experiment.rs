@@ -18,7 +18,7 @@ pub(crate) use progress::Progress;
 pub(crate) use record::record;
 pub(crate) use run::{Extent, Run};
 pub(crate) use section::{section, summary};
-pub(crate) use text::text;
+pub(crate) use text::{markdown, text};
 
 /// An experiment of a paper, with a subcommand of its own.
 pub(crate) trait Experiment: Sync {

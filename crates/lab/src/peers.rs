@@ -126,8 +126,10 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
     let page = args.out.join("index.html");
     fs::write(&page, summary.page()?).map_err(LabError::file(&page))?;
     let json = summary.json();
-    let path = args.out.join("peers.json");
-    fs::write(&path, &json).map_err(LabError::file(&path))?;
+    for (name, content) in [("peers.json", &json), ("peers.md", &summary.markdown())] {
+        let path = args.out.join(name);
+        fs::write(&path, content).map_err(LabError::file(&path))?;
+    }
     if args.json {
         print!("{json}");
     } else {

@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod lanes;
+pub(crate) mod markdown;
 pub(crate) mod plot;
 
 use std::fmt::Write;

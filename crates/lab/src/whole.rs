@@ -60,6 +60,8 @@ pub(crate) fn run(
         }
         outcomes.push(outcome);
     }
+    let path = out.join("claims.md");
+    fs::write(&path, claims(&outcomes, seed)).map_err(LabError::file(&path))?;
     let path = out.join("index.html");
     fs::write(&path, page(&outcomes, seed, real)).map_err(LabError::file(&path))?;
     outcomes.iter().for_each(say);
@@ -137,6 +139,20 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
         if real { " --real" } else { "" }
     ));
     page.html()
+}
+
+/// Formats all claims in Markdown, for the documentation.
+fn claims(outcomes: &[Outcome<'_>], seed: u64) -> String {
+    let known = outcomes.iter().filter_map(|outcome| {
+        let findings = outcome.result.as_ref().ok().filter(|findings| !findings.claims.is_empty())?;
+        Some(experiment::markdown(&outcome.about, &outcome.run, findings))
+    });
+    format!(
+        "# Claims of the papers' experiments\n\n`timeous-lab all --seed {seed} --out report` writes this page \
+         (`report/claims.md`), and plots, tables and the set-up of each run beside it. *Pass* is the bound that a claim \
+         must keep, *aim* the one that we would like; the experiments are described [here](papers.md).\n\n{}",
+        known.collect::<Vec<_>>().join("\n")
+    )
 }
 
 fn row(outcome: &Outcome<'_>) -> Vec<Cell> {

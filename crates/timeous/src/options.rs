@@ -48,7 +48,7 @@ pub enum PolicyName {
 
 impl PolicyName {
     /// All policies.
-    pub const ALL: [Self; 6] = [Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo, Self::Plan];
+    pub const ALL: [Self; 6] = [Self::Plan, Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo];
 
     /// The name in a URI.
     pub const fn as_str(self) -> &'static str {
@@ -59,6 +59,36 @@ impl PolicyName {
             Self::Dbat => "dbat",
             Self::Fifo => "fifo",
             Self::Plan => "plan",
+        }
+    }
+
+    /// What the policy drops, for the reference.
+    pub const fn drops(self) -> &'static str {
+        match self {
+            Self::Plan => {
+                "all but the set of frames of which most can be decoded in time, by the path's rate and what the \
+                 source is expected to send"
+            }
+            Self::Frames => "whole frames, the least valuable first (B before P before I); `queue` limits what waits",
+            Self::Deadline => "only what cannot arrive in time",
+            Self::Age => "what has waited longer than `age`",
+            Self::Dbat => {
+                "advises the encoder first; while the average queue exceeds what the stream sends within the path's \
+                 delay (`Max_Th`), only frames of the highest priority are sent"
+            }
+            Self::Fifo => "nothing, and nothing is retransmitted: a plain queue",
+        }
+    }
+
+    /// Streams that the policy suits, for the reference.
+    pub const fn suits(self) -> &'static str {
+        match self {
+            Self::Plan => "video; the default",
+            Self::Frames => "video over TCP; data that differ in priority only; where every keyframe counts",
+            Self::Deadline => "streams of single datagrams",
+            Self::Age => "readings of which only recent ones matter",
+            Self::Dbat => "encoders whose bitrate can change (`--adapt` sets it)",
+            Self::Fifo => "comparison",
         }
     }
 }

@@ -42,15 +42,16 @@ impl Fates {
 /// Statistics of a stream since it began, under SRT's names where they exist. ADUs that expired in the queue are
 /// counted apart from those lost on the path, as WebTransport does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
-    /// Milliseconds since the stream began.
+    /// Time since the stream began, in milliseconds.
     pub ms_time_stamp: u64,
     /// Data packets sent, retransmissions included.
     pub pkt_sent_total: u64,
-    /// Application bytes sent, retransmissions included.
+    /// Bytes of application data sent, retransmissions included.
     pub byte_sent_total: u64,
-    /// Packets that the receiver has acknowledged.
+    /// Packets acknowledged by the receiver.
     pub pkt_acked_total: u64,
     /// Packets lost for good.
     pub pkt_snd_loss_total: u64,
@@ -60,79 +61,83 @@ pub struct Stats {
     pub pkt_snd_filter_extra_total: u64,
     /// Parity packets received.
     pub pkt_rcv_filter_extra_total: u64,
-    /// Lost packets that were rebuilt from parity here.
+    /// Lost packets rebuilt from parity.
     pub pkt_rcv_filter_supply_total: u64,
-    /// Duplicate packets received and not delivered twice.
+    /// Duplicate packets received, and delivered once.
     pub pkt_rcv_duplicate_total: u64,
-    /// Loss repair over DCCP: `on`, or `off` if configured or unsupported by the peer.
+    /// Loss repair over DCCP: `on`, or `off` if switched off or not supported by the peer.
     pub repair: &'static str,
-    /// ADUs dropped before they were sent: the sum of the following.
+    /// Packets dropped before they were sent: the sum of the next five.
     pub pkt_snd_drop_total: u64,
-    /// Dropped because their deadline has passed.
+    /// Dropped because their deadline had passed.
     pub pkt_snd_expired_total: u64,
-    /// Dropped because they could not arrive in time.
+    /// Dropped because they could not have arrived in time.
     pub pkt_snd_too_late_total: u64,
     /// Dropped because a frame that they refer to was lost or dropped.
     pub pkt_snd_reference_lost_total: u64,
-    /// Dropped by the policy, in favour of other ADUs.
+    /// Dropped by the policy, in favour of other packets.
     pub pkt_snd_policy_total: u64,
-    /// Dropped for other reasons: withdrawn, too large, or connection over.
+    /// Dropped for other reasons: withdrawn, too large, or the connection was over.
     pub pkt_snd_other_total: u64,
     /// Over TCP: late packets in the kernel's send queue that were replaced by fresh ones.
     pub pkt_snd_replaced_total: u64,
     /// Over TCP: late packets in the kernel's send queue that were replaced by padding.
     pub pkt_snd_padded_total: u64,
-    /// Over TCP: late packets in the kernel's send queue that could not be changed. TCP may have retransmitted them
+    /// Over TCP: late packets in the kernel's send queue that could not be replaced; TCP may have retransmitted them
     /// after their deadline.
     pub pkt_snd_unchanged_total: u64,
-    /// Transport of the stream: `dccp` or `tcp`.
+    /// Transport protocol: `dccp` or `tcp`.
     pub transport: &'static str,
-    /// Reach of late choice: `sending`, `queue` (the kernel's queue of one packet) or `retransmissions`.
+    /// How long data can still be dropped: until they are sent (`sending`), in the kernel's queue, too (`queue`), or
+    /// before TCP's retransmissions, too (`retransmissions`).
     pub late_choice: &'static str,
     /// Whether the peer's receive window is closed: its application does not read.
     pub peer_stalled: bool,
-    /// Over TCP: whether datagrams are delivered as they arrive (`unordered`), or in order (`ordered`).
+    /// Order of delivery: `unordered`; over TCP `ordered`, unless the packet tap reads segments as they arrive.
     pub delivery: &'static str,
-    /// Over TCP: datagrams received by the packet tap before the ordered stream reached them.
+    /// Over TCP: packets that the packet tap delivered before the ordered stream reached them.
     pub pkt_recv_early_total: u64,
     /// Data packets received.
     pub pkt_recv_total: u64,
-    /// Application bytes received.
+    /// Bytes of application data received.
     pub byte_recv_total: u64,
-    /// Received datagrams dropped because the application did not read them in time.
+    /// Packets received, and dropped because the application did not read them in time.
     pub pkt_rcv_drop_total: u64,
-    /// ADUs queued in the ring.
+    /// Packets in the send queue.
     pub pkt_snd_buf: u64,
-    /// Bytes queued in the ring.
+    /// Bytes in the send queue.
     pub byte_snd_buf: u64,
-    /// Time to send the queue at the current rate, in milliseconds.
+    /// Time to send the send queue at the present rate, in milliseconds; 0 before the first round trip.
     pub ms_snd_buf: f64,
-    /// Weighted average of the queued bytes, with `policy=dbat`.
+    /// With `policy=dbat`: weighted average of the bytes in the send queue.
     pub byte_snd_buf_average: Option<u64>,
-    /// Min_Th in bytes, with `policy=dbat`: below it there is room for a higher rate; from half-way to Max_Th on the source
-    /// is warned.
+    /// With `policy=dbat`: `Min_Th` in bytes. Below it a higher rate is advised; from half-way to `Max_Th` on, a
+    /// lower one.
     pub byte_snd_buf_min_th: Option<u64>,
-    /// Max_Th in bytes, with `policy=dbat`: beyond it only frames of the highest priority are sent.
+    /// With `policy=dbat`: `Max_Th` in bytes. Above it only packets of the highest priority are sent.
     pub byte_snd_buf_max_th: Option<u64>,
-    /// Rate of the source, as set or measured, in Mbit/s.
+    /// With `policy=dbat`: rate of the source in Mbit/s, as it declared or as measured.
     pub mbps_source_rate: Option<f64>,
-    /// Rate last advised to the source, in Mbit/s.
+    /// With `policy=dbat`: rate last advised to the source, in Mbit/s.
     pub mbps_advised_rate: Option<f64>,
     /// Bytes in flight.
     pub byte_flight_size: u64,
     /// Congestion window in bytes.
     pub byte_congestion_window: u64,
-    /// Smoothed round-trip time, in milliseconds; over DCCP, the handshake's until data are acknowledged.
+    /// Smoothed round-trip time in milliseconds; over DCCP the handshake's until data are acknowledged. 0 until
+    /// measured.
     #[serde(rename = "msRTT")]
     pub ms_rtt: f64,
-    /// Minimum round-trip time of the path, in milliseconds, without queueing delay. Zero until measured.
+    /// Minimum round-trip time in milliseconds, without queueing delay. 0 until measured.
     #[serde(rename = "msRTTMin")]
     pub ms_rtt_min: f64,
-    /// Rate that congestion control permits, in Mbit/s.
+    /// Rate in Mbit/s that congestion control permits this stream now; not the link's.
     pub mbps_bandwidth: f64,
-    /// Mean sending rate since the stream began, in Mbit/s.
+    /// Mean sending rate in Mbit/s since the stream began. For the rate of an interval take the difference of
+    /// `byteSentTotal` of two records.
     pub mbps_send_rate: f64,
-    /// Mean receive rate since the stream began, in Mbit/s.
+    /// Mean receive rate in Mbit/s since the stream began. For the rate of an interval take the difference of
+    /// `byteRecvTotal` of two records.
     pub mbps_recv_rate: f64,
 }
 

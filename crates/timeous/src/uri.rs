@@ -1,17 +1,14 @@
 //! Parser of `timeous://host:port?key=value&…`: address and options of a stream.
 
+mod keys;
+
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use timeous_cm::Kind;
-use timeous_core::Duration;
-use timeous_core::units::{UnitError, parse_bytes, parse_duration};
-
-use crate::options::{
-    Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
-};
-use timeous_choice::QueueLimit;
 use timeous_engine::{Ccid, TcpFraming, Unordered};
+
+use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
+pub use keys::{KEYS, Key, Topic};
 
 /// Port of a URI without one, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
@@ -48,7 +45,7 @@ pub enum UriError {
     #[error("'{0}' is not a port: use a number from 1 to 65535")]
     BadPort(String),
     /// Unknown key.
-    #[error("unknown key '{key}' in the URI; known are {}", KEYS.map(|(key, _)| key).join(", "))]
+    #[error("unknown key '{key}' in the URI; known are {}", KEYS.each_ref().map(|key| key.name).join(", "))]
     UnknownKey {
         /// The key.
         key: String,
@@ -74,58 +71,12 @@ pub enum UriError {
     BadMode(&'static str),
 }
 
-/// All keys and their meaning.
-pub const KEYS: [(&str, &str); 22] = [
-    ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
-    ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
-    (
-        "framing",
-        "with transport=tcp: records, which any TCP receiver can tell apart, or rfc4571 for a receiver of RTP over TCP",
-    ),
-    (
-        "unordered",
-        "over TCP, at the receiver: off, auto or require; whether datagrams are received as they come, before what is \
-         missing, by a packet tap, which takes CAP_NET_RAW",
-    ),
-    ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
-    (
-        "playout",
-        "of media, at the receiver: constant (the default): each frame at the latency after its capture, on top of the \
-         shortest way; or immediate: as soon as it can be decoded",
-    ),
-    (
-        "policy",
-        "plan, frames, deadline, age, dbat or fifo: what is given up when the path is too slow; plan unless given, over tcp frames",
-    ),
-    (
-        "queue",
-        "with policy=frames, the default then: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
-    ),
-    ("weights", "with policy=plan: how many others a frame of a sub-stream is worth, such as 0:4,2:8"),
-    ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
-    (
-        "repair",
-        "auto, retransmit, fec or off: whether what was lost is sent again or, where there is no time, rebuilt from parity",
-    ),
-    ("mtu", "the largest DCCP packet; 1200 unless given"),
-    ("slots", "places in the packet ring"),
-    ("timeout", "how long a silent peer is waited for, such as 10s"),
-    (
-        "keepalive",
-        "after how long a silent peer is asked whether it lives, such as 15s, or off; a quarter of the timeout unless given",
-    ),
-    ("ccid", "the congestion control: 2 (like TCP), 3 (TFRC) or 4 (TFRC for small packets), the same at both ends"),
-    (
-        "controller",
-        "with ccid=2, what decides how fast this end sends: copa (keeps queues short; the default of live streams), \
-         scream, bbr (a model of the path), aimd (the default of others), newreno, cubic or tfrc; all streams to one host have the same",
-    ),
-    ("service", "the DCCP service code, four characters such as RTPV"),
-    ("dport", "the DCCP port behind the UDP port"),
-    ("encap", "udp, or none: DCCP in IP itself, where the URI's port is the DCCP port; it takes CAP_NET_RAW"),
-    ("daemon", "off, auto or the path of a daemon's socket: who runs the stream, this process or the host's daemon"),
-    ("reconnect", "on (the default), off, or the longest wait such as 5s: whether a caller calls again after a break"),
-];
+/// What a URI has set so far.
+struct Parsed {
+    options: Options,
+    mode: Option<Mode>,
+    names_dccp_port: bool,
+}
 
 impl FromStr for Uri {
     type Err = UriError;
@@ -134,9 +85,7 @@ impl FromStr for Uri {
         let rest = text.strip_prefix("timeous://").ok_or_else(|| UriError::NotTimeous(text.to_owned()))?;
         let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) = split_authority(authority.trim_end_matches('/'))?;
-        let mut options = Options::default();
-        let mut mode = if host.is_empty() { Mode::Listener } else { Mode::Caller };
-        let mut names_dport = false;
+        let mut parsed = Parsed { options: Options::default(), mode: None, names_dccp_port: false };
         let mut seen = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -144,19 +93,17 @@ impl FromStr for Uri {
                 return Err(UriError::RepeatedKey { key: key.to_owned() });
             }
             seen.push(key);
-            if key == "mode" {
-                mode = Mode::parse(value)?;
-            } else {
-                names_dport |= key == "dport";
-                set(&mut options, key, value)?;
-            }
+            let known = KEYS.iter().find(|known| known.name == key);
+            known.ok_or_else(|| UriError::UnknownKey { key: key.to_owned() })?.apply(&mut parsed, value)?;
         }
+        let Parsed { mut options, mode, names_dccp_port } = parsed;
+        let mode = mode.unwrap_or(if host.is_empty() { Mode::Listener } else { Mode::Caller });
         let port = match (options.encapsulation, port) {
             (Encapsulation::Udp, port) => port.unwrap_or(DEFAULT_PORT),
             (Encapsulation::None, None) => options.dccp_port,
             (Encapsulation::None, Some(port)) => {
                 let said = std::mem::replace(&mut options.dccp_port, port);
-                if names_dport && said != port {
+                if names_dccp_port && said != port {
                     let expected = format!("with encap=none there is one port, and the URI says {port} already");
                     return Err(bad("dport", &said.to_string(), expected));
                 }
@@ -194,11 +141,11 @@ enum Mode {
 }
 
 impl Mode {
-    fn parse(value: &str) -> Result<Self, UriError> {
+    fn parse(value: &str) -> Result<Self, String> {
         match value {
             "caller" => Ok(Self::Caller),
             "listener" => Ok(Self::Listener),
-            _ => Err(bad("mode", value, "use caller or listener")),
+            _ => Err("use caller or listener".to_owned()),
         }
     }
 
@@ -235,170 +182,18 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UriError> {
     Ok((host, port))
 }
 
-fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
-    match key {
-        "transport" => options.transport = transport(value)?,
-        "framing" => options.framing = framing(value)?,
-        "unordered" => options.unordered = unordered(value)?,
-        "latency" => options.latency = time("latency", value)?,
-        "playout" => options.playout = playout(value)?,
-        "policy" => options.policy = Some(policy(value)?),
-        "queue" => options.queue = Some(queue(value)?),
-        "age" => options.age = Some(time("age", value)?),
-        "repair" => options.repair = repair(value)?,
-        "weights" => options.weights = weights(value)?,
-        "mtu" => options.mtu = number("mtu", value, 200..=65_000)?,
-        "slots" => options.slots = number("slots", value, 2..=65_536)?,
-        "timeout" => options.timeout = time("timeout", value)?,
-        "keepalive" if matches!(value, "off" | "0") => options.keep_alive = Some(Duration::ZERO),
-        "keepalive" => options.keep_alive = Some(time("keepalive", value)?),
-        "ccid" => options.ccid = value.parse().map_err(|_| bad("ccid", value, "use 2, 3 or 4"))?,
-        "controller" => options.controller = Some(controller(value)?),
-        "service" => options.service = service(value)?,
-        "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
-        "encap" => options.encapsulation = encapsulation(value)?,
-        "daemon" => options.daemon = daemon(value)?,
-        "reconnect" => options.reconnect = Some(reconnect(value)?),
-        _ => return Err(UriError::UnknownKey { key: key.to_owned() }),
-    }
-    Ok(())
-}
-
 fn bad(key: &'static str, value: &str, expected: impl Into<String>) -> UriError {
     UriError::BadValue { key, value: value.to_owned(), expected: expected.into() }
 }
 
-fn unit(key: &'static str, value: &str) -> impl Fn(UnitError) -> UriError {
-    move |error| bad(key, value, error.to_string())
-}
-
-fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
-    // SRT writes plain numbers for milliseconds.
-    let time = match value.parse() {
-        Ok(millis) => Duration::from_millis(millis),
-        Err(_) => parse_duration(value).map_err(unit(key, value))?,
-    };
-    if time.is_zero() { Err(bad(key, value, "must be more than nothing")) } else { Ok(time) }
-}
-
-fn playout(value: &str) -> Result<PlayoutName, UriError> {
-    let named = PlayoutName::ALL.into_iter().find(|name| name.as_str() == value);
-    named.ok_or_else(|| bad("playout", value, "use constant or immediate"))
-}
-
-fn reconnect(value: &str) -> Result<Reconnect, UriError> {
-    match value {
-        "on" => Ok(Reconnect::UpTo(Reconnect::LONGEST)),
-        "off" => Ok(Reconnect::Off),
-        _ => match time("reconnect", value) {
-            Ok(longest) => Ok(Reconnect::UpTo(longest)),
-            Err(_) => Err(bad("reconnect", value, "use on, off or the longest wait such as 5s")),
-        },
-    }
-}
-
-fn repair(value: &str) -> Result<RepairName, UriError> {
-    match value {
-        "on" | "1" | "true" | "yes" => Ok(RepairName::Auto),
-        "0" | "false" | "no" => Ok(RepairName::Off),
-        _ => {
-            let named = RepairName::ALL.into_iter().find(|name| name.as_str() == value);
-            named.ok_or_else(|| bad("repair", value, "use auto, retransmit, fec or off"))
-        }
-    }
-}
-
-fn number<N: TryFrom<u64>>(
-    key: &'static str,
-    value: &str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<N, UriError> {
-    let expected = || format!("use a number from {} to {}", range.start(), range.end());
-    let number = parse_bytes(value).ok().filter(|n| range.contains(n)).ok_or_else(|| bad(key, value, expected()))?;
-    N::try_from(number).map_err(|_| bad(key, value, expected()))
-}
-
-fn policy(value: &str) -> Result<PolicyName, UriError> {
-    PolicyName::ALL.into_iter().find(|policy| policy.as_str() == value).ok_or_else(|| {
-        bad("policy", value, format!("use one of {}", PolicyName::ALL.map(PolicyName::as_str).join(", ")))
-    })
-}
-
-fn weights(value: &str) -> Result<Vec<(u8, u32)>, UriError> {
-    let expected = "use up to four sub-streams with the weight of each, from 1 to 1000, such as 0:4,2:8";
-    let weight = |pair: &str| {
-        let (substream, weight) = pair.split_once(':')?;
-        let weight = weight.parse().ok().filter(|weight| (1..=1_000).contains(weight))?;
-        Some((substream.parse().ok()?, weight))
-    };
-    let weights: Option<Vec<_>> = value.split(',').map(weight).collect();
-    weights.filter(|weights| weights.len() <= Options::MOST_WEIGHTS).ok_or_else(|| bad("weights", value, expected))
-}
-
-fn queue(value: &str) -> Result<QueueLimit, UriError> {
-    match value.strip_suffix('p') {
-        Some(packets) => {
-            let packets = packets.parse().map_err(|_| bad("queue", value, "use a number of packets such as 3p"))?;
-            Ok(QueueLimit::Packets(packets))
-        }
-        None => Ok(QueueLimit::Time(time("queue", value)?)),
-    }
-}
-
-fn service(value: &str) -> Result<[u8; 4], UriError> {
-    let expected = "use four printable ASCII characters such as RTPV (RFC 4340 §8.1.2)";
-    let code: [u8; 4] = value.as_bytes().try_into().map_err(|_| bad("service", value, expected))?;
-    if code.iter().all(u8::is_ascii_graphic) { Ok(code) } else { Err(bad("service", value, expected)) }
-}
-
-fn controller(value: &str) -> Result<Kind, UriError> {
-    let names = Kind::ALL.map(Kind::name).join(", ");
-    value.parse().map_err(|_| bad("controller", value, format!("use one of {names}")))
-}
-
-fn encapsulation(value: &str) -> Result<Encapsulation, UriError> {
-    match value {
-        "udp" => Ok(Encapsulation::Udp),
-        "none" => Ok(Encapsulation::None),
-        _ => Err(bad("encap", value, "use udp or none")),
-    }
-}
-
-fn transport(value: &str) -> Result<TransportName, UriError> {
-    TransportName::ALL.into_iter().find(|transport| transport.as_str() == value).ok_or_else(|| {
-        bad("transport", value, format!("use one of {}", TransportName::ALL.map(TransportName::as_str).join(", ")))
-    })
-}
-
-fn framing(value: &str) -> Result<TcpFraming, UriError> {
-    match value {
-        "records" => Ok(TcpFraming::Records),
-        "rfc4571" => Ok(TcpFraming::Rfc4571),
-        _ => Err(bad("framing", value, "use records or rfc4571")),
-    }
-}
-
-fn unordered(value: &str) -> Result<Unordered, UriError> {
-    match value {
-        "off" => Ok(Unordered::Off),
-        "auto" => Ok(Unordered::Auto),
-        "require" => Ok(Unordered::Require),
-        _ => Err(bad("unordered", value, "use off, auto or require")),
-    }
-}
-
-fn daemon(value: &str) -> Result<Daemon, UriError> {
-    match value {
-        "off" => Ok(Daemon::Off),
-        "auto" => Ok(Daemon::Auto),
-        path if path.contains('/') => Ok(Daemon::At(path.into())),
-        _ => Err(bad("daemon", value, "use off, auto, or a path such as /run/timeous/daemon.sock")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use timeous_choice::QueueLimit;
+    use timeous_cm::Kind;
+    use timeous_core::Duration;
+
     use super::*;
+    use crate::options::{PolicyName, Reconnect, RepairName};
 
     fn error(uri: &str) -> String {
         uri.parse::<Uri>().unwrap_err().to_string()
@@ -512,7 +307,7 @@ mod tests {
     #[test]
     fn an_unknown_key_names_the_known_ones() {
         let message = error("timeous://h?latencey=1s");
-        assert!(message.contains("'latencey'") && KEYS.iter().all(|(key, _)| message.contains(key)), "{message}");
+        assert!(message.contains("'latencey'") && KEYS.iter().all(|key| message.contains(key.name)), "{message}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
 use timeous_media::PlayoutFrame;
@@ -16,14 +17,14 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_FRAMES: usize = 2048;
 
 /// Statistics of a sink.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SinkStats {
-    /// Frames written.
+    /// Frames written to the sink.
     pub(crate) frames_written: u64,
-    /// Frames dropped because the sink was slow or gone, or its format could not express them.
+    /// Frames left out because the sink was slow or gone, or its format cannot hold them.
     pub(crate) frames_not_written: u64,
-    /// Bytes written.
+    /// Bytes written to the sink.
     pub(crate) byte_written: u64,
 }
 

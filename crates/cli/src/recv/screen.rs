@@ -1,5 +1,6 @@
 //! Playout of a received stream: jitter buffer, sink, statistics and messages.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
@@ -10,7 +11,7 @@ use super::args::RecvArgs;
 use crate::failure::Failure;
 use crate::input::Told;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
+use crate::journal::{FRAMES, Journal};
 use crate::meter::{Fields, Meter, record};
 use crate::notice::{Limited, tell};
 use crate::output::Output;
@@ -28,23 +29,35 @@ const LATE_PERCENT: u64 = 20;
 const LATE_OVER: Duration = Duration::from_secs(5);
 
 /// Frame and packet counts, for statistics.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Counts {
+pub(crate) struct FrameCounts {
+    /// Frames given out in time, with all frames that they refer to.
     frames_decodable: u64,
+    /// I-frames among them.
     i_frames_decodable: u64,
+    /// Frames of which packets never came.
     frames_incomplete: u64,
+    /// Frames that were complete after their playout time.
     frames_late: u64,
+    /// Frames complete in time that refer to a frame which was not.
     frames_reference_missing: u64,
+    /// Complete frames that are not readable as H.264.
     frames_unreadable: u64,
-    /// Frames that are missing, by gaps in the frame numbers.
+    /// Frames of which nothing complete came, by gaps in the frame numbers: whole frames that the sender drops are
+    /// counted here. With `--encodings` at the sender frames of the other encodings are included.
     frames_missing: u64,
+    /// RTP packets no longer waited for: lost, or dropped by the sender.
     pkt_rcv_loss_total: u64,
+    /// RTP packets that came after that.
     pkt_rcv_belated: u64,
+    /// RTP packets that came twice.
     pkt_rcv_duplicate: u64,
+    /// Packets that are not usable RTP.
     pkt_rcv_refused: u64,
-    /// Number of streams received by this sink, one after another.
+    /// Streams received by this sink, one after another; all counts of frames continue over them.
     streams: u64,
+    /// Latency in force, in milliseconds: the larger one of both ends.
     ms_latency: u64,
 }
 
@@ -53,7 +66,7 @@ pub(super) struct Screen {
     playout: Playout,
     output: Output,
     frames: Journal,
-    counts: Counts,
+    counts: FrameCounts,
     /// Latency that this end requests.
     latency: Duration,
     refused: Limited,
@@ -104,8 +117,8 @@ impl Screen {
         Ok(Self {
             playout: Playout::new(config),
             output,
-            frames: Journal::new(args.frames.as_deref(), "rtp_timestamp,kind,fate,completed,playout,packets,bytes")?,
-            counts: Counts { ms_latency: latency.as_millis(), ..Counts::default() },
+            frames: Journal::new(args.frames.as_deref(), FRAMES)?,
+            counts: FrameCounts { ms_latency: latency.as_millis(), ..FrameCounts::default() },
             latency,
             refused: Limited::default(),
             next_report: Instant::ZERO,

@@ -197,3 +197,13 @@ fn every_shell_block_of_readme_and_guide_is_run_or_has_a_reason() {
         }
     }
 }
+
+#[test]
+fn the_reference_is_what_the_tool_prints() {
+    let printed = Command::new(env!("CARGO_BIN_EXE_timeous")).arg("reference").output().unwrap();
+    let page = fs::read_to_string(root().join("docs/reference.md")).unwrap();
+    assert!(
+        String::from_utf8(printed.stdout).unwrap() == page,
+        "docs/reference.md is old: `cargo run -p timeous-cli -- reference > docs/reference.md`"
+    );
+}

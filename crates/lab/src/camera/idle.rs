@@ -5,8 +5,9 @@ use serde::Serialize;
 use timeous::core::Duration;
 
 use super::judge::Judgement;
-use super::table::{markdown_of, round};
+use super::table::round;
 use crate::report::columns::columns;
+use crate::report::markdown;
 
 /// Delay of the link, each way.
 pub(crate) const DELAY: Duration = Duration::from_millis(20);
@@ -63,7 +64,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
 
 /// As markdown.
 pub(crate) fn markdown(rows: &[Row]) -> String {
-    markdown_of(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
+    markdown::table(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

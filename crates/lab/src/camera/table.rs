@@ -6,6 +6,7 @@ use super::judge::Judgement;
 use super::link::LinkName;
 use super::tool::Tool;
 use crate::report::columns::columns;
+use crate::report::markdown;
 
 /// Heads of its columns.
 const HEAD: [&str; 7] =
@@ -80,14 +81,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
 
 /// As markdown.
 pub(crate) fn markdown(rows: &[Row]) -> String {
-    markdown_of(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
-}
-
-/// Any table as markdown.
-pub(crate) fn markdown_of(head: &[&str], rows: &[Vec<String>]) -> String {
-    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
-    let rows = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
-    [line(head.to_vec()), line(vec!["---"; head.len()])].into_iter().chain(rows).collect()
+    markdown::table(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::claim::{Bound, Claim};
 use super::findings::Findings;
 use super::run::Run;
 use crate::report::columns::columns;
+use crate::report::markdown;
 
 /// Title, tables, claims, setup and notes.
 pub(crate) fn text(about: &About, run: &Run<'_>, findings: &Findings) -> String {
@@ -44,6 +45,20 @@ pub(super) fn seeds(run: &Run<'_>) -> String {
         0 | 1 => format!("seed {}", run.seed),
         n => format!("seeds {} to {}", run.seed, run.seed.wrapping_add(u64::from(n) - 1)),
     }
+}
+
+/// Description and claims in Markdown, for the documentation.
+pub(crate) fn markdown(about: &About, run: &Run<'_>, findings: &Findings) -> String {
+    let rows: Vec<_> = findings.claims.iter().map(of_claim).collect();
+    format!(
+        "## {}: {}\n{}; {}. The paper: {}\n\n{}",
+        about.name,
+        about.title,
+        about.source,
+        seeds(run),
+        about.paper,
+        markdown::table(&["Claim", "Measured", "Paper", "Pass", "Aim"], &rows)
+    )
 }
 
 fn of_claim(claim: &Claim) -> Vec<String> {

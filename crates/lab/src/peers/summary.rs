@@ -16,6 +16,7 @@ use super::wire::Left;
 use crate::experiment::LabError;
 use crate::report::Page;
 use crate::report::columns::columns;
+use crate::report::markdown;
 use crate::report::plot::{Bar, Bars};
 
 /// Result of a run, for people and programs.
@@ -214,6 +215,19 @@ impl Summary<'_> {
         Ok(page.html())
     }
 
+    /// Formats the share of decodable frames of each peer over each link in Markdown, for the documentation.
+    pub(crate) fn markdown(&self) -> String {
+        let links = self.courses.iter().map(|course| format!("`{}`", course.link.name()));
+        let head: Vec<String> = std::iter::once("Frames decodable in time, %".to_owned()).chain(links).collect();
+        let bounds = self.courses.iter().map(|course| format!("{:.1}", self.bound(course) * 100.0));
+        let mut rows: Vec<Vec<String>> = vec![std::iter::once("at most".to_owned()).chain(bounds).collect()];
+        for peer in self.peers() {
+            let shares = self.courses.iter().map(|course| range(&self.of(course, peer)));
+            rows.push(std::iter::once(peer.title.clone()).chain(shares).collect());
+        }
+        markdown::table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+    }
+
     /// Formats the results as JSON, for programs.
     pub(crate) fn json(&self) -> String {
         let Setting { rate, length, deadline, rtt } = self.asked;
@@ -296,6 +310,17 @@ fn cells(title: &str, rows: &[&Row], bound: f64) -> Vec<String> {
         late.map_or_else(|| "encrypted".to_owned(), |late| late.to_string()),
         beside.map_or_else(String::new, |bps| format!("{:.2} Mbit/s", bps as f64 / 1e6 / ran.len() as f64)),
     ]
+}
+
+/// Formats the mean share in percent, with the least and the most where they differ by half a point.
+fn range(rows: &[&Row]) -> String {
+    let shares = || rows.iter().filter(|row| row.ran()).map(|row| row.share() * 100.0);
+    let (least, most) = (shares().fold(100.0, f64::min), shares().fold(0.0, f64::max));
+    match shares().next() {
+        None => "–".to_owned(),
+        Some(_) if most - least < 0.5 => format!("{:.1}", mean(shares())),
+        Some(_) => format!("{:.1} ({least:.1}–{most:.1})", mean(shares())),
+    }
 }
 
 /// Formats the journey of each datagram as CSV: times in microseconds from the beginning of the trace.

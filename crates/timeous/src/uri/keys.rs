@@ -1,0 +1,330 @@
+//! Keys of a URI: the one table that the parser, `--help` and the reference are made from.
+
+use timeous_choice::QueueLimit;
+use timeous_cm::Kind;
+use timeous_core::Duration;
+use timeous_core::units::{parse_bytes, parse_duration};
+use timeous_engine::{TcpFraming, Unordered};
+
+use super::{Mode, Parsed, UriError};
+use crate::options::{Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, TransportName};
+
+/// Topic of a key, by which the reference is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Latency, playout, timeouts.
+    Time,
+    /// What is dropped, and what is done about losses.
+    Choice,
+    /// Protocol, addresses, congestion control.
+    Transport,
+}
+
+/// Key of a URI.
+pub struct Key {
+    /// Name.
+    pub name: &'static str,
+    /// Topic.
+    pub topic: Topic,
+    /// Meaning and values, in Markdown.
+    pub meaning: &'static str,
+    /// Value without the key, in Markdown.
+    pub default: &'static str,
+    /// Sets the option, or returns what is accepted.
+    set: fn(&mut Parsed, &str) -> Result<(), String>,
+}
+
+impl Key {
+    pub(super) fn apply(&self, parsed: &mut Parsed, value: &str) -> Result<(), UriError> {
+        (self.set)(parsed, value).map_err(|expected| super::bad(self.name, value, expected))
+    }
+}
+
+/// Puts a parsed value in its place.
+fn put<T>(place: &mut T, parsed: Result<T, String>) -> Result<(), String> {
+    *place = parsed?;
+    Ok(())
+}
+
+/// All keys, by topic.
+pub const KEYS: [Key; 22] = [
+    Key {
+        name: "latency",
+        topic: Topic::Time,
+        meaning: "time from capture to playout, on top of the path's shortest one-way delay; at the sender it is the \
+                  deadline. The ends exchange theirs, and the larger one counts",
+        default: "`300ms`",
+        set: |parsed, value| put(&mut parsed.options.latency, time(value)),
+    },
+    Key {
+        name: "playout",
+        topic: Topic::Time,
+        meaning: "of media, at the receiver: `constant` (each frame at the latency after its capture) or `immediate` \
+                  (as soon as it can be decoded)",
+        default: "`constant`",
+        set: |parsed, value| put(&mut parsed.options.playout, named(&PlayoutName::ALL, PlayoutName::as_str, value)),
+    },
+    Key {
+        name: "timeout",
+        topic: Topic::Time,
+        meaning: "how long a silent peer is waited for",
+        default: "`10s`",
+        set: |parsed, value| put(&mut parsed.options.timeout, time(value)),
+    },
+    Key {
+        name: "keepalive",
+        topic: Topic::Time,
+        meaning: "silence after which the peer is probed (`15s`, or `off`), which also keeps a NAT's binding. A dead \
+                  peer is noticed after this and half of the timeout",
+        default: "a quarter of the timeout",
+        set: |parsed, value| put(&mut parsed.options.keep_alive, keep_alive(value).map(Some)),
+    },
+    Key {
+        name: "reconnect",
+        topic: Topic::Time,
+        meaning: "whether a caller calls again after a break (the tool, and the library's `Dialer`): `on`, `off`, or \
+                  the longest wait between two calls (`5s`)",
+        default: "`on`",
+        set: |parsed, value| put(&mut parsed.options.reconnect, reconnect(value).map(Some)),
+    },
+    Key {
+        name: "policy",
+        topic: Topic::Choice,
+        meaning: "what is dropped when the path is too slow: see [policies](#policies)",
+        default: "`plan`; `frames` with `transport=tcp` or with `queue`",
+        set: |parsed, value| {
+            put(&mut parsed.options.policy, named(&PolicyName::ALL, PolicyName::as_str, value).map(Some))
+        },
+    },
+    Key {
+        name: "queue",
+        topic: Topic::Choice,
+        meaning: "with `policy=frames`, which it implies: limit of the send queue, as a time (`150ms`) or in packets \
+                  (`3p`)",
+        default: "what can arrive in time",
+        set: |parsed, value| put(&mut parsed.options.queue, queue(value).map(Some)),
+    },
+    Key {
+        name: "weights",
+        topic: Topic::Choice,
+        meaning: "with `policy=plan`: value of a frame of a sub-stream, in other frames: `0:4,2:8`; at most four \
+                  sub-streams",
+        default: "1 each",
+        set: |parsed, value| put(&mut parsed.options.weights, weights(value)),
+    },
+    Key {
+        name: "age",
+        topic: Topic::Choice,
+        meaning: "with `policy=age`: how long a datagram may wait, such as `90ms`",
+        default: "the latency",
+        set: |parsed, value| put(&mut parsed.options.age, time(value).map(Some)),
+    },
+    Key {
+        name: "repair",
+        topic: Topic::Choice,
+        meaning: "repair of losses over DCCP: `retransmit` (while in time), `fec` (rebuilt from parity), `auto` \
+                  (retransmission, and parity only where there is no time for that or, if there is room to spare, time \
+                  for one retransmission only), `off`. Off if the peer does not support it; streams of a daemon have \
+                  no parity",
+        default: "`auto`",
+        set: |parsed, value| put(&mut parsed.options.repair, repair(value)),
+    },
+    Key {
+        name: "mode",
+        topic: Topic::Transport,
+        meaning: "`caller` or `listener`; a listener may be given a local address",
+        default: "with a host `caller`, without one `listener`",
+        set: |parsed, value| put(&mut parsed.mode, Mode::parse(value).map(Some)),
+    },
+    Key {
+        name: "transport",
+        topic: Topic::Transport,
+        meaning: "`dccp` (in UDP), `tcp` (any TCP receiver can read it), or `auto`: `tcp` where UDP is blocked, from \
+                  the beginning or later",
+        default: "`dccp`",
+        set: |parsed, value| {
+            put(&mut parsed.options.transport, named(&TransportName::ALL, TransportName::as_str, value))
+        },
+    },
+    Key {
+        name: "framing",
+        topic: Topic::Transport,
+        meaning: "with `transport=tcp`: `records`, or `rfc4571` for receivers of RTP over TCP",
+        default: "`records`",
+        set: |parsed, value| put(&mut parsed.options.framing, framing(value)),
+    },
+    Key {
+        name: "unordered",
+        topic: Topic::Transport,
+        meaning: "over TCP, at the receiver: `auto` reads datagrams as their segments arrive, by a packet tap, where \
+                  that is permitted (`CAP_NET_RAW`); `require` fails where it is not; `off` reads in order",
+        default: "`off`",
+        set: |parsed, value| put(&mut parsed.options.unordered, unordered(value)),
+    },
+    Key {
+        name: "mtu",
+        topic: Topic::Transport,
+        meaning: "largest DCCP packet (UDP payload) in bytes, 200 to 65000",
+        default: "`1200`",
+        set: |parsed, value| put(&mut parsed.options.mtu, number(value, 200..=65_000)),
+    },
+    Key {
+        name: "slots",
+        topic: Topic::Transport,
+        meaning: "slots in the send queue (packet ring), rounded up to a power of two",
+        default: "`1024`",
+        set: |parsed, value| put(&mut parsed.options.slots, number(value, 2..=65_536)),
+    },
+    Key {
+        name: "ccid",
+        topic: Topic::Transport,
+        meaning: "congestion control: `2` (like TCP), `3` (TFRC) or `4` (TFRC for small packets); the same at both ends",
+        default: "`2`",
+        set: |parsed, value| put(&mut parsed.options.ccid, value.parse().map_err(|_| "use 2, 3 or 4".to_owned())),
+    },
+    Key {
+        name: "controller",
+        topic: Topic::Transport,
+        meaning: "congestion controller with `ccid=2`: see [controllers](#controllers)",
+        default: "`copa`; `aimd` with `policy=fifo`; over TCP the kernel's alone",
+        set: |parsed, value| put(&mut parsed.options.controller, named(&Kind::ALL, Kind::name, value).map(Some)),
+    },
+    Key {
+        name: "service",
+        topic: Topic::Transport,
+        meaning: "DCCP service code, four characters",
+        default: "`RTPV`",
+        set: |parsed, value| put(&mut parsed.options.service, service(value)),
+    },
+    Key {
+        name: "dport",
+        topic: Topic::Transport,
+        meaning: "DCCP port behind the UDP port",
+        default: "`5004`",
+        set: |parsed, value| {
+            parsed.names_dccp_port = true;
+            put(&mut parsed.options.dccp_port, number(value, 1..=65_535))
+        },
+    },
+    Key {
+        name: "encap",
+        topic: Topic::Transport,
+        meaning: "`udp`, or `none`: DCCP in IP itself (protocol 33, needs `CAP_NET_RAW`); the URI's port is the DCCP \
+                  port then",
+        default: "`udp`",
+        set: |parsed, value| put(&mut parsed.options.encapsulation, encapsulation(value)),
+    },
+    Key {
+        name: "daemon",
+        topic: Topic::Transport,
+        meaning: "who runs the stream: `off` (this process), `auto` (the host's daemon, if it is running) or the path \
+                  of its socket",
+        default: "`off`",
+        set: |parsed, value| put(&mut parsed.options.daemon, daemon(value)),
+    },
+];
+
+/// Finds the value with this name.
+fn named<T: Copy>(all: &[T], name: fn(T) -> &'static str, value: &str) -> Result<T, String> {
+    all.iter().copied().find(|known| name(*known) == value).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|known| name(*known)).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}
+
+fn time(value: &str) -> Result<Duration, String> {
+    // Plain numbers are milliseconds, as in SRT's URIs.
+    let time = match value.parse() {
+        Ok(millis) => Duration::from_millis(millis),
+        Err(_) => parse_duration(value).map_err(|error| error.to_string())?,
+    };
+    if time.is_zero() { Err("must be more than nothing".to_owned()) } else { Ok(time) }
+}
+
+fn number<N: TryFrom<u64>>(value: &str, range: std::ops::RangeInclusive<u64>) -> Result<N, String> {
+    let number = parse_bytes(value).ok().filter(|number| range.contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("use a number from {} to {}", range.start(), range.end()))
+}
+
+fn keep_alive(value: &str) -> Result<Duration, String> {
+    if matches!(value, "off" | "0") { Ok(Duration::ZERO) } else { time(value) }
+}
+
+fn reconnect(value: &str) -> Result<Reconnect, String> {
+    match value {
+        "on" => Ok(Reconnect::UpTo(Reconnect::LONGEST)),
+        "off" => Ok(Reconnect::Off),
+        _ => time(value).map(Reconnect::UpTo).map_err(|_| "use on, off or the longest wait such as 5s".to_owned()),
+    }
+}
+
+fn repair(value: &str) -> Result<RepairName, String> {
+    match value {
+        "on" | "1" | "true" | "yes" => Ok(RepairName::Auto),
+        "0" | "false" | "no" => Ok(RepairName::Off),
+        _ => named(&RepairName::ALL, RepairName::as_str, value),
+    }
+}
+
+fn weights(value: &str) -> Result<Vec<(u8, u32)>, String> {
+    let weight = |pair: &str| {
+        let (substream, weight) = pair.split_once(':')?;
+        let weight = weight.parse().ok().filter(|weight| (1..=1_000).contains(weight))?;
+        Some((substream.parse().ok()?, weight))
+    };
+    let weights: Option<Vec<_>> = value.split(',').map(weight).collect();
+    weights
+        .filter(|weights| weights.len() <= Options::MOST_WEIGHTS)
+        .ok_or_else(|| "use up to four sub-streams with the weight of each, from 1 to 1000, such as 0:4,2:8".to_owned())
+}
+
+fn queue(value: &str) -> Result<QueueLimit, String> {
+    match value.strip_suffix('p') {
+        Some(packets) => {
+            let packets = packets.parse().map_err(|_| "use a number of packets such as 3p".to_owned())?;
+            Ok(QueueLimit::Packets(packets))
+        }
+        None => time(value).map(QueueLimit::Time),
+    }
+}
+
+fn service(value: &str) -> Result<[u8; 4], String> {
+    let code: Option<[u8; 4]> = value.as_bytes().try_into().ok();
+    code.filter(|code| code.iter().all(u8::is_ascii_graphic))
+        .ok_or_else(|| "use four printable ASCII characters such as RTPV (RFC 4340 §8.1.2)".to_owned())
+}
+
+fn encapsulation(value: &str) -> Result<Encapsulation, String> {
+    match value {
+        "udp" => Ok(Encapsulation::Udp),
+        "none" => Ok(Encapsulation::None),
+        _ => Err("use udp or none".to_owned()),
+    }
+}
+
+fn framing(value: &str) -> Result<TcpFraming, String> {
+    match value {
+        "records" => Ok(TcpFraming::Records),
+        "rfc4571" => Ok(TcpFraming::Rfc4571),
+        _ => Err("use records or rfc4571".to_owned()),
+    }
+}
+
+fn unordered(value: &str) -> Result<Unordered, String> {
+    match value {
+        "off" => Ok(Unordered::Off),
+        "auto" => Ok(Unordered::Auto),
+        "require" => Ok(Unordered::Require),
+        _ => Err("use off, auto or require".to_owned()),
+    }
+}
+
+fn daemon(value: &str) -> Result<Daemon, String> {
+    match value {
+        "off" => Ok(Daemon::Off),
+        "auto" => Ok(Daemon::Auto),
+        path if path.contains('/') => Ok(Daemon::At(path.into())),
+        _ => Err("use off, auto, or a path such as /run/timeous/daemon.sock".to_owned()),
+    }
+}
