@@ -17,6 +17,9 @@ pub struct User(pub u32);
 /// use timeous_cm::{Destination, User};
 /// let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// assert_ne!(Destination::from(host), Destination::from(host).with_user(User(1_000)));
+/// // As an IPv6 socket shows it: the same host, with the same macroflow.
+/// let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+/// assert_eq!(Destination::from(mapped), Destination::from(host));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
@@ -42,7 +45,8 @@ impl Destination {
 }
 
 impl From<IpAddr> for Destination {
+    /// An IPv4 address as an IPv6 socket shows it (`::ffff:192.0.2.1`) is the IPv4 host.
     fn from(addr: IpAddr) -> Self {
-        Self { addr, dscp: 0, user: None }
+        Self { addr: addr.to_canonical(), dscp: 0, user: None }
     }
 }

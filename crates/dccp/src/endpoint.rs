@@ -312,6 +312,13 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Returns the connection whose Request an ICMP message of `remote` quotes, if there is one.
+    #[must_use]
+    pub fn caller_quoted(&self, remote: SocketAddr, quoted: &[u8]) -> Option<ConnectionId> {
+        let (local_port, remote_port, _) = quoted_request(quoted)?;
+        self.keys.get(&FlowKey { route: remote.into(), remote_port, local_port }).copied()
+    }
+
     /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this
     /// endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {

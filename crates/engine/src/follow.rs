@@ -68,10 +68,10 @@ impl Followers {
         self.0.retain_mut(|follower| {
             let Some(port) = ports.get_mut(&follower.port) else { return false };
             let Some((packets, is_open)) = port.heard(follower.id) else { return false };
-            let is_refused = port.is_refused();
+            let is_refused = port.is_refused(follower.id);
             let answered = follower.look(now, packets, is_open, is_refused);
             if is_refused && follower.tcp_refused {
-                port.give_in(now);
+                port.give_in(now, follower.id);
                 return false;
             }
             if let Some(call) = answered {

@@ -4,6 +4,7 @@
 
 mod batch;
 mod bell;
+mod callers;
 mod carrier;
 mod client;
 pub mod clock;
@@ -23,6 +24,7 @@ mod port;
 mod remote;
 pub mod rig;
 mod session;
+mod sessions;
 mod shared;
 mod stream;
 mod streams;
@@ -45,4 +47,4 @@ pub use shared::{Snapshot, Status};
 pub use stream::{ReceiveHalf, SendHalf, Stream};
 pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, Parity, ServiceCode, Statistics};
 pub use timeous_ring::{Completion, EnqueueError, Producer};
-pub use waker::Waker;
+pub use waker::{ReadyList, Waker};

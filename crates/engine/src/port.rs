@@ -1,15 +1,15 @@
 //! A UDP port, or an address of DCCP without UDP: its socket, its DCCP endpoint, and its streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route, Sources};
-use timeous_ring::Payload;
+use timeous_core::{Instant, Misuse, Rng};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route};
 
-use crate::batch::{Batch, Payloads};
+use crate::batch::Batch;
+use crate::callers::Callers;
 use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
@@ -17,15 +17,20 @@ use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::identity::Identity;
 use crate::listening::Listening;
-use crate::order::StreamId;
+use crate::order::{Order, StreamId};
 use crate::session::{PASS_INTERVAL, Session};
+use crate::sessions::Sessions;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
 
 pub(crate) struct Port {
+    /// Number among the engine's ports.
+    number: u64,
     life: Arc<()>,
-    /// Per-connection life handles, for a raw socket, which outlives its streams.
+    /// Life handles of this end's calls: the port is shared, and outlives them.
     lives: BTreeMap<ConnectionId, Arc<()>>,
+    /// Connections that end, whose life handles go with them.
+    ending: BTreeSet<ConnectionId>,
     socket: Socket,
     endpoint: Endpoint,
     sessions: Sessions,
@@ -33,68 +38,28 @@ pub(crate) struct Port {
     listening: BTreeMap<u16, (Listening, Option<Reservation>)>,
     /// Packets being sent; between calls, those that the kernel had no room for.
     batch: Batch,
-    /// Whether some session has queued data that may not be sent yet.
-    waits: bool,
-    /// Treatment of ICMP "port unreachable" before a connection attempt is answered.
-    refusals: Refusals,
-}
-
-/// Treatment of ICMP messages "port unreachable".
-enum Refusals {
-    /// Ignored: the connection is open, or came in (RFC 5927).
-    Ignored,
-    /// Ends the connection attempt.
-    End,
-    /// Kept, as the stream may go on over TCP: destination and quoted packet of the last message.
-    Kept(Option<(SocketAddr, Vec<u8>)>),
-}
-
-#[derive(Default)]
-struct Sessions {
-    by_connection: BTreeMap<ConnectionId, Session>,
-    /// Empty source, for a connection without a stream.
-    nothing: NoAdus,
-    /// Number of packets for which the batch has room.
-    room: u32,
-}
-
-impl Sources for Sessions {
-    fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
-        match self.by_connection.get_mut(&id) {
-            Some(session) => {
-                session.source.inner_mut().has_room_for(self.room);
-                &mut session.source
-            }
-            None => &mut self.nothing,
-        }
-    }
-}
-
-impl Payloads for Sessions {
-    fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
-        self.by_connection.get(&connection)?.payload(token)
-    }
-
-    fn sent(&mut self, connection: ConnectionId, token: u64) {
-        if let Some(session) = self.by_connection.get_mut(&connection) {
-            session.sent(token);
-        }
-    }
-
-    fn expired(&mut self, connection: ConnectionId, token: u64) {
-        if let Some(session) = self.by_connection.get_mut(&connection) {
-            session.expired(token);
-        }
-    }
+    /// This end's connection attempts.
+    callers: Callers,
+    /// Streams whose reader is slow, and whose transport knows.
+    slow: BTreeSet<ConnectionId>,
 }
 
 impl Port {
     /// Creates a port without streams.
-    pub(crate) fn new(socket: Socket, rng: &mut Rng) -> Self {
-        let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
-        let (sessions, batch) = (Sessions::default(), Batch::default());
-        let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
-        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false, refusals: Refusals::Ignored }
+    pub(crate) fn new(number: u64, socket: Socket, rng: &mut Rng) -> Self {
+        Self {
+            number,
+            life: Arc::new(()),
+            lives: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            socket,
+            endpoint: Endpoint::new(EndpointConfig::default(), rng.fork()),
+            sessions: Sessions::default(),
+            listening: BTreeMap::new(),
+            batch: Batch::default(),
+            callers: Callers::default(),
+            slow: BTreeSet::new(),
+        }
     }
 
     /// Returns a handle that tells whether the port exists.
@@ -117,22 +82,11 @@ impl Port {
 
     /// Returns whether the port is unused.
     pub(crate) fn is_idle(&self) -> bool {
-        self.listening.is_empty()
-            && self.sessions.by_connection.is_empty()
-            && self.endpoint.connections().next().is_none()
-    }
-
-    /// Returns its streams.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
-        self.sessions.by_connection.values().map(|session| session.id)
+        self.listening.is_empty() && self.sessions.is_empty() && self.endpoint.connections().next().is_none()
     }
 
     pub(crate) fn has(&self, id: StreamId) -> bool {
-        self.connection(id).is_some()
-    }
-
-    fn connection(&self, id: StreamId) -> Option<ConnectionId> {
-        self.sessions.by_connection.iter().find(|(_, session)| session.id == id).map(|(&connection, _)| connection)
+        self.sessions.connection(id).is_some()
     }
 
     pub(crate) fn connect(
@@ -141,24 +95,32 @@ impl Port {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
         streams: &mut Streams,
-    ) -> Result<Made, EngineError> {
+    ) -> Result<(StreamId, Made), EngineError> {
         let route = match self.native() {
             Some(local) => Route::native(local, remote),
             None => remote.into(),
         };
-        // A raw socket is shared with other streams.
-        let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
-        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
-        session.set_peer(remote);
-        let settings = config.dccp();
-        let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
+        let connection = self.endpoint.connect_with(now, route, config.dccp_port, config.service, config.dccp())?;
+        let life = Arc::new(());
+        let (session, stream) = match streams.make(user, config, PortLife::of(&life)) {
+            Ok(made) => made,
+            Err(error) => {
+                self.close(now, connection);
+                return Err(error);
+            }
+        };
         if self.native().is_none() {
-            self.socket.report_refusals(true)?;
-            self.refusals = if config.carrier == Carrier::Auto { Refusals::Kept(None) } else { Refusals::End };
+            if self.callers.is_empty() {
+                self.socket.report_refusals(true)?;
+            }
+            self.callers.insert(connection, config.carrier == Carrier::Auto);
         }
-        self.sessions.by_connection.insert(id, session);
-        self.lives.insert(id, life);
-        Ok(stream)
+        session.set_peer(remote);
+        let id = session.id;
+        streams.place(id, self.number);
+        self.sessions.insert(connection, session);
+        self.lives.insert(connection, life);
+        Ok((id, stream))
     }
 
     /// Returns the address of a port without UDP.
@@ -183,87 +145,79 @@ impl Port {
         });
     }
 
-    pub(crate) fn notify(&mut self, id: StreamId) {
-        if let Some(connection) = self.connection(id) {
-            self.endpoint.wake(connection);
-        }
-    }
-
-    pub(crate) fn finish(&mut self, id: StreamId) {
-        if let Some(connection) = self.connection(id)
-            && let Some(session) = self.sessions.by_connection.get_mut(&connection)
-        {
-            session.finishing = true;
-            self.endpoint.wake(connection);
+    /// Carries out a stream's request.
+    pub(crate) fn obey(&mut self, now: Instant, id: StreamId, order: Order) {
+        let Some(connection) = self.sessions.connection(id) else { return };
+        match order {
+            Order::Notify => {
+                self.sessions.touch(connection);
+                self.endpoint.wake(connection);
+            }
+            Order::Finish => {
+                if let Some(session) = self.sessions.get_mut(connection) {
+                    session.finishing = true;
+                }
+                self.endpoint.wake(connection);
+            }
+            // The application dropped the receiving half.
+            Order::Ignore => self.endpoint.stop_receiving(connection),
+            // The application dropped the stream, with its queued data.
+            Order::Abandon => {
+                if let Some(mut session) = self.sessions.remove(connection) {
+                    session.close(CloseReason::Local);
+                    self.close(now, connection);
+                }
+            }
+            Order::Refuse => {
+                if let Some(mut session) = self.sessions.remove(connection) {
+                    session.close(CloseReason::Local);
+                    self.turn_away(now, connection);
+                }
+            }
+            Order::Rate(rate) => {
+                if let Some(session) = self.sessions.get_mut(connection) {
+                    session.set_rate(rate);
+                }
+            }
+            // The end of the round takes the snapshot.
+            Order::Tell => self.sessions.touch(connection),
         }
     }
 
     /// Returns the number of packets received for a stream, and whether it is open; `None`: unknown stream.
     pub(crate) fn heard(&self, id: StreamId) -> Option<(u64, bool)> {
-        let connection = self.endpoint.connection(self.connection(id)?)?;
+        let connection = self.endpoint.connection(self.sessions.connection(id)?)?;
         Some((connection.statistics().packets_received, connection.flow().is_some()))
     }
 
     /// Returns the identity of a stream's connection, which only its two ends know.
     pub(crate) fn identity(&self, id: StreamId) -> Option<Identity> {
-        let connection = self.endpoint.connection(self.connection(id)?)?;
+        let connection = self.endpoint.connection(self.sessions.connection(id)?)?;
         let (sent, received) = connection.initial_sequence_numbers();
         Some(Identity { caller: sent.value(), listener: received?.value() })
     }
 
     /// Returns the incoming stream whose connection has this identity.
     pub(crate) fn identified(&self, identity: Identity) -> Option<StreamId> {
-        let among = |(&id, session): (&ConnectionId, &Session)| {
+        let among = |(id, session): (ConnectionId, &Session)| {
             let (sent, received) = self.endpoint.connection(id)?.initial_sequence_numbers();
             let own = Identity { caller: received?.value(), listener: sent.value() };
             own.is_seen_as(identity).then_some(session.id)
         };
-        self.sessions.by_connection.iter().find_map(among)
+        self.sessions.iter().find_map(among)
     }
 
     /// Removes a stream that moves to another transport: its connection ends, and data in flight is lost.
     pub(crate) fn take(&mut self, now: Instant, id: StreamId) -> Option<Session> {
-        let connection = self.connection(id)?;
-        let mut session = self.sessions.by_connection.remove(&connection)?;
+        let connection = self.sessions.connection(id)?;
+        let mut session = self.sessions.remove(connection)?;
         self.close(now, connection);
         session.carrier_gone();
         Some(session)
     }
 
-    /// Stops receiving: the application dropped the receiving half.
-    pub(crate) fn ignore(&mut self, id: StreamId) {
-        if let Some(connection) = self.connection(id) {
-            self.endpoint.stop_receiving(connection);
-        }
-    }
-
-    pub(crate) fn set_rate(&mut self, id: StreamId, rate: Rate) {
-        if let Some(session) = self.sessions.by_connection.values_mut().find(|session| session.id == id) {
-            session.set_rate(rate);
-        }
-    }
-
-    /// Removes a stream that the application dropped, with its queued data.
-    pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) {
-        if let Some(connection) = self.connection(id)
-            && let Some(mut session) = self.sessions.by_connection.remove(&connection)
-        {
-            session.close(CloseReason::Local);
-            self.close(now, connection);
-        }
-    }
-
-    /// Refuses an incoming stream as busy.
-    pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) {
-        if let Some(connection) = self.connection(id)
-            && let Some(mut session) = self.sessions.by_connection.remove(&connection)
-        {
-            session.close(CloseReason::Local);
-            self.turn_away(now, connection);
-        }
-    }
-
     fn turn_away(&mut self, now: Instant, connection: ConnectionId) {
+        self.ends(connection);
         if let Err(error) = self.endpoint.abort(now, connection, ResetCode::TooBusy) {
             tracing::debug!(%error, "refusing");
         }
@@ -271,6 +225,7 @@ impl Port {
 
     /// Closes a connection that has no stream any more.
     fn close(&mut self, now: Instant, connection: ConnectionId) {
+        self.ends(connection);
         if let Err(error) = self.endpoint.close(now, connection) {
             tracing::debug!(%error, "closing");
         }
@@ -278,7 +233,7 @@ impl Port {
 
     pub(crate) fn close_all(&mut self, now: Instant) {
         let connections: Vec<_> = self.endpoint.connections().collect();
-        for session in self.sessions.by_connection.values_mut() {
+        for (_, session) in self.sessions.iter_mut() {
             session.close(CloseReason::Local);
         }
         for connection in connections {
@@ -286,38 +241,50 @@ impl Port {
         }
     }
 
-    /// Returns whether the host of a connection attempt has no such UDP port.
-    pub(crate) fn is_refused(&self) -> bool {
-        matches!(self.refusals, Refusals::Kept(Some(_)))
+    /// Notes that a connection ends.
+    fn ends(&mut self, connection: ConnectionId) {
+        self.slow.remove(&connection);
+        self.is_answered(connection);
+        if self.lives.contains_key(&connection) {
+            self.ending.insert(connection);
+        }
+    }
+
+    /// Returns whether the host that a stream calls has no such UDP port.
+    pub(crate) fn is_refused(&self, id: StreamId) -> bool {
+        self.sessions.connection(id).is_some_and(|connection| self.callers.is_refused(connection))
     }
 
     /// Ends a refused connection attempt: TCP is no alternative.
-    pub(crate) fn give_in(&mut self, now: Instant) {
-        if let Refusals::Kept(Some((remote, quoted))) = std::mem::replace(&mut self.refusals, Refusals::End) {
+    pub(crate) fn give_in(&mut self, now: Instant, id: StreamId) {
+        let refusal = self.sessions.connection(id).and_then(|connection| self.callers.give_in(connection));
+        if let Some((remote, quoted)) = refusal {
             kept(self.endpoint.port_unreachable(now, remote, &quoted));
         }
     }
 
+    /// Reads ICMP messages while a connection attempt has no answer; later ones are not believed (RFC 5927).
     fn hear_refusals(&mut self, now: Instant) {
-        let (endpoint, refusals) = (&mut self.endpoint, &mut self.refusals);
-        self.socket.receive_refusals(|remote, quoted| match refusals {
-            Refusals::Ignored => {}
-            Refusals::End => kept(endpoint.port_unreachable(now, remote, quoted)),
-            Refusals::Kept(last) => *last = Some((remote, quoted.to_vec())),
+        let (endpoint, callers) = (&mut self.endpoint, &mut self.callers);
+        self.socket.receive_refusals(|remote, quoted| {
+            let connection = endpoint.caller_quoted(remote, quoted);
+            if connection.is_some_and(|connection| callers.refuse(connection, remote, quoted)) {
+                kept(endpoint.port_unreachable(now, remote, quoted));
+            }
         });
     }
 
-    fn ignore_refusals(&mut self) {
-        if !matches!(self.refusals, Refusals::Ignored) {
-            self.refusals = Refusals::Ignored;
-            if let Err(error) = self.socket.report_refusals(false) {
-                tracing::debug!(%error, "ICMP messages go on being told");
-            }
+    /// Notes that a connection attempt was answered, or has ended.
+    fn is_answered(&mut self, connection: ConnectionId) {
+        if self.callers.remove(connection)
+            && let Err(error) = self.socket.report_refusals(false)
+        {
+            tracing::debug!(%error, "ICMP messages go on being told");
         }
     }
 
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
-        if !matches!(self.refusals, Refusals::Ignored) {
+        if !self.callers.is_empty() {
             self.hear_refusals(now);
         }
         self.tell_rooms();
@@ -339,22 +306,33 @@ impl Port {
         }
     }
 
-    /// Reports the free receive buffer to the transports of slow readers, and of those that were slow. Data received within one round uses
-    /// the room at its beginning, or drops older data.
+    /// Reports the free receive buffer to the transports of slow readers, and of those that were slow. Data received
+    /// within one round uses the room at its beginning, or drops older data.
     fn tell_rooms(&mut self) {
-        for (&connection, session) in &mut self.sessions.by_connection {
-            if let Some((room, is_slow)) = session.new_room() {
-                self.endpoint.set_receive_room(connection, room, is_slow);
+        let slow: Vec<_> = self.slow.iter().copied().collect();
+        slow.into_iter().for_each(|connection| self.tell_room(connection));
+    }
+
+    fn tell_room(&mut self, connection: ConnectionId) {
+        let Some(session) = self.sessions.look_at(connection) else { return };
+        if let Some((room, is_slow)) = session.new_room() {
+            self.endpoint.set_receive_room(connection, room, is_slow);
+            if is_slow {
+                self.slow.insert(connection);
+            } else {
+                self.slow.remove(&connection);
             }
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         kept(self.endpoint.handle_timeout(now, cm));
+        self.sessions.handle_timeout(now);
     }
 
-    pub(crate) fn granted(&mut self, flow: FlowId) {
-        self.endpoint.granted(flow);
+    /// Notes a grant; `false`: the flow is none of this port's.
+    pub(crate) fn granted(&mut self, flow: FlowId) -> bool {
+        self.endpoint.granted(flow)
     }
 
     /// Sends and processes events until there is no more progress; returns whether there was any.
@@ -364,28 +342,31 @@ impl Port {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
-        let endpoint = &self.endpoint;
-        self.lives.retain(|&connection, _| endpoint.connection(connection).is_some());
+        let (endpoint, lives) = (&self.endpoint, &mut self.lives);
+        self.ending.retain(|&connection| {
+            let is_there = endpoint.connection(connection).is_some();
+            if !is_there {
+                lives.remove(&connection);
+            }
+            is_there
+        });
         progress | self.look_after_sources(now)
     }
 
     /// Closes streams with nothing left to send, and requests a notification from empty rings.
     fn look_after_sources(&mut self, now: Instant) -> bool {
-        let mut drained = Vec::new();
         let mut progress = false;
-        for (&connection, session) in &mut self.sessions.by_connection {
+        while let Some((connection, session)) = self.sessions.poll_touched() {
             if session.finishing && !session.closed && session.is_drained(now) {
                 session.finishing = false;
-                drained.push(connection);
+                self.close(now, connection);
+                progress = true;
             } else if session.stop_polling() {
                 self.endpoint.wake(connection);
                 progress = true;
             }
         }
-        for &connection in &drained {
-            self.close(now, connection);
-        }
-        progress || !drained.is_empty()
+        progress
     }
 
     /// Pulls and sends as many packets as allowed now. While packets wait for the kernel, none are pulled.
@@ -426,16 +407,19 @@ impl Port {
         match event {
             Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
             Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
-            Event::Connected => self.ignore_refusals(),
+            Event::Connected => self.is_answered(connection),
             // The final report, before the application learns of the end.
-            Event::Closed { .. } => self.report(now, cm, connection, true),
+            Event::Closed { .. } => {
+                self.ends(connection);
+                self.report(now, cm, connection, true);
+            }
             _ => {}
         }
         // Lost data may be retransmitted.
         if let Event::Lost { .. } | Event::Overdue { .. } = event {
             self.endpoint.wake(connection);
         }
-        if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+        if let Some(session) = self.sessions.get_mut(connection) {
             session.handle_event(now, event);
         }
     }
@@ -450,7 +434,8 @@ impl Port {
                 if let Some(peer) = self.endpoint.remote(connection) {
                     session.set_peer(peer);
                 }
-                self.sessions.by_connection.insert(connection, session);
+                streams.place(session.id, self.number);
+                self.sessions.insert(connection, session);
                 listening.incoming.push(stream);
             }
             Err(error) => {
@@ -462,17 +447,15 @@ impl Port {
 
     /// Wakes the applications once for all that has happened.
     pub(crate) fn wake_applications(&mut self, now: Instant, cm: &Manager) {
-        self.waits = false;
-        for session in self.sessions.by_connection.values_mut() {
-            self.waits |= session.pass_expired(now);
-        }
-        let connections: Vec<_> = self.sessions.by_connection.keys().copied().collect();
-        for connection in connections {
+        for connection in self.sessions.take_changed() {
             self.report(now, cm, connection, false);
-            if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
-                session.advise(now);
-                session.wake();
-            }
+            self.tell_room(connection);
+            let Some(session) = self.sessions.look_at(connection) else { continue };
+            let waits = session.pass_expired(now) || session.finishing;
+            session.advise(now);
+            session.wake();
+            let timer = session.poll_watch().into_iter().chain(waits.then_some(now + PASS_INTERVAL)).min();
+            self.sessions.set_timer(connection, timer);
         }
     }
 
@@ -483,17 +466,15 @@ impl Port {
         if let Some(path) = path.as_mut().filter(|path| path.srtt.is_none()) {
             (path.srtt, path.min_rtt) = (state.handshake_rtt(), state.handshake_rtt());
         }
-        if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+        if let Some(session) = self.sessions.look_at(connection) {
             session.report(now, *state.statistics(), path, last);
         }
     }
 
     /// Returns the time of the next timer. While the kernel has no room, the socket is polled instead.
-    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        let expiry = self.waits.then_some(now + PASS_INTERVAL);
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let timeout = if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) };
-        let watch = self.sessions.by_connection.values_mut().filter_map(Session::poll_watch);
-        watch.chain(expiry).chain(timeout).min()
+        timeout.into_iter().chain(self.sessions.poll_timeout()).min()
     }
 }
 

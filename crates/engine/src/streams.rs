@@ -1,5 +1,7 @@
 //! Factory of streams, both sides of each, and of their identifiers.
 
+use std::collections::BTreeMap;
+
 use crate::command::{Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
@@ -18,11 +20,28 @@ const UNREAD_ELSEWHERE: usize = 1 << 20;
 pub(crate) struct Streams {
     orders: Orders,
     next: u64,
+    /// Port of each stream over DCCP.
+    ports: BTreeMap<StreamId, u64>,
 }
 
 impl Streams {
     pub(crate) fn new(orders: Orders) -> Self {
-        Self { orders, next: 0 }
+        Self { orders, next: 0, ports: BTreeMap::new() }
+    }
+
+    /// Notes the port that runs a stream.
+    pub(crate) fn place(&mut self, id: StreamId, port: u64) {
+        self.ports.insert(id, port);
+    }
+
+    /// Returns the port that runs a stream, or ran it before it went on over TCP; `None`: no port did.
+    pub(crate) fn port(&self, id: StreamId) -> Option<u64> {
+        self.ports.get(&id).copied()
+    }
+
+    /// Forgets a stream.
+    pub(crate) fn forget(&mut self, id: StreamId) {
+        self.ports.remove(&id);
     }
 
     /// Creates both sides of a new stream.

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
+use timeous_dccp::ConnectError;
 
 use crate::carrier::Carrier;
 use crate::clock;
@@ -34,6 +35,8 @@ pub(crate) struct Worker {
     tcp: KernelTcp,
     followers: Followers,
     next_port: u64,
+    /// UDP ports that calls share: in IPv4, in IPv6.
+    calling: [Option<u64>; 2],
     next_listener: u64,
     streams: Streams,
     rng: Rng,
@@ -51,6 +54,7 @@ impl Worker {
             tcp: KernelTcp::default(),
             followers: Followers::default(),
             next_port: 0,
+            calling: [None; 2],
             next_listener: 0,
             streams: Streams::new(to_here),
             rng: Rng::from_seed(seed()),
@@ -107,26 +111,16 @@ impl Worker {
 
     fn obey_streams(&mut self) {
         while let Ok((id, order)) = self.orders.try_recv() {
-            match order {
-                Order::Notify => self.for_stream(id, |port| port.notify(id)),
-                Order::Finish if self.tcp.finish(id) => {}
-                Order::Finish => self.for_stream(id, |port| port.finish(id)),
-                Order::Ignore => self.for_stream(id, |port| port.ignore(id)),
-                Order::Abandon if self.tcp.abandon(clock::now(), id) => {}
-                Order::Abandon => self.for_stream(id, |port| port.abandon(clock::now(), id)),
-                Order::Refuse if self.tcp.refuse(clock::now(), id) => {}
-                Order::Refuse => self.for_stream(id, |port| port.refuse(clock::now(), id)),
-                Order::Rate(rate) if self.tcp.set_rate(id, rate) => {}
-                Order::Rate(rate) => self.for_stream(id, |port| port.set_rate(id, rate)),
-                // The round that begins takes the snapshot.
-                Order::Tell => {}
+            let now = clock::now();
+            let port = self.streams.port(id).and_then(|number| self.ports.get_mut(&number));
+            match port.filter(|port| port.has(id)) {
+                Some(port) => port.obey(now, id, order),
+                // A stream that began over TCP, or went on there.
+                None => self.tcp.obey(now, id, order),
             }
-        }
-    }
-
-    fn for_stream(&mut self, id: StreamId, act: impl FnOnce(&mut Port)) {
-        if let Some(port) = self.ports.values_mut().find(|port| port.has(id)) {
-            act(port);
+            if matches!(order, Order::Abandon | Order::Refuse) {
+                self.streams.forget(id);
+            }
         }
     }
 
@@ -143,13 +137,8 @@ impl Worker {
                 Ok(stream)
             }
             Carrier::Udp | Carrier::Auto => {
-                let mut port = Port::new(bind(any_local(remote))?, &mut self.rng);
-                let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
-                let id = port.streams().next();
-                let number = self.add(port);
-                if config.carrier == Carrier::Auto
-                    && let Some(id) = id
-                {
+                let (number, (id, stream)) = self.call(now, (remote, user), config)?;
+                if config.carrier == Carrier::Auto {
                     self.followers.add(now, (id, number), remote, config.tcp.clone());
                 }
                 Ok(stream)
@@ -158,9 +147,31 @@ impl Worker {
                 let nowhere = |error| EngineError::Socket { local: any_local(remote), error };
                 let number = self.native_port(local_for(remote.ip()).map_err(nowhere)?)?;
                 let port = self.ports.get_mut(&number).expect("it was found, or made, just now");
-                port.connect(now, (remote, user), config, &mut self.streams)
+                Ok(port.connect(now, (remote, user), config, &mut self.streams)?.1)
             }
         }
+    }
+
+    /// Calls from the UDP port that calls to this address family share, or from a new one if no connection fits there.
+    fn call(
+        &mut self,
+        now: Instant,
+        (remote, user): (SocketAddr, User),
+        config: &StreamConfig,
+    ) -> Result<(u64, (StreamId, Made)), EngineError> {
+        let family = usize::from(remote.is_ipv6());
+        if let Some((number, port)) =
+            self.calling[family].and_then(|number| Some((number, self.ports.get_mut(&number)?)))
+        {
+            match port.connect(now, (remote, user), config, &mut self.streams) {
+                Err(EngineError::Connect(ConnectError::NoPort(_) | ConnectError::TooMany(_))) => {}
+                made => return Ok((number, made?)),
+            }
+        }
+        let number = self.add(bind(any_local(remote))?);
+        self.calling[family] = Some(number);
+        let port = self.ports.get_mut(&number).expect("it was made just now");
+        Ok((number, port.connect(now, (remote, user), config, &mut self.streams)?))
     }
 
     fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
@@ -172,7 +183,8 @@ impl Worker {
             Carrier::Ip => return self.listen_natively(local.ip(), listening),
             Carrier::Udp | Carrier::Auto => {}
         }
-        let mut port = Port::new(bind(local)?, &mut self.rng);
+        let number = self.add(bind(local)?);
+        let port = self.ports.get_mut(&number).expect("it was made just now");
         let (local, life) = (port.local_addr()?, port.life());
         let beside = match listening.config.carrier {
             // The same port number in TCP.
@@ -180,7 +192,6 @@ impl Worker {
             _ => None,
         };
         port.listen(listening, None);
-        let number = self.add(port);
         if let Some((socket, listening)) = beside {
             self.tcp.listen(socket, listening, Some(number))?;
         }
@@ -231,13 +242,12 @@ impl Worker {
             io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
             _ => EngineError::Socket { local: (local, 0).into(), error },
         })?;
-        let port = Port::new(socket, &mut self.rng);
-        Ok(self.add(port))
+        Ok(self.add(socket))
     }
 
-    fn add(&mut self, port: Port) -> u64 {
+    fn add(&mut self, socket: Socket) -> u64 {
         let number = self.next_port;
-        self.ports.insert(number, port);
+        self.ports.insert(number, Port::new(number, socket, &mut self.rng));
         self.next_port += 1;
         number
     }
@@ -270,9 +280,7 @@ impl Worker {
         loop {
             let mut progress = false;
             while let Some(flow) = cm.poll_granted() {
-                for port in self.ports.values_mut() {
-                    port.granted(flow);
-                }
+                let _ = self.ports.values_mut().any(|port| port.granted(flow));
             }
             for port in self.ports.values_mut() {
                 progress |= port.drain(now, cm, &mut self.streams);
@@ -292,7 +300,7 @@ impl Worker {
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        let ports = self.ports.values_mut().filter_map(|port| port.poll_timeout(now));
+        let ports = self.ports.values_mut().filter_map(Port::poll_timeout);
         ports.chain(self.tcp.poll_timeout(now)).chain(self.followers.poll_timeout(now)).min()
     }
 

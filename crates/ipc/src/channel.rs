@@ -48,7 +48,7 @@ impl Channel {
     /// Invalid sizes.
     pub fn pair(geometry: Geometry) -> Result<(Self, Peer), GeometryError> {
         geometry.check()?;
-        let memory = Arc::new(Memory::heap(geometry.words()));
+        let memory = Arc::new(Memory::anonymous(geometry.words()));
         Ok((Self::over(Arc::clone(&memory), geometry), Peer::over(memory, &geometry)))
     }
 

@@ -11,6 +11,7 @@ use crate::completion::{Completion, Writer};
 use crate::error::Violation;
 use crate::index::{Packed, at_or_after};
 use crate::layout::Shared;
+use crate::position_map::PositionMap;
 use crate::record::{self, Place, Record, Unreadable};
 use crate::seen::Seen;
 use crate::settle::Unsettled;
@@ -67,8 +68,10 @@ pub struct Consumer {
     expected: u32,
     /// The packed word as last read or written here.
     packed: u64,
-    flights: Vec<Flight>,
-    seen: Vec<Seen>,
+    /// Claimed packets, from `dev_i`.
+    flights: PositionMap<Flight>,
+    /// Queued packets.
+    seen: PositionMap<Seen>,
     unsettled: Unsettled,
     completions: Writer,
     /// Latest claimed packet, as a field to avoid copies.
@@ -92,13 +95,13 @@ impl Consumer {
             user: origin,
             expected: 0,
             packed: Packed { kern: origin as u32, umod: origin as u32 }.bits(),
-            flights: vec![Flight::default(); slots as usize],
-            seen: vec![Seen::default(); slots as usize],
+            flights: PositionMap::new(origin),
+            seen: PositionMap::new(origin),
             unsettled: Unsettled::new(slots),
             completions: Writer::default(),
             newest: Claimed { token: 0, meta: AduMeta::default(), len: 0 },
             held: None,
-            passed: Vec::with_capacity(slots as usize),
+            passed: Vec::new(),
             violation: None,
             shared,
         }
@@ -136,19 +139,20 @@ impl Consumer {
     /// Updates the private copies of queued records; returns the number of queued packets.
     pub(crate) fn look_over(&mut self) -> Result<usize, Violation> {
         let len = self.queued_len()?;
+        self.seen.remove_before(self.next);
         for position in self.next..self.next + len as u64 {
             let slot = self.shared.geometry.slot_of(position);
-            self.seen[slot].refresh(position, self.shared.record(slot));
+            self.seen.entry(position).refresh(position, self.shared.record(slot));
         }
         Ok(len)
     }
 
     pub(crate) fn seen(&self, place: usize) -> &Seen {
-        &self.seen[self.shared.geometry.slot_of(self.next + place as u64)]
+        self.seen.get(self.next + place as u64).expect("the caller looked over this many packets")
     }
 
     pub(crate) fn seen_mut(&mut self, place: usize) -> &mut Seen {
-        &mut self.seen[self.shared.geometry.slot_of(self.next + place as u64)]
+        self.seen.entry(self.next + place as u64)
     }
 
     /// Claims the oldest queued packet for sending now, moving `kern_i`. Skips packets that are dead, dropped, or
@@ -173,7 +177,7 @@ impl Consumer {
             }
         }
         // At most one round of the ring, so that an application that keeps enqueueing dead packets cannot block the transport.
-        for _ in 0..self.flights.len() {
+        for _ in 0..self.shared.geometry.slots() {
             match self.claim_one(|claimed| unfit(claimed, now, room))? {
                 Step::Passed => {}
                 Step::Empty => return Ok(None),
@@ -251,7 +255,7 @@ impl Consumer {
         if let Some(held) = self.held.take() {
             self.pass_over(&held, reason);
         }
-        for _ in 0..self.flights.len() {
+        for _ in 0..self.shared.geometry.slots() {
             if self.claim_one(|_| Some(reason))? == Step::Empty {
                 break;
             }
@@ -278,7 +282,7 @@ impl Consumer {
             Err(Unreadable::Bad(attributes)) => return Err(self.violates(Violation::BadRecord { token, attributes })),
         };
         self.check_place(token, record.place)?;
-        let dead = dead.or_else(|| self.seen[slot].given_up(token, record.version));
+        let dead = dead.or_else(|| self.seen.get(token)?.given_up(token, record.version));
         self.take_over(token, &record);
         match dead.or_else(|| unfit(&self.newest)) {
             Some(reason) => {
@@ -315,8 +319,7 @@ impl Consumer {
     }
 
     fn take_over(&mut self, token: u64, record: &Record) {
-        let slot = self.shared.geometry.slot_of(token);
-        self.flights[slot] = Flight { place: record.place, left: false };
+        *self.flights.entry(token) = Flight { place: record.place, left: false };
         if let Some(evicted) = self.unsettled.insert(token, record.meta) {
             self.complete(evicted.seq, Fate::Lost);
         }
@@ -345,7 +348,8 @@ impl Consumer {
     pub fn sent(&mut self, token: u64) {
         let Some(flight) = self.flight(token) else { return };
         flight.left = true;
-        while self.dev < self.next && self.flights[self.shared.geometry.slot_of(self.dev)].left {
+        while self.dev < self.next && self.flights.get(self.dev).is_some_and(|flight| flight.left) {
+            self.flights.pop_first();
             self.dev += 1;
         }
         // Published in batches: otherwise the other side fetches the word for each packet.
@@ -397,14 +401,13 @@ impl Consumer {
     }
 
     /// Claimed packets without a fate, oldest first.
-    pub fn unsettled(&mut self) -> Vec<u64> {
-        let claimed = self.next.saturating_sub(self.unsettled.memory())..self.next;
-        claimed.filter(|&token| self.unsettled.is_open(token)).collect()
+    pub fn unsettled(&self) -> Vec<u64> {
+        self.unsettled.positions().collect()
     }
 
     /// Gives every claimed packet without a fate one: `Dropped(Closed)` if unsent, `Lost` if sent. For the end of a connection.
     pub fn settle_all(&mut self) {
-        for token in self.next.saturating_sub(self.unsettled.memory())..self.next {
+        for token in self.unsettled() {
             let unsent = self.flight(token).is_some();
             self.settle(token, if unsent { Fate::Dropped(DropReason::Closed) } else { Fate::Lost });
         }
@@ -466,7 +469,7 @@ impl Consumer {
         if user < self.user {
             return Err(self.violates(Violation::UserWentBack { last: self.user, found: user }));
         }
-        if user - self.dev >= self.flights.len() as u64 {
+        if user - self.dev >= self.shared.geometry.slots().into() {
             let slots = self.shared.geometry.slots();
             return Err(self.violates(Violation::TooManyPackets { dev: self.dev, user, slots }));
         }
@@ -477,20 +480,19 @@ impl Consumer {
     /// Payload location of a claimed and unsent packet: within the zone, as checked by the claim.
     #[cfg(not(loom))]
     pub(crate) fn place(&self, token: u64) -> Option<Place> {
-        let flight = self.flights.get(self.shared.geometry.slot_of(token))?;
+        let flight = self.flights.get(token)?;
         ((self.dev..self.next).contains(&token) && !flight.left).then_some(flight.place)
     }
 
     /// A claimed and unsent packet.
     fn flight(&mut self, token: u64) -> Option<&mut Flight> {
-        let slot = self.shared.geometry.slot_of(token);
         let claimed = (self.dev..self.next).contains(&token);
-        self.flights.get_mut(slot).filter(|flight| claimed && !flight.left)
+        self.flights.get_mut(token).filter(|flight| claimed && !flight.left)
     }
 
     /// Whether no later packet of the same slot was claimed, so that setting `kern_acked` affects no other packet.
     fn record_is_there(&self, token: u64) -> bool {
-        self.next <= token + self.flights.len() as u64
+        self.next <= token + u64::from(self.shared.geometry.slots())
     }
 
     fn violates(&mut self, violation: Violation) -> Violation {

@@ -22,7 +22,7 @@ pub fn create(config: &Config) -> Result<(Producer, Consumer), ConfigError> {
 /// Like [`create`], starting at another position.
 pub(crate) fn create_at(config: &Config, origin: u64) -> Result<(Producer, Consumer), ConfigError> {
     let geometry = Geometry::new(config)?;
-    let shared = Shared::format(Memory::heap(geometry.words()), geometry, origin);
+    let shared = Shared::format(Memory::anonymous(geometry.words()), geometry, origin);
     shared.take_producer();
     shared.take_consumer();
     Ok((Producer::new(shared.clone(), origin), Consumer::new(shared, origin)))

@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn bytes_come_out_as_they_went_in_at_any_offset_and_length() {
         let geometry = Geometry::new(&Config::new(2)).unwrap();
-        let shared = Shared::format(Memory::heap(geometry.words()), geometry, 0);
+        let shared = Shared::format(Memory::anonymous(geometry.words()), geometry, 0);
         let bytes: Vec<u8> = (1..=40).collect();
         shared.write_zone(64, &bytes);
         for offset in 0..20 {

@@ -61,6 +61,7 @@ mod memory;
 mod page;
 #[cfg(not(loom))]
 mod payload;
+mod position_map;
 mod producer;
 mod pulled;
 mod record;

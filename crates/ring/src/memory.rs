@@ -1,4 +1,4 @@
-//! Shared memory of atomic words: on the heap within a process, a sealed memfd between two.
+//! Shared memory of atomic words: anonymous within a process, a sealed memfd between two.
 //!
 //! All accesses are atomic, because another process may write any word at any time. The one exception is
 //! [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
@@ -10,13 +10,13 @@ pub use modelled::Memory;
 
 #[cfg(not(loom))]
 mod mapped {
-    use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+    use std::alloc::{Layout, handle_alloc_error};
     use std::io;
     use std::os::fd::{AsFd, OwnedFd};
     use std::ptr::{NonNull, null_mut};
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
     use crate::page::PAGE;
     use crate::sync::AtomicU64;
@@ -28,7 +28,6 @@ mod mapped {
     pub struct Memory {
         base: NonNull<u8>,
         words: usize,
-        mapped: bool,
     }
 
     // SAFETY: this value owns the memory, and shared access to it is atomic (`bytes_mut` has its own rule).
@@ -37,15 +36,23 @@ mod mapped {
     unsafe impl Sync for Memory {}
 
     impl Memory {
-        /// Allocates zeroed memory of this process. Panics for a size of zero.
+        /// Maps zeroed memory of this process: pages that are not written take no memory. Panics for a size of zero.
         #[must_use]
-        pub fn heap(words: usize) -> Self {
+        pub fn anonymous(words: usize) -> Self {
             assert!(words > 0, "memory has at least a word");
-            let layout = heap_layout(words);
-            // SAFETY: the size is not zero by the assertion.
-            let base = unsafe { alloc_zeroed(layout) };
-            let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
-            Self { base, words, mapped: false }
+            let bytes = words * 8;
+            // SAFETY: a new mapping at an address that the kernel chooses.
+            let base =
+                unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+            let Some(base) = base.ok().and_then(NonNull::new) else {
+                let layout = Layout::from_size_align(bytes, PAGE);
+                handle_alloc_error(layout.expect("a checked geometry is far below the address space"))
+            };
+            // A huge page would take the memory of many small ones at the first write. A kernel without huge pages
+            // refuses this.
+            // SAFETY: the mapping was made above, and this advice changes no contents.
+            let _ = unsafe { madvise(base.as_ptr(), bytes, Advice::LinuxNoHugepage) };
+            Self { base: base.cast(), words }
         }
 
         /// Creates a sealed memfd, named for display: its size cannot change any more, so that no access can trap.
@@ -86,7 +93,7 @@ mod mapped {
             let base =
                 unsafe { mmap(null_mut(), words * 8, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { base, words, mapped: true })
+            Ok(Self { base, words })
         }
 
         /// Returns one word. Panics beyond the end, which a validated geometry does not reach.
@@ -151,19 +158,10 @@ mod mapped {
 
     impl Drop for Memory {
         fn drop(&mut self) {
-            if self.mapped {
-                // SAFETY: mapped by `map` with this size, and no borrows are left. A failure would leave the mapping in
-                // place, which is harmless.
-                let _ = unsafe { munmap(self.base.as_ptr().cast(), self.words * 8) };
-            } else {
-                // SAFETY: allocated by `heap` with this layout.
-                unsafe { dealloc(self.base.as_ptr(), heap_layout(self.words)) };
-            }
+            // SAFETY: mapped above with this size, and no borrows are left. A failure would leave the mapping in place,
+            // which is harmless.
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), self.words * 8) };
         }
-    }
-
-    fn heap_layout(words: usize) -> Layout {
-        Layout::from_size_align(words * 8, PAGE).expect("a checked geometry is far below the address space")
     }
 }
 
@@ -180,7 +178,7 @@ mod modelled {
     impl Memory {
         /// Allocates zeroed memory.
         #[must_use]
-        pub fn heap(words: usize) -> Self {
+        pub fn anonymous(words: usize) -> Self {
             Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
         }
 

@@ -10,6 +10,7 @@ use crate::completion::{Completion, Reader};
 use crate::error::{Broken, EnqueueError};
 use crate::index::{Packed, at_or_after};
 use crate::layout::Shared;
+use crate::position_map::PositionMap;
 use crate::record::{self, Place};
 use crate::sync::{Ordering, relax};
 use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
@@ -58,7 +59,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub struct Producer {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) slots: Vec<Slot>,
+    /// Packets from `dev_i` to `user_i`.
+    pub(crate) slots: PositionMap<Slot>,
     pub(crate) zone: Zone,
     pub(crate) user: u64,
     /// Published `umod_i`; equals `user` unless a [`PulledBack`](crate::PulledBack) exists or was leaked.
@@ -75,9 +77,8 @@ pub struct Producer {
 
 impl Producer {
     pub(crate) fn new(shared: Arc<Shared>, origin: u64) -> Self {
-        let slots = shared.geometry.slots() as usize;
         Self {
-            slots: (0..slots).map(|_| Slot::default()).collect(),
+            slots: PositionMap::new(origin),
             zone: Zone::new(Arc::clone(&shared)),
             user: origin,
             umod: origin,
@@ -85,7 +86,7 @@ impl Producer {
             dev: origin,
             version: 0,
             completions: Reader::default(),
-            overwritten: VecDeque::with_capacity(shared.geometry.completions() as usize),
+            overwritten: VecDeque::new(),
             overwritten_lost: 0,
             broken: None,
             shared,
@@ -95,7 +96,7 @@ impl Producer {
     /// Number of packets that can be enqueued before the ring is full.
     pub fn free_slots(&mut self) -> usize {
         let _broken_shows_at_enqueue = self.reclaim();
-        self.slots.len() - 1 - (self.user - self.dev) as usize
+        self.capacity() as usize - (self.user - self.dev) as usize
     }
 
     /// Enqueues an ADU, copying its payload into a buffer of the zone.
@@ -297,15 +298,20 @@ impl Producer {
         if self.is_full() { Err(EnqueueError::Full) } else { Ok(()) }
     }
 
+    /// Maximum number of packets in the ring.
+    fn capacity(&self) -> u64 {
+        u64::from(self.shared.geometry.slots()) - 1
+    }
+
     /// Whether the ring is full, by the last known `dev_i`.
     fn is_full(&self) -> bool {
-        self.user - self.dev == self.slots.len() as u64 - 1
+        self.user - self.dev == self.capacity()
     }
 
     fn occupy(&mut self, meta: &AduMeta, used: Use, place: Place) -> Index {
         let position = self.user;
         self.shared.will_write_record(self.shared.geometry.slot_of(position + AHEAD));
-        *self.slot_mut(position) = Slot { meta: *meta, place, dead: None, used: Some(used) };
+        *self.slots.entry(position) = Slot { meta: *meta, place, dead: None, used: Some(used) };
         self.write(position);
         self.user += 1;
         self.shared.user_i().store(self.user, Ordering::Release);
@@ -362,8 +368,7 @@ impl Producer {
             return Err(self.breaks(Broken::Device { last: self.dev, found, user: self.user }));
         }
         while self.dev < found {
-            let left = self.dev;
-            if let Some(used) = self.slot_mut(left).used.take() {
+            if let Some(used) = self.slots.pop_first().and_then(|slot| slot.used) {
                 self.zone.let_go(used);
             }
             self.dev += 1;
@@ -374,7 +379,7 @@ impl Producer {
     /// Records the fate of an overwritten ADU, which never reaches the consumer.
     pub(crate) fn overwrote(&mut self, slot: &Slot) {
         let fate = Fate::Dropped(slot.dead.unwrap_or(DropReason::Withdrawn));
-        if self.overwritten.len() == self.overwritten.capacity() {
+        if self.overwritten.len() as u64 == self.shared.geometry.completions() {
             self.overwritten_lost += 1;
         } else {
             self.overwritten.push_back(Completion { seq: slot.meta.seq, fate });
@@ -382,11 +387,11 @@ impl Producer {
     }
 
     pub(crate) fn slot(&self, position: u64) -> &Slot {
-        &self.slots[self.shared.geometry.slot_of(position)]
+        self.slots.get(position).expect("a packet in the ring")
     }
 
     pub(crate) fn slot_mut(&mut self, position: u64) -> &mut Slot {
-        &mut self.slots[self.shared.geometry.slot_of(position)]
+        self.slots.get_mut(position).expect("a packet in the ring")
     }
 
     fn record(&self, position: u64) -> &[crate::sync::AtomicU64] {

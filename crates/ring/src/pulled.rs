@@ -50,7 +50,7 @@ impl Producer {
     /// # Errors
     /// As [`pull_back`](Self::pull_back).
     pub fn pull_back_all(&mut self) -> Result<PulledBack<'_>, Broken> {
-        self.pull_back(self.slots.len())
+        self.pull_back(usize::MAX)
     }
 
     /// Enqueues an ADU before all queued ones: pulls all of them back, and puts this one first.
@@ -133,8 +133,7 @@ impl PulledBack<'_> {
     pub fn swap(&mut self, one: usize, other: usize) -> bool {
         let (Ok(a), Ok(b)) = (self.position(one), self.position(other)) else { return false };
         if a != b {
-            let geometry = self.producer.shared.geometry;
-            self.producer.slots.swap(geometry.slot_of(a), geometry.slot_of(b));
+            self.producer.slots.swap(a, b);
             self.producer.write(a);
             self.producer.write(b);
         }
@@ -149,11 +148,10 @@ impl PulledBack<'_> {
     /// Moves the packet at `from` to `to`, shifting those between by one. `false` if either is beyond the end.
     pub fn shift(&mut self, from: usize, to: usize) -> bool {
         let (Ok(start), Ok(end)) = (self.position(from), self.position(to)) else { return false };
-        let geometry = self.producer.shared.geometry;
         let mut at = start;
         while at != end {
             let next = if at < end { at + 1 } else { at - 1 };
-            self.producer.slots.swap(geometry.slot_of(at), geometry.slot_of(next));
+            self.producer.slots.swap(at, next);
             self.producer.write(at);
             at = next;
         }

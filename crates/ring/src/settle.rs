@@ -1,63 +1,56 @@
 //! The consumer's private table of packets without a fate: from claim to acknowledgement or loss.
 //!
-//! A table of fixed size indexed by position, without allocations. It covers several rounds of the ring; a packet still
-//! without a fate after that is evicted and counts as lost.
+//! It covers at most several rounds of the ring; a packet still without a fate after that is evicted and counts as lost.
 
 use timeous_core::AduMeta;
 
-const ROUNDS: usize = 8;
-const AT_LEAST: usize = 1024;
+use crate::position_map::PositionMap;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    position: u64,
-    meta: AduMeta,
-    open: bool,
-}
+/// Rounds of the ring that are covered: our choice, several round trips of packets in flight.
+const ROUNDS: u64 = 8;
+/// Positions that are covered at least, for small rings.
+const AT_LEAST: u64 = 1024;
 
-/// Packets without a fate, by position.
+/// Packets without a fate, by position: `None` for those that have one.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
-    entries: Vec<Entry>,
+    entries: PositionMap<Option<AduMeta>>,
     open: usize,
+    /// Maximum number of positions.
+    most: u64,
 }
 
 impl Unsettled {
     /// Creates a table for a ring of this many slots.
     pub(crate) fn new(slots: u32) -> Self {
-        let size = (slots as usize * ROUNDS).max(AT_LEAST);
-        Self { entries: vec![Entry::default(); size], open: 0 }
+        Self { entries: PositionMap::new(0), open: 0, most: (u64::from(slots) * ROUNDS).max(AT_LEAST) }
     }
 
-    /// Adds a claimed packet. Returns the evicted one, if any.
+    /// Adds a claimed packet, later than all before. Returns the evicted one, if any.
     pub(crate) fn insert(&mut self, position: u64, meta: AduMeta) -> Option<AduMeta> {
-        let entry = self.slot(position);
-        // Eviction is rare: check it without copying the entry.
-        let evicted = entry.open.then_some(entry.meta);
-        *entry = Entry { position, meta, open: true };
-        if evicted.is_some() {
-            return evicted;
-        }
+        *self.entries.entry(position) = Some(meta);
         self.open += 1;
-        None
+        let mut evicted = None;
+        while self.entries.len() as u64 > self.most {
+            evicted = self.entries.pop_first().flatten();
+            self.open -= usize::from(evicted.is_some());
+        }
+        evicted
     }
 
     /// Closes the entry of a packet whose fate is known; returns its metadata the first time.
     pub(crate) fn settle(&mut self, position: u64) -> Option<AduMeta> {
-        let entry = self.slot(position);
-        if !entry.open || entry.position != position {
-            return None;
-        }
-        entry.open = false;
-        let meta = entry.meta;
+        let meta = self.entries.get_mut(position)?.take()?;
         self.open -= 1;
+        while self.entries.get(self.entries.first()).is_some_and(Option::is_none) {
+            self.entries.pop_first();
+        }
         Some(meta)
     }
 
     /// Whether the packet has no fate yet.
-    pub(crate) fn is_open(&mut self, position: u64) -> bool {
-        let entry = self.slot(position);
-        entry.open && entry.position == position
+    pub(crate) fn is_open(&self, position: u64) -> bool {
+        self.entries.get(position).is_some_and(Option::is_some)
     }
 
     /// Number of packets without a fate.
@@ -65,14 +58,10 @@ impl Unsettled {
         self.open
     }
 
-    /// Number of positions covered.
-    pub(crate) fn memory(&self) -> u64 {
-        self.entries.len() as u64
-    }
-
-    fn slot(&mut self, position: u64) -> &mut Entry {
-        let mask = self.entries.len() - 1;
-        &mut self.entries[position as usize & mask]
+    /// Positions of the packets without a fate.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = u64> + '_ {
+        let first = self.entries.first();
+        (first..first + self.entries.len() as u64).filter(|&position| self.is_open(position))
     }
 }
 
@@ -87,14 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_settles_once_and_gives_way_after_eight_rounds() {
+    fn a_packet_settles_once_and_gives_way_after_many_others() {
         let mut table = Unsettled::new(2);
         assert_eq!(table.insert(5, meta(50)), None);
-        assert_eq!(table.settle(5 + table.memory()), None, "another packet of the same entry");
-        assert_eq!(table.insert(5 + table.memory(), meta(60)), Some(meta(50)));
+        assert_eq!(table.settle(5 + AT_LEAST), None, "unknown");
+        assert_eq!(table.insert(6, meta(60)), None);
+        assert_eq!(table.insert(5 + AT_LEAST, meta(70)), Some(meta(50)));
         assert_eq!(table.settle(5), None);
-        assert_eq!(table.settle(5 + table.memory()), Some(meta(60)));
-        assert_eq!(table.settle(5 + table.memory()), None);
-        assert_eq!(table.len(), 0);
+        assert_eq!(table.positions().collect::<Vec<_>>(), [6, 5 + AT_LEAST]);
+        assert_eq!(table.settle(6), Some(meta(60)));
+        assert_eq!((table.settle(5 + AT_LEAST), table.settle(5 + AT_LEAST)), (Some(meta(70)), None));
+        assert_eq!((table.len(), table.entries.len()), (0, 0));
+        assert_eq!(table.insert(9 + AT_LEAST, meta(80)), None);
     }
 }

@@ -60,7 +60,7 @@ pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_choice::Timeline;
 pub use timeous_core as core;
-pub use timeous_engine::{Ccid, CloseReason, Received, Status, TcpFraming, Unordered, Waker, clock};
+pub use timeous_engine::{Ccid, CloseReason, ReadyList, Received, Status, TcpFraming, Unordered, Waker, clock};
 pub use uri::{Uri, UriError};
 
 /// The example of the README compiles.

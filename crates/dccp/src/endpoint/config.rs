@@ -29,8 +29,8 @@ impl Default for EndpointConfig {
         Self {
             connection: Config::default(),
             dscp: 0,
-            max_connections: 4_096,
-            max_half_open: 256,
+            max_connections: 65_536,
+            max_half_open: 1_024,
             half_open_patience: Duration::from_secs(3),
             resets_per_second: 1_024,
             max_lingering: 16_384,

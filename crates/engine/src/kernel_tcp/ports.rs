@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
-use timeous_core::{Instant, Rate};
+use timeous_core::Instant;
 
 use super::call::Call;
 use super::connection::Connection;
@@ -16,7 +16,7 @@ use crate::command::{ListenReply, ListenerId, PortLife};
 use crate::error::EngineError;
 use crate::identity::{Hello, Identity};
 use crate::listening::Listening;
-use crate::order::StreamId;
+use crate::order::{Order, StreamId};
 use crate::session::Session;
 use crate::streams::Streams;
 
@@ -131,24 +131,17 @@ impl KernelTcp {
         self.connections.iter_mut().find(|connection| connection.id() == id)
     }
 
-    /// Returns `false` if the stream is not carried over TCP.
-    pub(crate) fn finish(&mut self, id: StreamId) -> bool {
-        self.connection(id).map(Connection::finish).is_some()
-    }
-
-    /// Returns `false` if the stream is not carried over TCP.
-    pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) -> bool {
-        self.connection(id).map(|connection| connection.abandon(now)).is_some()
-    }
-
-    /// Returns `false` if the stream is not carried over TCP.
-    pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) -> bool {
-        self.connection(id).map(|connection| connection.refuse(now)).is_some()
-    }
-
-    /// Returns `false` if the stream is not carried over TCP.
-    pub(crate) fn set_rate(&mut self, id: StreamId, rate: Rate) -> bool {
-        self.connection(id).map(|connection| connection.set_rate(rate)).is_some()
+    /// Carries out a stream's request.
+    pub(crate) fn obey(&mut self, now: Instant, id: StreamId, order: Order) {
+        let Some(connection) = self.connection(id) else { return };
+        match order {
+            Order::Finish => connection.finish(),
+            Order::Abandon => connection.abandon(now),
+            Order::Refuse => connection.refuse(now),
+            Order::Rate(rate) => connection.set_rate(rate),
+            // Every round looks at every connection.
+            Order::Notify | Order::Ignore | Order::Tell => {}
+        }
     }
 
     /// Closes all connections.

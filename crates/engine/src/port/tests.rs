@@ -23,7 +23,7 @@ impl End {
     fn open(seed: u64) -> Self {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (orders, _) = Orders::new(Waker::new().unwrap());
-        let port = Port::new(socket, &mut Rng::from_seed(seed));
+        let port = Port::new(0, socket, &mut Rng::from_seed(seed));
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 
@@ -64,7 +64,7 @@ fn connected() -> (End, End, Stream, Stream) {
     };
     right.port.listen(listening, None);
     let to = right.port.local_addr().unwrap();
-    let made = left.port.connect(clock::now(), (to, User::Here), &config(), &mut left.streams).unwrap();
+    let (_, made) = left.port.connect(clock::now(), (to, User::Here), &config(), &mut left.streams).unwrap();
     let (sender, end) = (here(made), clock::now() + PATIENCE);
     while sender.status() != Status::Open {
         assert!(clock::now() < end, "no connection");

@@ -125,6 +125,11 @@ impl Attempt {
 fn wait(attempts: &[Attempt], cancel: Option<Cancel<'_>>, deadline: Instant) {
     const NANOS: u64 = 1_000_000_000;
     let left = deadline.saturating_since(clock::now()).as_nanos();
+    // A single attempt is waited for without descriptors: thousands of streams may be opened.
+    if let (&[Attempt { ref stream, .. }], None) = (attempts, cancel) {
+        stream.waker().wait(Some(Duration::from_nanos(left)));
+        return;
+    }
     let timeout = Timespec { tv_sec: (left / NANOS) as i64, tv_nsec: (left % NANOS) as i64 };
     let wakers = || attempts.iter().map(|attempt| attempt.stream.waker()).chain(cancel.map(|cancel| cancel.waker));
     let mut fds: Vec<PollFd<'_>> = wakers().map(|waker| PollFd::new(waker, PollFlags::IN)).collect();
