@@ -292,7 +292,8 @@ impl Producer {
         if let Some(broken) = self.broken {
             return Err(broken.into());
         }
-        if self.is_full() {
+        // A buffer that was used before is in memory already.
+        if self.zone.needs_fresh() || self.is_full() {
             self.reclaim()?;
         }
         if self.is_full() { Err(EnqueueError::Full) } else { Ok(()) }

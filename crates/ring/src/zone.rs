@@ -26,6 +26,8 @@ pub(crate) struct Zone {
     books: Arc<Books>,
     /// Free list, last in first out: the latest buffer's cache lines are still warm.
     free: Vec<u32>,
+    /// Buffers from here on were never used, and take no memory yet.
+    fresh: u32,
 }
 
 /// Reference counts, shared with the handles.
@@ -46,7 +48,12 @@ impl Zone {
         let buffers = shared.geometry.buffers();
         let uses = (0..buffers).map(|_| AtomicU32::new(0)).collect();
         let books = Arc::new(Books { shared, uses, abandoned: AtomicU32::new(0) });
-        Self { books, free: (0..buffers).rev().collect() }
+        Self { books, free: Vec::new(), fresh: 0 }
+    }
+
+    /// Whether the next buffer would be one that was never used.
+    pub(crate) fn needs_fresh(&self) -> bool {
+        self.free.is_empty()
     }
 
     /// Allocates a buffer with one reference.
@@ -54,7 +61,14 @@ impl Zone {
         if self.free.is_empty() && self.books.abandoned.load(Ordering::Acquire) > 0 {
             self.collect_abandoned();
         }
-        let id = self.free.pop().ok_or(EnqueueError::ZoneFull)?;
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None if self.fresh < self.books.shared.geometry.buffers() => {
+                self.fresh += 1;
+                self.fresh - 1
+            }
+            None => return Err(EnqueueError::ZoneFull),
+        };
         if let Some(&later) = self.free.iter().nth_back(AHEAD) {
             self.books.shared.will_write_zone(later as usize * self.books.shared.geometry.buffer_size());
         }
@@ -62,10 +76,10 @@ impl Zone {
         Ok(id)
     }
 
-    /// Only called when the free list is empty, so that every unused buffer is an abandoned one.
+    /// Only called when the free list is empty, so that every unused buffer that is not fresh is an abandoned one.
     fn collect_abandoned(&mut self) {
         self.books.abandoned.swap(0, Ordering::AcqRel);
-        for (id, uses) in self.books.uses.iter().enumerate() {
+        for (id, uses) in self.books.uses[..self.fresh as usize].iter().enumerate() {
             if uses.load(Ordering::Acquire) == 0 {
                 self.free.push(id as u32);
             }

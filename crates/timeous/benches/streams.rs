@@ -29,8 +29,8 @@ fn main() {
         Some("--receive") => receive(),
         Some("--load") => {
             head();
-            let seconds = arguments.get(1).and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
-            run(10_000, 100_000, Duration::from_secs(seconds));
+            let number = |at: usize, usual| arguments.get(at).and_then(|number| number.parse().ok()).unwrap_or(usual);
+            run(10_000, number(2, 100_000), Duration::from_secs(number(1, 60)));
         }
         _ => {
             head();
@@ -63,7 +63,8 @@ fn head() {
 fn run(count: usize, rate: u64, time: Duration) {
     let mut far = Far::start();
     let (near_empty, far_empty) = (memory(), far.mark().memory);
-    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}", far.port).parse().expect("a URI");
+    let more = std::env::var("MORE").unwrap_or_default();
+    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}{more}", far.port).parse().expect("a URI");
     let began = clock::now();
     let list = ReadyList::new().expect("a descriptor");
     let mut streams: Vec<Out> = (0..count)
@@ -96,6 +97,9 @@ fn run(count: usize, rate: u64, time: Duration) {
         }
         tally.collect(&list, &mut streams);
         sleep(TICK.saturating_sub(clock::now() - now));
+    }
+    if std::env::var_os("STATS").is_some() {
+        eprintln!("{:?}", streams[0].sender.stats());
     }
     let (near, far_after) = (processor_time() - near_before, far.mark());
     let until = clock::now() + Duration::from_secs(1);

@@ -189,7 +189,7 @@ impl Copa {
 
     /// Bandwidth-delay product plus one packet, for a link of this rate.
     fn in_base(&self, rate: Option<f64>, look: &Look) -> Option<f64> {
-        rate.filter(|_| !self.is_worn).map(|rate| rate * look.base.as_secs_f64() / self.mtu + 1.0)
+        rate.filter(|_| !self.is_worn).map(|rate| rate * bearable(look).as_secs_f64() / self.mtu + 1.0)
     }
 
     /// Lower bound for reductions because of a queue.
@@ -216,7 +216,7 @@ impl Copa {
             self.start = None;
             // Reduce the window to the bandwidth-delay product: the rest of it made the RTT grow.
             let least = self.least(now, look);
-            self.window = (self.window * share(look.base, look.base + look.waited)).max(least);
+            self.window = (self.window * share(bearable(look), look.base + look.waited)).max(least);
             return;
         }
         if acked.window_limited {
@@ -230,7 +230,7 @@ impl Copa {
         let (room, aim) = (self.room(now), self.aim(now, look));
         let waits = self.in_time(look.queued, look.standing);
         let grows = waits <= aim;
-        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(look.base, look.standing)) {
+        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(bearable(look), look.standing)) {
             return;
         }
         if let Some(fits) = self.fits(now, look).filter(|&fits| grows && self.window < fits && acked.window_limited) {
@@ -309,6 +309,12 @@ impl Copa {
     fn bytes(&self) -> u64 {
         (self.window * self.mtu) as u64
     }
+}
+
+/// Round trip to which a reduction returns: without a queue, but not below `LEAST_AIM`. On a shorter path (a LAN, this
+/// host) the delay of the hosts themselves would else reduce the window to nothing.
+fn bearable(look: &Look) -> Duration {
+    look.base.max(LEAST_AIM)
 }
 
 impl Controller for Copa {

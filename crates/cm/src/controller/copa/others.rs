@@ -7,7 +7,7 @@ use super::super::queueing::Look;
 use super::phases::{Drain, Paused, share};
 use super::rival::Rival;
 use super::velocity::Velocity;
-use super::{Copa, LEAST_AIM, MIN_WINDOW, Mode};
+use super::{Copa, LEAST_AIM, MIN_WINDOW, Mode, bearable};
 
 /// Round trips without a nearly empty queue after which it is taken for cross traffic (§2.2).
 const EMPTY_WITHIN: u64 = 5;
@@ -77,7 +77,7 @@ impl Copa {
             Mode::Among => (look.base + look.waited.max(look.queued)) * 2,
         };
         self.drain = Some(Drain { until: now + takes, then: self.window });
-        self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
+        self.window = (self.window * share(bearable(look), look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
     }
 
     /// Evaluates the first RTT after a pause, when no own packets were queued: a short queueing delay means no cross
