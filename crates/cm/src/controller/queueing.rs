@@ -18,11 +18,10 @@ const JITTER_WINDOW: Duration = Duration::from_secs(10);
 /// us. A higher value remembers a link that has become slower.
 const LINK_RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Limit of that rate, in multiples of the recent maximum rate. Chosen by us, since links become slower. A lower value
-/// takes a packet's transmission time for a queue where cross traffic takes most of the link.
+/// takes a queue of cross traffic for a packet's transmission time; a higher one, the other way round.
 const MAX_LINK_RATE_FACTOR: f64 = 4.0;
-/// Minimum time without RTT samples after which the base RTT is the minimum of `PAUSE_RTT_WINDOW`. Chosen by us; the
-/// rule is of docs/decisions/pauses-and-cross-traffic.md. A higher value takes a queue of cross traffic for the base
-/// RTT.
+/// Minimum time without RTT samples after which the base RTT is the minimum of `PAUSE_RTT_WINDOW`. Chosen by us, for
+/// docs/decisions/pauses-and-cross-traffic.md. A higher value takes a queue of cross traffic for the base RTT.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// Window of the minimum RTT that outlasts a pause (docs/decisions/pauses-and-cross-traffic.md): cross traffic may have
 /// filled the queue meanwhile, and there is no evidence of another path.
@@ -31,7 +30,7 @@ const PAUSE_RTT_WINDOW: Duration = Duration::from_secs(60);
 /// higher value sees changes of the rate later; a lower one overestimates it.
 const MIN_ROUND: Duration = Duration::from_millis(40);
 /// Minimum delay beyond a packet's transmission time of a packet that queued behind another. Chosen by us: timers are
-/// no finer. A higher value finds fewer packet trains; a lower one makes the link look slower.
+/// no finer. A higher value misses short queues, and lets trains span gaps in which the link was idle.
 const MIN_QUEUED_DELAY: Duration = Duration::from_millis(1);
 /// Packets over which the loss rate is computed. Chosen by us: over 100 packets, 5 % of bursty loss would reach 10 % in
 /// one block of seven by chance. A higher value responds to persistent loss later.

@@ -12,8 +12,9 @@ use crate::trace::Happening;
 
 use super::Macroflow;
 
-/// Lifetime of an unused grant, which then goes to another flow. Chosen by us: a few scheduling delays of a busy host.
-/// A higher value leaves the window unused for longer; a lower one takes grants from slow clients.
+/// Lifetime of an unused grant, which then goes to another flow. Chosen by us; RFC 3124 §3.3 has the RTT or a
+/// threshold, whichever is longer. A higher value leaves the window unused for longer; a lower one takes grants from
+/// slow clients.
 const GRANT_LIFETIME: Duration = Duration::from_millis(50);
 /// Time by which packets may leave before their pacing time. Chosen by us: the granularity of timers. A higher value
 /// makes larger bursts; a lower one loses rate to late timers.

@@ -2,8 +2,8 @@
 
 use timeous_core::{Duration, Rate};
 
-/// Minimum loss event rate of the search, in loss events per packet. Chosen by us: one in a billion packets. A lower
-/// value allows higher rates before the first loss event.
+/// Minimum loss event rate of the search, in loss events per packet. Chosen by us: one in a billion packets. A higher
+/// value limits the rate that the first loss interval stands for (RFC 5348 §6.3.1).
 const MIN_LOSS_EVENT_RATE: f64 = 1e-9;
 /// Number of bisection steps. Chosen by us: far better than the accuracy of 5 % that RFC 5348 §6.3.1 asks for. A higher
 /// value takes more time.

@@ -22,7 +22,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Pacing gain of the state (§5.6.1).
+    /// Pacing gain of the state (draft-ietf-ccwg-bbr-05 §5.6.1).
     pub(super) fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -33,6 +33,7 @@ impl State {
         }
     }
 
+    /// Window gain of the state, in bandwidth-delay products (draft-ietf-ccwg-bbr-05 §5.6.1).
     pub(super) fn window_gain(self) -> f64 {
         match self {
             Self::Up => 2.25,
