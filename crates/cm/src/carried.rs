@@ -7,13 +7,16 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-/// Slots per round trip of the sliding sum: a burst that spans two slots is still counted as one.
-const PARTS: u64 = 4;
-/// Sampling period, in round trips, and its lower bound (RFC 7661 §4.2).
-const PERIOD: u64 = 3;
-const LEAST_PERIOD: Duration = Duration::from_secs(1);
-/// Buckets per sampling period; each keeps its maximum (RFC 7661 §4.5).
-const STRETCHES: u64 = 8;
+/// Slots per round trip of the sliding sum. Chosen by us: a burst that spans two slots is still counted as one. A
+/// higher value is more accurate and takes more memory.
+const SLOTS_PER_ROUND: u64 = 4;
+/// Sampling period of `pipeACK`, in round trips (RFC 7661 §4.2).
+const PERIOD_ROUNDS: u64 = 3;
+/// Minimum sampling period of `pipeACK` (RFC 7661 §4.2).
+const MIN_PERIOD: Duration = Duration::from_secs(1);
+/// Buckets per sampling period, each of which keeps its maximum (RFC 7661 §4.5). The number is chosen by us: a higher
+/// one forgets a sample more punctually and takes more memory.
+const BUCKETS_PER_PERIOD: u64 = 8;
 
 /// Measures `pipeACK`, restarted after each congestion response.
 #[derive(Clone, Debug, Default)]
@@ -30,14 +33,15 @@ impl Carried {
     pub(crate) fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
         self.since.get_or_insert(now);
         forget(&mut self.parts, now, srtt);
-        match self.parts.back_mut().filter(|&&mut (began, _)| now.saturating_since(began) < srtt / PARTS) {
+        match self.parts.back_mut().filter(|&&mut (began, _)| now.saturating_since(began) < srtt / SLOTS_PER_ROUND) {
             Some((_, known)) => *known += bytes,
             None => self.parts.push_back((now, bytes)),
         }
         let sample: u64 = self.parts.iter().map(|&(_, bytes)| bytes).sum();
         let period = sampling_period(srtt);
         forget(&mut self.most, now, period);
-        match self.most.back_mut().filter(|&&mut (began, _)| now.saturating_since(began) < period / STRETCHES) {
+        match self.most.back_mut().filter(|&&mut (began, _)| now.saturating_since(began) < period / BUCKETS_PER_PERIOD)
+        {
             Some((_, most)) => *most = sample.max(*most),
             None => self.most.push_back((now, sample)),
         }
@@ -53,7 +57,7 @@ impl Carried {
 
 /// Sampling period of `pipeACK` for this smoothed RTT.
 pub(crate) fn sampling_period(srtt: Duration) -> Duration {
-    (srtt * PERIOD).max(LEAST_PERIOD)
+    (srtt * PERIOD_ROUNDS).max(MIN_PERIOD)
 }
 
 /// Drops entries that are at least `age` old.

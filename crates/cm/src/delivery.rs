@@ -4,14 +4,18 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Rounds kept. The best one counts, since the sender limits most of the others.
-const ROUNDS: usize = 4;
-/// Minimum duration of a round, which otherwise is a round trip: acknowledgements are aggregated.
+/// Number of rounds kept; the best one counts, since the sender limits most of the others. Chosen by us. A higher value
+/// keeps the rate of a path that has become slower.
+const KEPT_ROUNDS: usize = 4;
+/// Minimum duration of a round, which otherwise is a round trip. Chosen by us: acknowledgements are aggregated. A
+/// higher value sees changes of the rate later; a lower one overestimates it.
 const MIN_ROUND: Duration = Duration::from_millis(40);
-/// Minimum measurement time after an outage, when the previous rate is obsolete.
-const MIN_AFRESH: Duration = Duration::from_millis(10);
-/// Rounds after which a measurement is obsolete.
-const STALE_AFTER: u64 = 10;
+/// Minimum measurement time after an outage, when the previous rate is obsolete. Chosen by us. A higher value knows the
+/// new rate later; a lower one overestimates it.
+const MIN_ROUND_AFTER_OUTAGE: Duration = Duration::from_millis(10);
+/// Maximum age of a measurement, in rounds. Chosen by us. A higher value keeps the rate of a path that has become
+/// slower.
+const MAX_AGE_ROUNDS: u64 = 10;
 
 /// Delivery rate estimator.
 ///
@@ -39,7 +43,7 @@ impl DeliveryRate {
             return;
         };
         let pause = self.last.map_or(Duration::ZERO, |last| now.saturating_since(last));
-        if std::mem::take(&mut self.is_first) && pause >= MIN_AFRESH {
+        if std::mem::take(&mut self.is_first) && pause >= MIN_ROUND_AFTER_OUTAGE {
             // The first acknowledgement was held up on the return path; data held up on the forward path is
             // acknowledged a round trip later.
             (self.began, self.last) = (Some(now), Some(now));
@@ -51,12 +55,12 @@ impl DeliveryRate {
         if stood_still {
             // The rate before an outage says nothing about the path after it.
             self.latest = None;
-        } else if lasted >= if self.is_afresh { MIN_AFRESH } else { MIN_ROUND } {
+        } else if lasted >= if self.is_afresh { MIN_ROUND_AFTER_OUTAGE } else { MIN_ROUND } {
             self.latest = Some(Rate::from_bytes_in(self.bytes, lasted));
         }
         if lasted >= srtt.max(MIN_ROUND) {
             self.rounds.push_back((now, Rate::from_bytes_in(self.bytes, lasted)));
-            if self.rounds.len() > ROUNDS {
+            if self.rounds.len() > KEPT_ROUNDS {
                 self.rounds.pop_front();
             }
             self.began = Some(now);
@@ -73,7 +77,7 @@ impl DeliveryRate {
 
     /// Maximum recent delivery rate, if any was measured.
     pub fn best(&self, now: Instant, srtt: Duration) -> Option<Rate> {
-        let limit = srtt.max(MIN_ROUND) * STALE_AFTER;
+        let limit = srtt.max(MIN_ROUND) * MAX_AGE_ROUNDS;
         self.rounds.iter().filter(|&&(at, _)| now.saturating_since(at) <= limit).map(|&(_, rate)| rate).max()
     }
 }

@@ -2,8 +2,9 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Time constant of the average: by then old data has decayed to about a third of its weight.
-const FADES_IN: Duration = Duration::from_secs(2);
+/// Time constant of the average. Chosen by us: longer than a sawtooth or a pause between keyframes. A higher value
+/// follows a change of the rate later.
+const TIME_CONSTANT: Duration = Duration::from_secs(2);
 
 /// Decaying average of arrived bytes, over sawtooth and pauses alike: the rate that was achieved, where
 /// [`DeliveryRate`](crate::delivery::DeliveryRate) is what the path can do. Bytes and time decay equally, so that a new
@@ -34,7 +35,7 @@ impl Goodput {
     }
 
     fn faded(&self, now: Instant) -> (f64, f64) {
-        let whole = FADES_IN.as_nanos() as f64;
+        let whole = TIME_CONSTANT.as_nanos() as f64;
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_nanos() as f64);
         let left = whole / (whole + passed);
         (self.bytes * left, self.nanos * left + passed)

@@ -2,17 +2,20 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Send times kept for about a round trip.
+/// Number of send times kept. Chosen by us: at `MARKS_PER_DELAY`, they cover about two round trips. A higher value
+/// takes more memory; a lower one believes feedback too early.
 const MARKS: usize = 16;
-/// Send times per minimum feedback delay.
-const MARKS_EACH_DELAY: u64 = 4;
-/// Maximum time until a host reports that a packet has left.
+/// Number of send times per minimum feedback delay. Chosen by us. A higher value limits early feedback more accurately.
+const MARKS_PER_DELAY: u64 = 4;
+/// Maximum time until a host reports that a packet has left. Chosen by us. A higher value believes earlier feedback; a
+/// lower one rejects a busy host's.
 const HOST_DELAY: Duration = Duration::from_millis(2);
-/// Minimum RTT of any path: even between two processes of one host it is longer.
-pub(crate) const LEAST_ROUND_TRIP: Duration = Duration::from_micros(10);
+/// Minimum RTT of any path. Chosen by us: even between two processes of one host it is longer. A higher value rejects
+/// feedback of fast paths.
+pub(crate) const MIN_ROUND_TRIP: Duration = Duration::from_micros(10);
 /// Maximum rate of any network: the fastest Ethernet (IEEE 802.3df). Memory is no faster for packets.
-const FASTEST: Rate = Rate::from_bps(800_000_000_000);
-/// Maximum RTT: the maximum segment lifetime of RFC 9293 §3.4.2.
+const MAX_NETWORK_RATE: Rate = Rate::from_bps(800_000_000_000);
+/// Maximum RTT: the maximum segment lifetime (RFC 9293 §3.4.2).
 pub(crate) const MAX_ROUND_TRIP: Duration = Duration::from_secs(120);
 
 /// Bytes sent over time by a client whose feedback cannot be verified.
@@ -40,7 +43,7 @@ pub(crate) fn least_sample(seen: Duration) -> Duration {
 
 /// Minimum delay of feedback for a packet, if the minimum RTT is `least`.
 fn least_delay(least: Duration) -> Duration {
-    (least / 2).saturating_sub(HOST_DELAY.min(least / 4)).max(LEAST_ROUND_TRIP)
+    (least / 2).saturating_sub(HOST_DELAY.min(least / 4)).max(MIN_ROUND_TRIP)
 }
 
 impl Ledger {
@@ -50,13 +53,13 @@ impl Ledger {
     }
 
     fn delay(&self, least: Option<Duration>) -> Duration {
-        least.or(self.known).map_or(LEAST_ROUND_TRIP, least_delay)
+        least.or(self.known).map_or(MIN_ROUND_TRIP, least_delay)
     }
 
     /// Counts sent bytes.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64) {
         self.began.get_or_insert(now);
-        let spacing = self.delay(None) / MARKS_EACH_DELAY;
+        let spacing = self.delay(None) / MARKS_PER_DELAY;
         if self.newest().is_none_or(|(at, _)| now >= at + spacing) {
             self.marks[self.next] = (now, self.sent);
             self.next = (self.next + 1) % MARKS;
@@ -79,7 +82,7 @@ impl Ledger {
         let latest = Instant::from_nanos(latest);
         // Bytes sent between two entries count as sent at the earlier one.
         let sent = self.marks().find(|&(at, _)| at > latest).map_or(self.sent, |(_, before)| before);
-        let carried = FASTEST.bytes_in(now.saturating_since(self.began.unwrap_or(now)));
+        let carried = MAX_NETWORK_RATE.bytes_in(now.saturating_since(self.began.unwrap_or(now)));
         sent.min(carried).saturating_sub(self.told)
     }
 

@@ -28,7 +28,7 @@ use crate::slab::Slab;
 use crate::timetable::Timetable;
 use crate::trace::Happening;
 
-/// Maximum packet size.
+/// Maximum packet size, in bytes: the Total Length field of IPv4 (RFC 791 §3.1).
 const MAX_MTU: u64 = 65_535;
 
 /// Congestion Manager of a host.

@@ -8,13 +8,15 @@ use timeous_core::{Duration, Instant};
 use crate::destination::{Destination, User};
 use crate::resumption::Learnt;
 
-/// Time for which a macroflow is kept after its last flow: RFC 7661 §4.4 keeps a window for up to five minutes, and
-/// half of it is still useful a little longer.
-const LINGER: Duration = Duration::from_secs(600);
-/// Maximum number of idle macroflows per user.
-const LINGERING: usize = 256;
-/// Maximum number of restored and unused paths, and of learnt and not yet polled ones.
-const PATHS: usize = 1_024;
+/// Time for which a macroflow is kept after its last flow. Chosen by us: RFC 7661 §4.4 keeps a window for up to five
+/// minutes, and half of it is still useful a little longer. A higher value takes more memory.
+const IDLE_LIFETIME: Duration = Duration::from_secs(600);
+/// Maximum number of idle macroflows per user. Chosen by us. A higher value takes more memory; a lower one forgets
+/// paths sooner.
+const MAX_IDLE_PER_USER: usize = 256;
+/// Maximum number of restored and unused paths, and of learnt and not yet polled ones. Chosen by us. A higher value
+/// takes more memory; a lower one forgets paths sooner.
+const MAX_STORED_PATHS: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -37,7 +39,7 @@ impl Memory {
         let mut gone = Vec::new();
         self.lingering.retain(|_, queue| {
             while let Some(&(since, macroflow)) = queue.front()
-                && (queue.len() > LINGERING || now.saturating_since(since) > LINGER)
+                && (queue.len() > MAX_IDLE_PER_USER || now.saturating_since(since) > IDLE_LIFETIME)
             {
                 queue.pop_front();
                 gone.push(macroflow);
@@ -56,7 +58,7 @@ impl Memory {
 
     /// Stores the state of a path that is not in use.
     pub(crate) fn recall(&mut self, destination: Destination, learnt: Learnt, age: Duration) {
-        if self.recalled.len() >= PATHS && !self.recalled.contains_key(&destination) {
+        if self.recalled.len() >= MAX_STORED_PATHS && !self.recalled.contains_key(&destination) {
             self.recalled.pop_first();
         }
         self.recalled.insert(destination, (learnt, age));
@@ -69,7 +71,7 @@ impl Memory {
 
     /// Queues a path's state for storage.
     pub(crate) fn learn(&mut self, destination: Destination, learnt: Learnt) {
-        if self.learnt.len() >= PATHS {
+        if self.learnt.len() >= MAX_STORED_PATHS {
             self.learnt.pop_front();
         }
         self.learnt.push_back((destination, learnt));

@@ -20,11 +20,13 @@ pub enum Scheduling {
     Deadline,
 }
 
-/// Virtual time per byte for a flow of weight 1, so that a flow of the maximum weight advances by 1 per byte.
-const SCALE: u128 = 1 << 16;
-/// Maximum weight.
+/// Virtual time per byte for a flow of weight 1, so that a flow of `MAX_WEIGHT` advances by 1 per byte. Chosen by us. A
+/// higher value is more accurate; a lower one rounds heavy flows' shares.
+const PASS_SCALE: u128 = 1 << 16;
+/// Maximum weight of a flow. Chosen by us. A higher value needs a higher `PASS_SCALE`.
 pub(crate) const MAX_WEIGHT: u32 = 1 << 16;
-/// Maximum credit for unused bytes of grants, in packets.
+/// Maximum credit for unused bytes of grants, in packets. Chosen by us. A higher value lets a flow with small packets
+/// send more at once, before the others.
 const MAX_CREDIT: u64 = 8;
 
 /// Queue of requests. Each flow keeps the number of its own.
@@ -111,7 +113,7 @@ impl Requests {
         if self.kind == Scheduling::Weighted {
             let saved = flow.credit.min(flow.mtu);
             flow.credit -= saved;
-            flow.pass += u128::from(flow.mtu - saved) * SCALE / u128::from(flow.weight);
+            flow.pass += u128::from(flow.mtu - saved) * PASS_SCALE / u128::from(flow.weight);
         }
         flow.waiting -= 1;
         self.waiting -= 1;

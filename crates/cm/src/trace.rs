@@ -86,12 +86,13 @@ pub(crate) struct Trace {
     missed: u64,
 }
 
-/// Maximum number of queued entries.
-const LIMIT: usize = 1 << 14;
+/// Maximum number of queued entries. Chosen by us. A higher value takes more memory; a lower one drops the oldest
+/// entries sooner.
+const MAX_ENTRIES: usize = 1 << 14;
 
 impl Trace {
     pub(crate) fn push(&mut self, traced: Traced) {
-        if self.waiting.len() >= LIMIT {
+        if self.waiting.len() >= MAX_ENTRIES {
             self.waiting.pop_front();
             self.missed += 1;
         }

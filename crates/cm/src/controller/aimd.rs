@@ -8,11 +8,15 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// Consecutive RTT samples that show queueing delay and so end slow start.
+/// Consecutive RTT samples that show queueing delay and so end slow start. Chosen by us: HyStart++'s eight (RFC 9406
+/// §4.3) are too many for a dozen packets per round. A higher value tolerates more jitter and overshoots further.
 const QUEUEING_SAMPLES: u32 = 3;
-/// Queueing delay, as a divisor of the minimum RTT, from which a sample shows a queue; with its bounds.
-const QUEUEING_SHARE: u64 = 4;
+/// Divisor of the minimum RTT: queueing delay from which a sample shows a queue. Chosen by us. A higher value ends slow
+/// start earlier, also by jitter.
+const QUEUEING_DIVISOR: u64 = 4;
+/// Lower bound of that queueing delay. Chosen by us. A lower value ends slow start by jitter on short paths.
 const MIN_QUEUEING: Duration = Duration::from_millis(8);
+/// Upper bound of that queueing delay. Chosen by us. A higher value overshoots further on long paths.
 const MAX_QUEUEING: Duration = Duration::from_millis(50);
 
 /// AIMD controller of the papers: used by CCID 2 and the Congestion Manager itself.
@@ -158,7 +162,7 @@ impl Queueing {
     fn sample(&mut self, rtt: Duration) -> Option<f64> {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
-        let queued = rtt.saturating_sub(least) >= (least / QUEUEING_SHARE).clamp(MIN_QUEUEING, MAX_QUEUEING);
+        let queued = rtt.saturating_sub(least) >= (least / QUEUEING_DIVISOR).clamp(MIN_QUEUEING, MAX_QUEUEING);
         self.in_a_row = if queued { self.in_a_row + 1 } else { 0 };
         (self.in_a_row >= QUEUEING_SAMPLES).then(|| least.as_secs_f64() / rtt.as_secs_f64())
     }

@@ -29,9 +29,9 @@ use model::Model;
 use phases::{Cycle, Full, RttProbe, State};
 use sampling::{Sample, Sampler};
 
-/// `MinPipeCwnd`, in packets.
-const MIN_PIPE: f64 = 4.0;
-/// `PacingMarginPercent`: the pacing rate is 1 % below the estimated bandwidth.
+/// Minimum congestion window, in packets: `MinPipeCwnd` (draft-ietf-ccwg-bbr-05 §2.7).
+const MIN_PIPE_CWND: f64 = 4.0;
+/// Pacing rate as a share of the estimated bandwidth: 1 less `PacingMarginPercent` (draft-ietf-ccwg-bbr-05 §2.4).
 const PACING_MARGIN: f64 = 0.99;
 
 /// BBR controller.
@@ -112,7 +112,7 @@ impl Bbr {
 
     fn quantized(&self, inflight: f64) -> f64 {
         let probing = if self.state == State::Up { 2.0 * self.mtu } else { 0.0 };
-        inflight.max(MIN_PIPE * self.mtu) + probing
+        inflight.max(MIN_PIPE_CWND * self.mtu) + probing
     }
 
     /// Updates the congestion window (§5.6.4.6, §5.6.4.7).
@@ -126,7 +126,7 @@ impl Bbr {
         } else if self.window < most || (self.sampler.delivered() as f64) < self.initial() {
             self.window = grown;
         }
-        let least = MIN_PIPE * self.mtu;
+        let least = MIN_PIPE_CWND * self.mtu;
         self.window = self.window.max(least);
         if self.state == State::ProbeRtt {
             self.window = self.window.min(self.probe_rtt_window());

@@ -59,29 +59,37 @@ use rival::Rival;
 use standstill::Standstill;
 use velocity::Velocity;
 
-/// Window of the minimum RTT filter: routes change (§2.1).
-const BASE_WINDOW: Duration = Duration::from_secs(10);
-/// Target queue in packets: the paper's `1/δ`.
-const ROOM: f64 = 2.0;
-/// Minimum target queueing delay: timer slack and jitter on a fast path are no queue.
-const LEAST_AIM: Duration = Duration::from_millis(4);
-/// Minimum window in packets, also after a timeout (RFC 9002 §6.2.4, §7.6.2).
+/// Window of the minimum RTT filter, so that a changed route is noticed (Arun & Balakrishnan §2.1).
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+/// Target queue, in packets: the paper's `1/δ` in its default mode (Arun & Balakrishnan §2.2).
+const TARGET_QUEUE_PACKETS: f64 = 2.0;
+/// Minimum target queueing delay. Chosen by us: timer granularity and jitter of a fast path are no queue.
+/// A higher value delays frames on fast links; a lower one takes jitter for a queue and leaves the link unused.
+const MIN_TARGET_DELAY: Duration = Duration::from_millis(4);
+/// Minimum congestion window, in packets, also after a timeout (RFC 9002 §4.8, §7.2, §7.6.2).
 const MIN_WINDOW: f64 = 2.0;
-/// Maximum step per round trip, as a share of the window.
-const STEP: f64 = 0.25;
-/// Peak queue in multiples of `room` (§3.1), to size `room` for a short queue.
-const PEAK: f64 = 2.5;
-/// Window factor of a mark (RFC 8511 §3), and the smallest one of a loss.
-const MARKED: f64 = 0.8;
-const LOST: f64 = 0.7;
-/// Age limit of link rate samples, in addition to two round trips: at least two frames.
-const TOLD_FOR: Duration = Duration::from_millis(100);
-/// Time for which a stream counts as bursty after it was application-limited.
-const BURSTY_FOR: Duration = Duration::from_secs(1);
-/// Timeouts in a row beyond which congestion is persistent (RFC 9002 §7.6.1).
-const PERSISTENT: u32 = 3;
-/// Consecutive RTT samples above the target queue that end slow start.
-const START_SAMPLES: u32 = 3;
+/// Maximum change of the window per round trip at velocity one, as a share of the window. Chosen by us: two packets
+/// are half of a small window. A higher value regains capacity sooner and makes small windows oscillate.
+const MAX_STEP: f64 = 0.25;
+/// Peak of the oscillating queue, in multiples of the target queue (Arun & Balakrishnan §3.1). Divides a queue that
+/// overflowed, so that the target fits it.
+const PEAK_QUEUE_FACTOR: f64 = 2.5;
+/// Factor of the window after an ECN mark: `beta_{ecn}` (RFC 8511 §3).
+const MARK_FACTOR: f64 = 0.8;
+/// Minimum factor of the window after a loss with a full queue. Chosen by us, equal to `β_cubic` (RFC 9438 §4.6). A
+/// lower value leaves more of the link unused after an overflow.
+const LOSS_FACTOR: f64 = 0.7;
+/// Maximum age of a packet train's link rate, in addition to two round trips. Chosen by us: two frames at 25 frames
+/// per second fit. A higher value uses the rate of a link that has changed; a lower one has no rate between frames.
+const LINK_RATE_MAX_AGE: Duration = Duration::from_millis(100);
+/// Time after an application-limited moment for which a stream counts as bursty. Chosen by us: longer than the time
+/// between frames. A higher value paces a stream at twice its window's rate that has become greedy.
+const BURSTY_PERIOD: Duration = Duration::from_secs(1);
+/// Consecutive timeouts beyond which congestion is persistent: `kPersistentCongestionThreshold` (RFC 9002 §7.6.1).
+const PERSISTENT_TIMEOUTS: u32 = 3;
+/// Consecutive RTT samples above the target queue that end slow start. Chosen by us, as for AIMD. A higher value
+/// tolerates more jitter and overshoots further.
+const SLOW_START_EXIT_SAMPLES: u32 = 3;
 
 /// Copa controller, for live streams.
 ///
@@ -120,7 +128,7 @@ pub struct Copa {
     silence: Option<Silence>,
     before_timeout: Option<Before>,
     flight: Flight,
-    /// The recent loss rate is above `MAX_LOSS`.
+    /// The recent loss rate is above `MAX_LOSS_RATE`.
     is_worn: bool,
     /// Last time when the application had nothing to send.
     starved_at: Option<Instant>,
@@ -141,11 +149,11 @@ impl Copa {
         Self {
             mtu: mtu as f64,
             window: initial::rfc6928(mtu) as f64 / mtu as f64,
-            path: Queueing::new(mtu, BASE_WINDOW),
+            path: Queueing::new(mtu, MIN_RTT_WINDOW),
             standstill: Standstill::default(),
             reroute: Reroute::default(),
             start: Some(Start::default()),
-            pace: Velocity::STILL,
+            pace: Velocity::INITIAL,
             mode: Mode::Short,
             rival: None,
             emptied_at: None,
@@ -167,14 +175,14 @@ impl Copa {
     /// Target queue in packets.
     fn room(&self, now: Instant) -> f64 {
         match self.full {
-            Some((until, held)) if now < until => (held / PEAK).clamp(1.0, ROOM),
-            _ => ROOM,
+            Some((until, held)) if now < until => (held / PEAK_QUEUE_FACTOR).clamp(1.0, TARGET_QUEUE_PACKETS),
+            _ => TARGET_QUEUE_PACKETS,
         }
     }
 
     /// Queue length in packets above which the window shrinks.
     fn aim(&self, now: Instant, look: &Look) -> f64 {
-        self.room(now).max(self.in_time(LEAST_AIM, look.standing))
+        self.room(now).max(self.in_time(MIN_TARGET_DELAY, look.standing))
     }
 
     /// Packets sent within `time`, at one window per round trip.
@@ -184,12 +192,12 @@ impl Copa {
 
     /// Bandwidth-delay product plus one packet, by the link rate recently measured with packet trains.
     fn fits(&self, now: Instant, look: &Look) -> Option<f64> {
-        self.in_base(self.path.link_rate(now, look.srtt * 2 + TOLD_FOR), look)
+        self.in_base(self.path.link_rate(now, look.srtt * 2 + LINK_RATE_MAX_AGE), look)
     }
 
     /// Bandwidth-delay product plus one packet, for a link of this rate.
     fn in_base(&self, rate: Option<f64>, look: &Look) -> Option<f64> {
-        rate.filter(|_| !self.is_worn).map(|rate| rate * bearable(look).as_secs_f64() / self.mtu + 1.0)
+        rate.filter(|_| !self.is_worn).map(|rate| rate * min_bearable_rtt(look).as_secs_f64() / self.mtu + 1.0)
     }
 
     /// Lower bound for reductions because of a queue.
@@ -205,18 +213,18 @@ impl Copa {
     }
 
     fn begin(&mut self, now: Instant, mut start: Start, acked: &Acked, look: &Look) {
-        let told = self.in_base(self.path.flight_rate(now, look.srtt * 2 + TOLD_FOR), look);
+        let told = self.in_base(self.path.flight_rate(now, look.srtt * 2 + LINK_RATE_MAX_AGE), look);
         if let Some(fits) = told.filter(|&fits| acked.window_limited && fits > self.window) {
             (self.window, self.start) = (fits, None);
             return;
         }
         let waits = self.in_time(look.waited.saturating_sub(look.packet_time), look.base + look.waited);
-        start.in_a_row = if waits > ROOM { start.in_a_row + 1 } else { 0 };
-        if start.in_a_row >= START_SAMPLES {
+        start.in_a_row = if waits > TARGET_QUEUE_PACKETS { start.in_a_row + 1 } else { 0 };
+        if start.in_a_row >= SLOW_START_EXIT_SAMPLES {
             self.start = None;
             // Reduce the window to the bandwidth-delay product: the rest of it made the RTT grow.
             let least = self.least(now, look);
-            self.window = (self.window * share(bearable(look), look.base + look.waited)).max(least);
+            self.window = (self.window * share(min_bearable_rtt(look), look.base + look.waited)).max(least);
             return;
         }
         if acked.window_limited {
@@ -230,14 +238,14 @@ impl Copa {
         let (room, aim) = (self.room(now), self.aim(now, look));
         let waits = self.in_time(look.queued, look.standing);
         let grows = waits <= aim;
-        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(bearable(look), look.standing)) {
+        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(min_bearable_rtt(look), look.standing)) {
             return;
         }
         if let Some(fits) = self.fits(now, look).filter(|&fits| grows && self.window < fits && acked.window_limited) {
             self.window = (self.window + acked.bytes as f64 / self.mtu).min(fits);
             return;
         }
-        let unit = room.min(STEP * self.window);
+        let unit = room.min(MAX_STEP * self.window);
         let velocity = self.pace.towards(now, grows, self.window, look.srtt).min(self.window / unit);
         let step = velocity * unit * (acked.bytes as f64 / self.mtu).min(self.window) / self.window;
         if !grows {
@@ -256,7 +264,7 @@ impl Copa {
         self.path.rerouted();
         self.standstill = Standstill::default();
         self.window = self.window.max(window);
-        (self.start, self.drain, self.pace) = (Some(Start::default()), None, Velocity::STILL);
+        (self.start, self.drain, self.pace) = (Some(Start::default()), None, Velocity::INITIAL);
         (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
     }
 
@@ -266,13 +274,14 @@ impl Copa {
             return false;
         }
         self.window = (self.window * share).max(self.least(now, look));
-        (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
+        (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::INITIAL);
         true
     }
 
     /// Handles the first acknowledgement after a timeout: treats it like a loss, unless the silence was long.
     fn end_silence(&mut self) {
-        if let Some(Silence { then, .. }) = self.silence.take().filter(|silence| silence.timeouts <= PERSISTENT)
+        if let Some(Silence { then, .. }) =
+            self.silence.take().filter(|silence| silence.timeouts <= PERSISTENT_TIMEOUTS)
             && self.mode == Mode::Short
         {
             (self.window, self.start) = (then.max(MIN_WINDOW), None);
@@ -298,7 +307,7 @@ impl Copa {
 
     /// Forgets the queue after a silence, when its length is unknown. Recently seen cross traffic is assumed to persist.
     fn forget_queue(&mut self) {
-        (self.pace, self.drain) = (Velocity::STILL, None);
+        (self.pace, self.drain) = (Velocity::INITIAL, None);
         if self.rival.is_none() {
             (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
         }
@@ -311,10 +320,10 @@ impl Copa {
     }
 }
 
-/// Round trip to which a reduction returns: without a queue, but not below `LEAST_AIM`. On a shorter path (a LAN, this
-/// host) the delay of the hosts themselves would else reduce the window to nothing.
-fn bearable(look: &Look) -> Duration {
-    look.base.max(LEAST_AIM)
+/// Base RTT, at least `MIN_TARGET_DELAY`: on a shorter path (a LAN, loopback) the hosts' own delays would otherwise
+/// reduce the window to nothing.
+fn min_bearable_rtt(look: &Look) -> Duration {
+    look.base.max(MIN_TARGET_DELAY)
 }
 
 impl Controller for Copa {
@@ -331,7 +340,7 @@ impl Controller for Copa {
         self.window = (window as f64 / self.mtu).max(1.0);
         self.start =
             Some(Start { threshold, in_a_row: 0 }).filter(|_| threshold.is_none_or(|least| self.window < least));
-        self.pace = Velocity::STILL;
+        self.pace = Velocity::INITIAL;
     }
 
     fn end_slow_start(&mut self) {
@@ -346,7 +355,7 @@ impl Controller for Copa {
         if sent.app_limited {
             self.starved_at = Some(now);
         }
-        self.is_bursty = self.starved_at.is_some_and(|at| now.saturating_since(at) < BURSTY_FOR);
+        self.is_bursty = self.starved_at.is_some_and(|at| now.saturating_since(at) < BURSTY_PERIOD);
         if let Some(rival) = self.rival.as_mut().filter(|_| sent.app_limited) {
             rival.left_unused(now);
         }
@@ -404,8 +413,8 @@ impl Controller for Copa {
             return;
         }
         if congestion.marked {
-            self.window = (self.window * MARKED).max(MIN_WINDOW.min(self.window));
-            (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
+            self.window = (self.window * MARK_FACTOR).max(MIN_WINDOW.min(self.window));
+            (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::INITIAL);
         } else if let Some(look) = self.path.look().filter(|_| self.is_full()) {
             self.overflowed(now, &look);
         }
@@ -433,7 +442,7 @@ impl Controller for Copa {
             self.start = Some(Start { threshold: Some(threshold.max(MIN_WINDOW)), in_a_row: 0 });
         }
         if timed_out.outstanding > 0 && is_known {
-            let then = if self.is_full() { self.window * LOST } else { self.window };
+            let then = if self.is_full() { self.window * LOSS_FACTOR } else { self.window };
             self.silence.get_or_insert(Silence { then, timeouts: 0 }).timeouts += 1;
         }
         self.window = MIN_WINDOW.min(self.window);

@@ -9,17 +9,18 @@ use timeous_core::{Duration, Instant, Rate};
 use super::hystart::{Advice, HyStart};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// Multiplicative decrease factor `β_cubic` (RFC 9438 §4.6).
+/// Factor of the window after a congestion event: `β_cubic` (RFC 9438 §4.6).
 const BETA: f64 = 0.7;
-/// Steepness of the cubic function, in packets per second cubed (RFC 9438 §5.1).
+/// Steepness of the cubic function, in packets per second cubed: `C` (RFC 9438 §5.1).
 const C: f64 = 0.4;
-/// Additive increase, in packets per round trip, that is as fair as Reno's with `BETA` instead of one half (RFC 9438 §4.3).
+/// Additive increase, in packets per round trip, that is as fair as Reno's with `BETA` instead of one half: `α_cubic`
+/// (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Maximum growth factor of the window per round trip (RFC 9438 §4.2).
 const MAX_GROWTH: f64 = 1.5;
-/// Maximum growth per acknowledgement in slow start, in packets (RFC 3465 §2.3).
+/// Maximum growth per acknowledgement in slow start, in packets: `L` (RFC 3465 §2.3).
 const BYTE_COUNT_LIMIT: f64 = 2.0;
-/// The same for slow start after a timeout.
+/// Maximum growth per acknowledgement in slow start after a timeout, in packets: `L` (RFC 3465 §2.3).
 const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: f64 = 1.0;
 
 /// Controller of RFC 9438. Not paced by default: acknowledgements clock it.

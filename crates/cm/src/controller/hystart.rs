@@ -2,16 +2,18 @@
 
 use timeous_core::Duration;
 
-/// Increase of a round's minimum RTT that means queueing, as a divisor of the last round's, and its bounds.
-const SHARE: u64 = 8;
-const LEAST_GROWTH: Duration = Duration::from_millis(4);
-const MOST_GROWTH: Duration = Duration::from_millis(16);
-/// `N_RTT_SAMPLE`: RTT samples needed for a round's minimum.
-const SAMPLES: u32 = 8;
-/// `CSS_GROWTH_DIVISOR`: factor by which conservative slow start grows more slowly.
-const SLOWER: u64 = 4;
-/// `CSS_ROUNDS`: rounds of conservative slow start, including the one in which it begins.
-const CONSERVATIVE_ROUNDS: u32 = 5;
+/// `MIN_RTT_DIVISOR` (RFC 9406 §4.3): divisor of the last round's minimum RTT, for the increase that means queueing.
+const MIN_RTT_DIVISOR: u64 = 8;
+/// `MIN_RTT_THRESH` (RFC 9406 §4.3): lower bound of that increase.
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+/// `MAX_RTT_THRESH` (RFC 9406 §4.3): upper bound of that increase.
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+/// `N_RTT_SAMPLE` (RFC 9406 §4.3): RTT samples needed for a round's minimum.
+const N_RTT_SAMPLE: u32 = 8;
+/// `CSS_GROWTH_DIVISOR` (RFC 9406 §4.3): factor by which conservative slow start grows more slowly.
+const CSS_GROWTH_DIVISOR: u64 = 4;
+/// `CSS_ROUNDS` (RFC 9406 §4.3): rounds of conservative slow start, including the one in which it begins.
+const CSS_ROUNDS: u32 = 5;
 
 /// State of HyStart++. A round ends when everything in flight at its start is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,13 +57,13 @@ impl HyStart {
             self.left -= bytes;
         } else {
             self.begin_round(outstanding);
-            if let Phase::Conservative { rounds: CONSERVATIVE_ROUNDS.., .. } = self.phase {
+            if let Phase::Conservative { rounds: CSS_ROUNDS.., .. } = self.phase {
                 return Advice::Stop;
             }
         }
         match self.phase {
             Phase::Standard => Advice::Grow(1),
-            Phase::Conservative { .. } => Advice::Grow(SLOWER),
+            Phase::Conservative { .. } => Advice::Grow(CSS_GROWTH_DIVISOR),
         }
     }
 
@@ -75,7 +77,7 @@ impl HyStart {
     }
 
     fn look(&mut self) {
-        let Some(least) = self.least.filter(|_| self.samples >= SAMPLES) else { return };
+        let Some(least) = self.least.filter(|_| self.samples >= N_RTT_SAMPLE) else { return };
         match (self.phase, self.least_before) {
             (Phase::Standard, Some(before)) if least >= before + growth(before) => {
                 self.phase = Phase::Conservative { baseline: least, rounds: 0 };
@@ -88,7 +90,7 @@ impl HyStart {
 }
 
 fn growth(before: Duration) -> Duration {
-    (before / SHARE).clamp(LEAST_GROWTH, MOST_GROWTH)
+    (before / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// Maximum growth per acknowledgement in slow start, in packets: `L` of RFC 3465 §2.3.
+/// Maximum growth per acknowledgement in slow start, in packets: `L` (RFC 3465 §2.3).
 const BYTE_COUNT_LIMIT: u64 = 2;
-/// The same for slow start after a timeout.
+/// Maximum growth per acknowledgement in slow start after a timeout, in packets: `L` (RFC 3465 §2.3).
 const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: u64 = 1;
 
 /// Controller of RFC 5681. Not paced by default: acknowledgements clock it.

@@ -6,26 +6,35 @@ use super::Acked;
 use super::extreme::{Greatest, Least};
 use super::trains::Trains;
 
-/// Window of the maximum queueing delay, which shows the queue's capacity.
-const PEAK_WINDOW: Duration = Duration::from_secs(5);
-/// Window of the maximum delivery rate.
-const RATE_WINDOW: Duration = Duration::from_secs(10);
-/// Window of the maximum jitter, in which packets overtook each other.
+/// Window of the maximum queueing delay, which shows the queue's capacity. Chosen by us. A higher value remembers a
+/// longer queue that is gone, and takes losses in a full queue for random ones.
+const MAX_DELAY_WINDOW: Duration = Duration::from_secs(5);
+/// Window of the maximum delivery rate. Chosen by us. A higher value keeps the rate of a link that has become slower; a
+/// lower one forgets the rate of bursts.
+const MAX_RATE_WINDOW: Duration = Duration::from_secs(10);
+/// Window of the maximum jitter, in which packets overtook each other (docs/decisions/reordering.md).
 const JITTER_WINDOW: Duration = Duration::from_secs(10);
-/// Window of the maximum delivery rate that the link may carry without cross traffic, whose share hides it; limited to
-/// this multiple of the recent rate, since links become slower.
-const LINK_WINDOW: Duration = Duration::from_secs(60);
-const MOST_TAKEN: f64 = 4.0;
-/// Pause after which the base RTT stays the minimum of this longer window: cross traffic may have filled the queue
-/// meanwhile, and there is no evidence of another path.
-const PAUSE: Duration = Duration::from_secs(1);
-const LEAST_WINDOW: Duration = Duration::from_secs(60);
-/// Minimum duration of a round, which otherwise is a round trip: acknowledgements are aggregated.
+/// Window of the maximum delivery rate that the link may carry without cross traffic, whose share hides it. Chosen by
+/// us. A higher value remembers a link that has become slower.
+const LINK_RATE_WINDOW: Duration = Duration::from_secs(60);
+/// Limit of that rate, in multiples of the recent maximum rate. Chosen by us, since links become slower. A lower value
+/// takes a queue of cross traffic for a packet's transmission time; a higher one, the other way round.
+const MAX_LINK_RATE_FACTOR: f64 = 4.0;
+/// Minimum time without RTT samples after which the base RTT is the minimum of `PAUSE_RTT_WINDOW`. Chosen by us, for
+/// docs/decisions/pauses-and-cross-traffic.md. A higher value takes a queue of cross traffic for the base RTT.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+/// Window of the minimum RTT that outlasts a pause (docs/decisions/pauses-and-cross-traffic.md): cross traffic may have
+/// filled the queue meanwhile, and there is no evidence of another path.
+const PAUSE_RTT_WINDOW: Duration = Duration::from_secs(60);
+/// Minimum duration of a round, which otherwise is a round trip. Chosen by us: acknowledgements are aggregated. A
+/// higher value sees changes of the rate later; a lower one overestimates it.
 const MIN_ROUND: Duration = Duration::from_millis(40);
-/// Delay beyond a packet's transmission time from which it waited behind another: timers are no finer.
-const BEHIND: Duration = Duration::from_millis(1);
-/// Packets over which the loss rate is computed.
-const COUNTED_PACKETS: u64 = 300;
+/// Minimum delay beyond a packet's transmission time of a packet that queued behind another. Chosen by us: timers are
+/// no finer. A higher value misses short queues, and lets trains span gaps in which the link was idle.
+const MIN_QUEUED_DELAY: Duration = Duration::from_millis(1);
+/// Packets over which the loss rate is computed. Chosen by us: over 100 packets, 5 % of bursty loss would reach 10 % in
+/// one block of seven by chance. A higher value responds to persistent loss later.
+const LOSS_RATE_PACKETS: u64 = 300;
 
 /// Path measurements, in bytes and seconds.
 #[derive(Clone, Debug)]
@@ -124,12 +133,12 @@ impl Queueing {
         }
         if let Some(rtt) = acked.rtt {
             self.latest = rtt;
-            let least = self.least.measured(now, LEAST_WINDOW, rtt);
-            let has_paused = self.measured_at.replace(now).is_some_and(|at| now.saturating_since(at) > PAUSE);
+            let least = self.least.measured(now, PAUSE_RTT_WINDOW, rtt);
+            let has_paused = self.measured_at.replace(now).is_some_and(|at| now.saturating_since(at) > MIN_PAUSE);
             self.base.measured(now, self.base_window, if has_paused { least } else { rtt });
             self.standing.measured(now, self.srtt / 2, rtt);
             self.highest.measured(now, self.srtt * 4, rtt);
-            self.peak.measured(now, PEAK_WINDOW, rtt);
+            self.peak.measured(now, MAX_DELAY_WINDOW, rtt);
         }
         // Old jitter expires.
         self.overtaken(now, Duration::ZERO);
@@ -148,8 +157,8 @@ impl Queueing {
         let takes =
             |bytes: u64| if fastest > 0.0 { Duration::from_secs_f64(bytes as f64 / fastest) } else { Duration::ZERO };
         let waited = rtt.saturating_sub(self.longest_without_queue(self.base.get()?));
-        let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + BEHIND;
-        Some(waited > takes(self.mtu) + BEHIND && was_there)
+        let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + MIN_QUEUED_DELAY;
+        Some(waited > takes(self.mtu) + MIN_QUEUED_DELAY && was_there)
     }
 
     /// Returns the longest RTT without a queue: base RTT and jitter, which is believed up to half of the base RTT.
@@ -195,8 +204,8 @@ impl Queueing {
 
     fn delivers(&mut self, now: Instant, rate: f64) {
         self.rate = Some(rate);
-        self.fastest.measured(now, RATE_WINDOW, rate);
-        self.ever.measured(now, LINK_WINDOW, rate);
+        self.fastest.measured(now, MAX_RATE_WINDOW, rate);
+        self.ever.measured(now, LINK_RATE_WINDOW, rate);
     }
 
     /// Ends the round at a pause, during which there is no delivery rate to measure.
@@ -223,10 +232,10 @@ impl Queueing {
         self.counted.lost += bytes;
     }
 
-    /// Loss rate of the last `COUNTED_PACKETS` packets or more, returned once for each such block.
+    /// Loss rate of the last `LOSS_RATE_PACKETS` packets or more, returned once for each such block.
     pub(super) fn take_loss_share(&mut self) -> Option<f64> {
         let Counted { acked, lost } = self.counted;
-        if acked + lost < COUNTED_PACKETS * self.mtu {
+        if acked + lost < LOSS_RATE_PACKETS * self.mtu {
             return None;
         }
         self.counted = Counted::default();
@@ -258,7 +267,8 @@ impl Queueing {
         let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(longest);
         let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
         let time_at = |rate: f64| Duration::from_secs_f64(self.mtu as f64 / rate);
-        let most = fastest.map(|rate| self.ever.get().map_or(rate, |ever| ever.clamp(rate, MOST_TAKEN * rate)));
+        let most =
+            fastest.map(|rate| self.ever.get().map_or(rate, |ever| ever.clamp(rate, MAX_LINK_RATE_FACTOR * rate)));
         Some(Look {
             base,
             standing,

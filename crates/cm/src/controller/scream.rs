@@ -1,4 +1,4 @@
-//! SCReAMv2's network congestion control (draft-johansson-ccwg-rfc8298bis-screamv2-06, the successor of RFC 8298).
+//! SCReAMv2's network congestion control (draft-johansson-ccwg-rfc8298bis-screamv2-01, a successor of RFC 8298).
 //!
 //! The reference window grows by a packet plus a fiftieth of itself per round trip, more slowly near the window of the
 //! last congestion. It shrinks in proportion to the queueing delay beyond half of its target, by 0.7 at losses and by
@@ -7,36 +7,52 @@
 //! Differences: without receiver timestamps the queueing delay is the RTT above the minimum of ten minutes. The
 //! reference window itself is the limit, without the draft's headroom for large frames: excess data waits in the ring,
 //! where it can still be dropped. Marks are classic ECN, since packets are sent as ECT(0). The delay target adapts to
-//! cross traffic by RFC 8298 §4.1.2.3 (Competing Flows Compensation), which the draft mentions without details.
+//! cross traffic by RFC 8298 §4.1.2.3 (Competing Flows Compensation), which the draft keeps.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut};
 
-/// Window of the base RTT (RFC 6817 §3.4.2).
-const BASE_WINDOW: Duration = Duration::from_secs(600);
-/// `QDELAY_TARGET_LO` and `_HI`, in seconds.
-const TARGET_LO: f64 = 0.06;
-const TARGET_HI: f64 = 0.4;
-/// `MIN_REF_WND`, in bytes.
-const MIN_WINDOW: f64 = 3_000.0;
+/// Window of the base RTT: ten minutes (RFC 6817 §3.4.2).
+const BASE_RTT_WINDOW: Duration = Duration::from_secs(600);
+/// Minimum of the queueing delay target, in seconds (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
+const QDELAY_TARGET_LO: f64 = 0.06;
+/// Maximum of the queueing delay target, in seconds (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
+const QDELAY_TARGET_HI: f64 = 0.4;
+/// Minimum reference window, in bytes (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
+const MIN_REF_WND: f64 = 3_000.0;
+/// Factor of the reference window after a loss (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const BETA_LOSS: f64 = 0.7;
+/// Factor of the reference window after an ECN mark (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const BETA_ECN: f64 = 0.8;
+/// Weight of a new sample in the average queueing delay
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const QDELAY_AVG_G: f64 = 0.25;
-/// `POST_CONGESTION_DELAY`, in seconds.
+/// Time of careful growth after congestion, in seconds (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const POST_CONGESTION_DELAY: f64 = 4.0;
+/// Maximum multiplicative growth per round trip, as a share of the reference window
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const MUL_INCREASE_FACTOR: f64 = 0.02;
+/// RTT below which growth is slower, and minimum time between congestion responses
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const VIRTUAL_RTT: Duration = Duration::from_millis(25);
+/// Factor of the pacing rate over the reference window per RTT
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const PACKET_PACING_HEADROOM: f64 = 1.5;
+/// Maximum reference window that may grow, in multiples of the maximum bytes in flight
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.1.1).
 const BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 2.0;
-/// Minimum time between updates of the inflection point.
-const INFLECTION_STANDS: Duration = Duration::from_millis(250);
-/// Queueing delay samples used to detect cross traffic: number for the variance, number for the mean, and interval (not
-/// specified by RFC 8298 §4.1.2.3).
-const NORMS: usize = 200;
-const RECENT_NORMS: usize = 50;
-const NORM_EVERY: Duration = Duration::from_millis(50);
+/// Minimum time between updates of the inflection point `ref_wnd_i`
+/// (draft-johansson-ccwg-rfc8298bis-screamv2-01 §4.2.2).
+const INFLECTION_INTERVAL: Duration = Duration::from_millis(250);
+/// Queueing delay samples of the variance that shows cross traffic (RFC 8298 §4.1.2.3).
+const VARIANCE_SAMPLES: usize = 200;
+/// Queueing delay samples of the mean that raises the target (RFC 8298 §4.1.2.3).
+const MEAN_SAMPLES: usize = 50;
+/// Interval of these samples. Chosen by us, equal to that of the queueing delay fraction (RFC 8298 §4.1.2), since
+/// §4.1.2.3 specifies none. A higher value detects cross traffic later.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// SCReAMv2 controller. Names are the draft's.
 ///
@@ -81,7 +97,7 @@ impl RelativeQueueDelays {
             if count > 0.0 { sum / count } else { 0.0 }
         };
         let of_all = mean(&mut self.values.iter().copied());
-        let short = mean(&mut self.values.iter().rev().take(RECENT_NORMS).copied());
+        let short = mean(&mut self.values.iter().rev().take(MEAN_SAMPLES).copied());
         (short, mean(&mut self.values.iter().map(|value| (value - of_all) * (value - of_all))))
     }
 }
@@ -91,14 +107,14 @@ impl Scream {
     pub fn new(mtu: u64) -> Self {
         Self {
             mss: mtu as f64,
-            ref_wnd: MIN_WINDOW.max(mtu as f64),
+            ref_wnd: MIN_REF_WND.max(mtu as f64),
             ref_wnd_i: 1.0,
             inflected_at: None,
             congested_at: None,
-            path: Queueing::new(mtu, BASE_WINDOW),
+            path: Queueing::new(mtu, BASE_RTT_WINDOW),
             qdelay_avg: 0.0,
             averaged_at: None,
-            qdelay_target: TARGET_LO,
+            qdelay_target: QDELAY_TARGET_LO,
             norms: RelativeQueueDelays::default(),
             flight: [0.0; 2],
             round_began: None,
@@ -106,7 +122,7 @@ impl Scream {
     }
 
     fn least(&self) -> f64 {
-        MIN_WINDOW.max(self.mss)
+        MIN_REF_WND.max(self.mss)
     }
 
     fn average(&mut self, now: Instant, look: &Look) {
@@ -124,27 +140,27 @@ impl Scream {
 
     /// Adapts the delay target to cross traffic: it rises to the queueing delay (RFC 8298 §4.1.2.3).
     fn mind_others(&mut self, now: Instant, look: &Look) {
-        if self.norms.taken_at.is_some_and(|at| now.saturating_since(at) < NORM_EVERY) {
+        if self.norms.taken_at.is_some_and(|at| now.saturating_since(at) < SAMPLE_INTERVAL) {
             return;
         }
         self.norms.taken_at = Some(now);
-        self.norms.values.push_back(look.waited.as_secs_f64() / TARGET_LO);
-        if self.norms.values.len() > NORMS {
+        self.norms.values.push_back(look.waited.as_secs_f64() / QDELAY_TARGET_LO);
+        if self.norms.values.len() > VARIANCE_SAMPLES {
             self.norms.values.pop_front();
         }
         let (short, variance) = self.norms.moments();
-        let target = (short + variance.sqrt()) * TARGET_LO;
+        let target = (short + variance.sqrt()) * QDELAY_TARGET_LO;
         self.qdelay_target = if self.norms.loss_rate > 0.002 {
             1.5 * target
         } else if variance < 0.2 {
             target
-        } else if target < TARGET_LO {
+        } else if target < QDELAY_TARGET_LO {
             // Falls quickly when delays are low, slowly otherwise.
             (self.qdelay_target * 0.5).max(target)
         } else {
             self.qdelay_target * 0.9
         }
-        .clamp(TARGET_LO, TARGET_HI);
+        .clamp(QDELAY_TARGET_LO, QDELAY_TARGET_HI);
     }
 
     fn note_flight(&mut self, now: Instant, acked: &Acked, look: &Look) {
@@ -159,7 +175,7 @@ impl Scream {
 
     /// Responds to any congestion event: keeps the share `left` of the window.
     fn congested(&mut self, now: Instant, left: f64) {
-        if self.inflected_at.is_none_or(|at| now.saturating_since(at) > INFLECTION_STANDS) {
+        if self.inflected_at.is_none_or(|at| now.saturating_since(at) > INFLECTION_INTERVAL) {
             (self.inflected_at, self.ref_wnd_i) = (Some(now), self.ref_wnd);
         }
         self.ref_wnd = (self.ref_wnd * left).max(self.least());

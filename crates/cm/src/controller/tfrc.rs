@@ -11,12 +11,14 @@ use super::{Acked, Congestion, Controller, TimedOut, initial};
 use crate::tfrc::allowed::{Allowed, Heard, Path};
 use crate::tfrc::{LossIntervals, equation, receiver};
 
-/// Window in round trips of the allowed rate: more than one, so that the pacing rate is the limit.
-const SLACK: f64 = 1.25;
-/// Limit of halvings for consecutive nofeedback timeouts.
+/// Window, in multiples of the allowed rate times the RTT. Chosen by us: more than one, so that the pacing rate is the
+/// limit. A higher value allows more in flight when feedback is late.
+const WINDOW_FACTOR: f64 = 1.25;
+/// Maximum number of halvings for consecutive nofeedback timeouts of a pause. Chosen by us: they end at the minimum
+/// rate (RFC 5348 §4.4). A higher value changes nothing.
 const MAX_TIMEOUTS: u32 = 64;
 /// Minimum rate after the first loss event, in packets per round trip (RFC 5348 §6.3.1).
-const LEAST_PACKETS: f64 = 0.5;
+const MIN_PACKETS_PER_RTT: f64 = 0.5;
 
 /// Sender-based controller of RFC 5348: smooth, for streams whose encoder should not halve its rate for one loss.
 ///
@@ -110,7 +112,7 @@ impl Tfrc {
 
     /// Loss interval at which the throughput equation gives this many packets per round trip.
     fn length_for(&self, packets: f64) -> f64 {
-        1.0 / equation::for_packets_a_round_trip(packets.max(LEAST_PACKETS))
+        1.0 / equation::for_packets_a_round_trip(packets.max(MIN_PACKETS_PER_RTT))
     }
 
     /// Processes an emulated feedback packet.
@@ -170,7 +172,7 @@ impl Controller for Tfrc {
 
     fn window(&self) -> u64 {
         match self.srtt {
-            Some(srtt) => ((self.allowed.rate() * srtt.as_secs_f64() * SLACK) as u64).max(self.mtu),
+            Some(srtt) => ((self.allowed.rate() * srtt.as_secs_f64() * WINDOW_FACTOR) as u64).max(self.mtu),
             None => self.first,
         }
     }
@@ -248,7 +250,7 @@ impl Controller for Tfrc {
 
     fn threshold(&self) -> Option<u64> {
         let by_equation = self.allowed.by_equation();
-        by_equation.is_finite().then(|| (by_equation * self.round_trip().as_secs_f64() * SLACK) as u64)
+        by_equation.is_finite().then(|| (by_equation * self.round_trip().as_secs_f64() * WINDOW_FACTOR) as u64)
     }
 
     fn adopt(&mut self, window: u64, threshold: Option<u64>) {

@@ -6,15 +6,20 @@ use timeous_core::{Duration, Instant};
 
 use super::extreme::{Greatest, Least};
 
-/// Minimum train: packets and duration. Acknowledgements cover two packets, and a single packet's is delayed by up to 20 ms.
-const LEAST: (u64, Duration) = (4, Duration::from_millis(40));
-/// Minimum train of a stream's first flight. With cross traffic so short a train overestimates one flow's share.
-const LEAST_OF_FLIGHT: (u64, Duration) = (6, Duration::from_millis(10));
-/// Window of the maximum filter: a train whose acknowledgements were held up shows too low a rate.
-const BEST_OF: Duration = Duration::from_millis(300);
-/// Ratio of the fastest to the slowest train, within this time, above which the link is unsteady.
-const UNSTEADY: f64 = 2.0;
-const COMPARED: Duration = Duration::from_secs(10);
+/// Minimum train, in packets and duration. Chosen by us: acknowledgements cover two packets, and a single packet's is
+/// delayed by up to 20 ms. A higher value finds fewer trains; a lower one measures the rate less accurately.
+const MIN_TRAIN: (u64, Duration) = (4, Duration::from_millis(40));
+/// Minimum train of a stream's first flight, in packets and duration (docs/decisions/packet-trains.md). With cross
+/// traffic so short a train overestimates one flow's share.
+const MIN_FLIGHT_TRAIN: (u64, Duration) = (6, Duration::from_millis(10));
+/// Window of the maximum filter for train rates: a train whose acknowledgements were held up shows too low a rate.
+/// Chosen by us. A higher value keeps the rate of a link that has become slower.
+const RATE_WINDOW: Duration = Duration::from_millis(300);
+/// Ratio of the fastest to the slowest train within `VARYING_WINDOW` above which the link's rate varies (option 1 of
+/// docs/decisions/varying-links.md).
+const VARYING_RATIO: f64 = 2.0;
+/// Window in which train rates are compared, and of the best rate after a pause (docs/decisions/varying-links.md).
+const VARYING_WINDOW: Duration = Duration::from_secs(10);
 
 /// Packet train estimator, in bytes and seconds.
 #[derive(Clone, Debug)]
@@ -35,14 +40,14 @@ struct Train {
 
 impl Default for Trains {
     fn default() -> Self {
-        Self::of(LEAST)
+        Self::of(MIN_TRAIN)
     }
 }
 
 impl Trains {
     /// Also accepts trains as short as a first flight.
     pub(super) fn of_flights() -> Self {
-        Self::of(LEAST_OF_FLIGHT)
+        Self::of(MIN_FLIGHT_TRAIN)
     }
 
     fn of(least: (u64, Duration)) -> Self {
@@ -64,10 +69,10 @@ impl Trains {
         let (packets, time) = self.least;
         if waited.is_some() && lasted >= time && train.bytes >= packets * mtu {
             let rate = train.bytes as f64 / lasted.as_secs_f64();
-            self.best.measured(now, BEST_OF, rate);
+            self.best.measured(now, RATE_WINDOW, rate);
             self.latest = Some((now, rate));
-            self.fastest.measured(now, COMPARED, rate);
-            self.slowest.measured(now, COMPARED, rate);
+            self.fastest.measured(now, VARYING_WINDOW, rate);
+            self.slowest.measured(now, VARYING_WINDOW, rate);
             self.train = Some(Train { began: now, bytes: 0 });
         }
     }
@@ -86,12 +91,12 @@ impl Trains {
     /// Maximum rate within the compared period, if a train ended in it.
     pub(super) fn best(&self, now: Instant) -> Option<f64> {
         let (at, _) = self.latest?;
-        self.fastest.get().filter(|_| now.saturating_since(at) <= COMPARED)
+        self.fastest.get().filter(|_| now.saturating_since(at) <= VARYING_WINDOW)
     }
 
     /// Whether the link rate varies.
     pub(super) fn is_unsteady(&self) -> bool {
-        self.fastest.get().zip(self.slowest.get()).is_some_and(|(fastest, slowest)| fastest > UNSTEADY * slowest)
+        self.fastest.get().zip(self.slowest.get()).is_some_and(|(fastest, slowest)| fastest > VARYING_RATIO * slowest)
     }
 
     /// Ends the current train at a pause.

@@ -12,12 +12,16 @@ use crate::trace::Happening;
 
 use super::Macroflow;
 
-/// Lifetime of an unused grant, which then goes to another flow.
+/// Lifetime of an unused grant, which then goes to another flow. Chosen by us; RFC 3124 §3.3 has the RTT or a
+/// threshold, whichever is longer. A higher value leaves the window unused for longer; a lower one takes grants from
+/// slow clients.
 const GRANT_LIFETIME: Duration = Duration::from_millis(50);
-/// Time by which packets may leave before their pacing time: the granularity of timers.
+/// Time by which packets may leave before their pacing time. Chosen by us: the granularity of timers. A higher value
+/// makes larger bursts; a lower one loses rate to late timers.
 const PACING_SLACK: Duration = Duration::from_millis(2);
-/// Number of expired grants, in addition to that of held ones, at which they are removed from the queue.
-const SWEEP_AT: usize = 32;
+/// Number of expired grants, in addition to that of held ones, at which they are removed from the queue. Chosen by us.
+/// A higher value takes more memory; a lower one takes more time.
+const SWEEP_THRESHOLD: usize = 32;
 
 impl Macroflow {
     /// Whether `flow` may send one packet now, if that can be decided at once: it holds a grant, has a waiting request,
@@ -212,7 +216,7 @@ impl Macroflow {
         while self.grants.front().is_some_and(|grant| !is_held(grant)) {
             self.grants.pop_front();
         }
-        if self.grants.len() > 2 * self.granted as usize + SWEEP_AT {
+        if self.grants.len() > 2 * self.granted as usize + SWEEP_THRESHOLD {
             self.grants.retain(is_held);
         }
     }

@@ -4,10 +4,11 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::Macroflow;
 use super::hold::Hold;
-use super::signs::SIGNS;
+use super::signs::KEPT_EVENTS;
 
-/// Age beyond which congestion events no longer count.
-const LATELY: Duration = Duration::from_secs(300);
+/// Maximum age of congestion events that count in a comparison. Chosen by us. A higher value limits a user by
+/// congestion that is over; a lower one finds no congestion on fast paths, where events are rare.
+const MAX_EVENT_AGE: Duration = Duration::from_secs(300);
 
 /// Contribution of a macroflow to comparisons: its goodput, and a lower bound of limits.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +25,11 @@ impl Macroflow {
         self.signs.present_since.max(self.signs.last[0])
     }
 
-    /// Its goodput, if it has been window-limited with `SIGNS` congestion events since `since`.
+    /// Its goodput, if it has been window-limited with `KEPT_EVENTS` congestion events since `since`.
     pub(crate) fn had(&self, now: Instant, since: Instant) -> Option<ComparedGoodput> {
-        let since = since.max(now.saturating_sub(LATELY));
+        let since = since.max(now.saturating_sub(MAX_EVENT_AGE));
         let wants = self.granted > 0 || !self.requests.is_empty() || self.was_limited_at(now);
-        let met = self.signs.last[SIGNS - 1].is_some_and(|at| at > since);
+        let met = self.signs.last[KEPT_EVENTS - 1].is_some_and(|at| at > since);
         let srtt = self.rtt.smoothed()?;
         let least = Rate::from_bytes_in(self.mtu, srtt);
         (wants && met).then(|| ComparedGoodput { goodput: self.goodput.rate(now), least })

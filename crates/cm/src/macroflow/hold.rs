@@ -2,8 +2,9 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Time for which a limit stays without others found: they may just be at the bottom of their sawtooth.
-const STAYS: Duration = Duration::from_secs(1);
+/// Time for which a rate limit stays without others found. Chosen by us: they may just be at the bottom of their
+/// sawtooth. A higher value limits a user longer than needed.
+const LIMIT_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Rate limit, and the time when others with no more were last found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,6 @@ pub(super) struct Hold {
 impl Hold {
     /// Whether the limit stays although no others are found now; not if congestion was reported since the last time.
     pub(super) fn stays(&self, now: Instant, told_at: Option<Instant>) -> bool {
-        now.saturating_since(self.found_at) <= STAYS && told_at.is_none_or(|at| at <= self.found_at)
+        now.saturating_since(self.found_at) <= LIMIT_LIFETIME && told_at.is_none_or(|at| at <= self.found_at)
     }
 }

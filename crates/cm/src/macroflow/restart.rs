@@ -23,14 +23,15 @@ use crate::rtt::{Known, RttEstimator};
 
 use super::Macroflow;
 
-/// Pause below which the window stays (RFC 6298 §2.4).
-const SHORT_PAUSE: Duration = Duration::from_secs(1);
-/// Half-life of a remembered window.
-const HALF_LIFE: Duration = Duration::from_secs(3_600);
+/// Minimum pause after which the window decays: the minimum of a retransmission timeout (RFC 6298 §2.4).
+const MIN_IDLE_TIME: Duration = Duration::from_secs(1);
+/// Half-life of a remembered window. Chosen by us. A higher value risks losses by an
+/// outdated window; a lower one starts slowly on an unchanged path.
+const WINDOW_HALF_LIFE: Duration = Duration::from_secs(3_600);
 
 /// The window to be tried after `age`: half, and half again per half-life.
 fn careful(window: u64, age: Duration) -> u64 {
-    let halves = 1 + age.as_nanos() / HALF_LIFE.as_nanos();
+    let halves = 1 + age.as_nanos() / WINDOW_HALF_LIFE.as_nanos();
     window.checked_shr(u32::try_from(halves).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
@@ -43,7 +44,7 @@ impl Macroflow {
         }
         let pause = now.saturating_since(last);
         let timeout = self.rtt.timeout();
-        let long = timeout.max(SHORT_PAUSE);
+        let long = timeout.max(MIN_IDLE_TIME);
         let known = self.reckoned.window;
         if pause < long {
             self.controller.on_idle(now, 0);

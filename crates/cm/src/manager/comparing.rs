@@ -7,12 +7,15 @@ use crate::trace::Happening;
 
 use super::Manager;
 
-/// Interval between comparisons of a macroflow.
-const EVERY: Duration = Duration::from_millis(50);
-/// Maximum number of others in a comparison.
-const OTHERS: usize = 64;
-/// Users that must have reported congestion, unless the host's own transports have.
-const USERS: usize = 2;
+/// Interval between comparisons of a macroflow. Chosen by us. A higher value limits a user later; a lower one takes
+/// more time.
+const COMPARISON_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum number of other macroflows in a comparison. Chosen by us: bounds the time of a call. A higher value takes
+/// more time.
+const MAX_COMPARED: usize = 64;
+/// Minimum number of users that must have reported congestion, unless the host's own transports have. Chosen by us, so
+/// that no user can slow another alone. A higher value limits fewer users.
+const MIN_WITNESSES: usize = 2;
 
 impl Manager {
     /// Compares a macroflow with unverified feedback with the others to its destination, and limits its rate.
@@ -20,7 +23,7 @@ impl Manager {
         let Some(macroflow) = self.macroflows.get_mut(name) else { return };
         let destination = macroflow.destination;
         let Some(user) = destination.user else { return };
-        if !macroflow.is_to_be_compared(now, EVERY) {
+        if !macroflow.is_to_be_compared(now, COMPARISON_INTERVAL) {
             return;
         }
         let found = macroflow.spotless_since().and_then(|since| self.what_others_have(now, destination, since));
@@ -36,7 +39,7 @@ impl Manager {
     fn what_others_have(&self, now: Instant, destination: Destination, since: Instant) -> Option<Rate> {
         let to = |user| Destination { user, ..destination };
         let all = self.by_destination.range(to(None)..=to(Some(User(u32::MAX))));
-        let others = all.filter(|(other, _)| other.user != destination.user).take(OTHERS);
+        let others = all.filter(|(other, _)| other.user != destination.user).take(MAX_COMPARED);
         let (mut sum, mut least, mut users, mut host) = (0u64, Rate::ZERO, 0, 0);
         for (other, &name) in others {
             let Some(had) = self.macroflows.get(name).and_then(|macroflow| macroflow.had(now, since)) else { continue };
@@ -44,7 +47,7 @@ impl Manager {
             least = least.max(had.least);
             *(if other.user.is_some() { &mut users } else { &mut host }) += 1;
         }
-        let enough = users >= USERS || host > 0;
+        let enough = users >= MIN_WITNESSES || host > 0;
         enough.then(|| Rate::from_bps(sum / (users + host) as u64).max(least))
     }
 }

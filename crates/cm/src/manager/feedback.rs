@@ -6,14 +6,15 @@ use crate::destination::Destination;
 use crate::error::{CmError, Implausible};
 use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
-use crate::ledger::{LEAST_ROUND_TRIP, MAX_ROUND_TRIP, least_sample};
+use crate::ledger::{MAX_ROUND_TRIP, MIN_ROUND_TRIP, least_sample};
 use crate::sign::CongestionSignal;
 use crate::trace::Happening;
 
 use super::Manager;
 
-/// Interval at which the state of a path in use is reported for storage.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+/// Interval at which the state of a path in use is reported for storage. Chosen by us. A higher value loses more of it
+/// in a crash; a lower one writes more often.
+const STATE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Result of the plausibility check: for unverified feedback the minimum RTT that it is bound to.
 type Weighed = Result<Option<Duration>, Implausible>;
@@ -48,7 +49,7 @@ impl Manager {
         if update.acked > 0 || update.rtt.is_some() {
             // Unverified feedback may claim an RTT of zero: use at least the minimum of any path.
             let vouched = flow.ledger.is_none();
-            let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(LEAST_ROUND_TRIP) });
+            let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(MIN_ROUND_TRIP) });
             macroflow.acked(now, update.acked, rtt, update.recovering);
         }
         if update.lost > 0 {
@@ -100,7 +101,7 @@ impl Manager {
             state: macroflow.state(),
             threshold: macroflow.controller.threshold(),
         });
-        if now.saturating_since(macroflow.learnt_at) >= TELL_EVERY {
+        if now.saturating_since(macroflow.learnt_at) >= STATE_REPORT_INTERVAL {
             macroflow.learnt_at = now;
             if let Some(learnt) = macroflow.learnt().filter(|_| !macroflow.apart) {
                 self.memory.learn(macroflow.destination, learnt);

@@ -12,10 +12,11 @@ use crate::trace::Happening;
 
 use super::Manager;
 
-/// Maximum number of waiting requests of a flow.
+/// Maximum number of waiting requests of a flow. Chosen by us: bounds a client's memory. A higher value allows more.
 const MAX_WAITING: u32 = 1 << 16;
-/// Maximum number of waiting requests with a deadline of a flow.
-const MAX_DATED: u32 = 256;
+/// Maximum number of waiting requests of a flow with a deadline. Chosen by us: each takes an entry of the scheduler's
+/// heap. A higher value takes more memory.
+const MAX_WITH_DEADLINE: u32 = 256;
 
 impl Manager {
     /// Requests to send one packet (`cm_request`). Each call is one request.
@@ -45,7 +46,7 @@ impl Manager {
     pub fn request_by(&mut self, now: Instant, id: FlowId, deadline: Instant) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         let by_deadline = macroflow.requests.kind() == Scheduling::Deadline;
-        let limit = if by_deadline { MAX_DATED } else { MAX_WAITING };
+        let limit = if by_deadline { MAX_WITH_DEADLINE } else { MAX_WAITING };
         if by_deadline && flow.dated >= limit || flow.waiting >= MAX_WAITING {
             return Err(CmError::TooManyRequests { flow: id, limit });
         }

@@ -5,10 +5,10 @@ use timeous_core::{Duration, Instant};
 use super::equation;
 use super::recent::ReceiveRates;
 
-/// t_mbi: maximum interval between packets, in seconds (RFC 5348 §4.3).
-const BACKOFF: f64 = 64.0;
-/// Factor on X_recv after a loss in a data-limited interval (RFC 5348 §4.3).
-const AFTER_LOSS: f64 = 0.85;
+/// Maximum interval between packets, in seconds: `t_mbi` (RFC 5348 §4.3).
+const MAX_BACKOFF: f64 = 64.0;
+/// Factor of X_recv after a loss in a data-limited interval (RFC 5348 §4.3).
+const DATA_LIMITED_LOSS_FACTOR: f64 = 0.85;
 
 /// Path parameters for the rate computation.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Path {
 
 /// Minimum rate s/t_mbi.
 pub(crate) fn least(segment: f64) -> f64 {
-    segment / BACKOFF
+    segment / MAX_BACKOFF
 }
 
 impl Allowed {
@@ -95,7 +95,7 @@ impl Allowed {
             self.rates.update(now, heard.receive_rate, path.rtt);
         } else if heard.new_loss_event {
             self.rates.halve();
-            self.rates.maximize(now, AFTER_LOSS * heard.receive_rate);
+            self.rates.maximize(now, DATA_LIMITED_LOSS_FACTOR * heard.receive_rate);
             limit = 1.0;
         } else {
             self.rates.maximize(now, heard.receive_rate);

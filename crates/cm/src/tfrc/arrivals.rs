@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-/// Timer expirations kept. Feedback is sent early only at a new loss event, at most once per round trip.
+/// Maximum number of timer expirations kept. Chosen by us: early feedback comes at a new loss event only, at most once
+/// per RTT, and streams with deadlines have four reports per RTT. A lower value measures over more than an RTT.
 const MAX_EXPIRATIONS: usize = 8;
 
 /// Counts arrivals between expirations of the feedback timer.

@@ -2,9 +2,11 @@
 
 use timeous_core::{Duration, Rate};
 
-/// Minimum loss event rate of the search: one loss event in a billion packets.
-const LEAST: f64 = 1e-9;
-/// Bisection steps, which give far better than the accuracy of 5 % that RFC 5348 §6.3.1 asks for.
+/// Minimum loss event rate of the search, in loss events per packet. Chosen by us: one in a billion packets. A higher
+/// value limits the rate that the first loss interval stands for (RFC 5348 §6.3.1).
+const MIN_LOSS_EVENT_RATE: f64 = 1e-9;
+/// Number of bisection steps. Chosen by us: far better than the accuracy of 5 % that RFC 5348 §6.3.1 asks for. A higher
+/// value takes more time.
 const BISECTIONS: u32 = 64;
 
 /// Rate of a TCP with a retransmission timeout of four RTTs that acknowledges each packet, for segments of `segment`
@@ -52,7 +54,7 @@ fn f(p: f64) -> f64 {
 
 /// Loss event rate whose f(p) is `value`, by bisection, since f increases with p.
 fn inverse(value: f64) -> f64 {
-    let (mut low, mut high) = (LEAST, 1.0_f64);
+    let (mut low, mut high) = (MIN_LOSS_EVENT_RATE, 1.0_f64);
     if value.is_nan() || value >= f(high) {
         return high;
     }

@@ -1,11 +1,12 @@
 //! Average loss interval: weights for the last eight intervals, and history discounting (RFC 5348 §5.4, §5.5).
 
-/// Number of closed loss intervals in the average; more would make the rate respond too slowly (RFC 5348 §5.4).
+/// Number of closed loss intervals in the average: `n` (RFC 5348 §5.4). A higher value responds to congestion more
+/// slowly.
 pub const INTERVALS: usize = 8;
-/// Weights of the loss intervals, newest first (RFC 5348 §5.4).
+/// Weights of the loss intervals, newest first: `w_i` (RFC 5348 §5.4).
 const WEIGHTS: [f64; INTERVALS] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
-/// Minimum discount factor of older intervals (RFC 5348 §5.5).
-const THRESHOLD: f64 = 0.25;
+/// Minimum discount factor of older intervals: `DISCOUNT_THRESHOLD` (RFC 5348 §5.5).
+const DISCOUNT_THRESHOLD: f64 = 0.25;
 
 /// Closed loss intervals in packets, newest first.
 ///
@@ -86,7 +87,7 @@ impl LossIntervals {
             return 1.0;
         }
         let mean = 1.0 / self.past().rate();
-        if current > 2.0 * mean { (2.0 * mean / current).max(THRESHOLD) } else { 1.0 }
+        if current > 2.0 * mean { (2.0 * mean / current).max(DISCOUNT_THRESHOLD) } else { 1.0 }
     }
 
     fn past(&self) -> Sum {

@@ -6,14 +6,17 @@ use timeous_core::{Duration, Instant};
 
 use super::intervals::{INTERVALS, LossIntervals};
 
-/// Later packets that must arrive before a missing one counts as lost (RFC 5348 §5.1).
+/// Number of later packets that must arrive before a missing one counts as lost: `NDUPACK` (RFC 5348 §5.1).
 const NDUPACK: u8 = 3;
-/// Maximum number of runs of lost packets kept, in case one of them arrives late.
+/// Maximum number of runs of lost packets kept, in case one of them arrives late. Chosen by us. A higher value takes
+/// more memory and takes back older losses.
 const MAX_RUNS: usize = 256;
-/// Round trips at the end of a gap that are divided into loss events; earlier ones are beyond the intervals that count.
-const MAX_EVENTS_A_GAP: u64 = 64;
-/// Minimum RTT: loss events are separated by at least one RTT.
-const LEAST_RTT: Duration = Duration::from_micros(1);
+/// Round trips at the end of a gap that are divided into loss events. Chosen by us: more than the nine intervals that
+/// count. A higher value takes more time for a long gap.
+const MAX_GAP_ROUNDS: u64 = 64;
+/// Minimum RTT: loss events are separated by at least one RTT. Chosen by us: below any path's. A higher value merges
+/// loss events of very short paths.
+const MIN_RTT: Duration = Duration::from_micros(1);
 
 /// Result of a packet's arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +145,7 @@ impl Losses {
         rtt: Duration,
         first: &dyn Fn(bool) -> f64,
     ) -> News {
-        let rtt = rtt.max(LEAST_RTT);
+        let rtt = rtt.max(MIN_RTT);
         let events = self.total;
         let mut news = match self.highest {
             Some((highest, at)) if seq > highest => {
@@ -252,7 +255,7 @@ impl Losses {
     /// Finds the loss events that begin in a run.
     fn divide(&mut self, run: Run, first: &dyn Fn(bool) -> f64) {
         let mut seq = run.first;
-        let counts = run.gap.after.1.saturating_sub(run.rtt * MAX_EVENTS_A_GAP);
+        let counts = run.gap.after.1.saturating_sub(run.rtt * MAX_GAP_ROUNDS);
         if run.gap.nominal(seq) < counts {
             seq = run.gap.first_after(counts).map_or(seq, |later| later.clamp(seq, run.last));
         }

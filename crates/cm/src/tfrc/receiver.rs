@@ -10,7 +10,7 @@ use super::losses::{Losses, News};
 /// RTT assumed until the sender has sent one (RFC 4340 §3.4).
 pub const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Minimum rate after the first loss event, in packets per round trip (RFC 5348 §6.3.1).
-const LEAST_PACKETS: f64 = 0.5;
+const MIN_PACKETS_PER_RTT: f64 = 0.5;
 
 /// Received data packet (RFC 5348 §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Receiver {
         let (arrivals, highest, before) = (&self.arrivals, self.highest, self.rtt_before);
         let first = |is_null: bool| {
             let packets = if is_null { 0.0 } else { arrivals.look(now, before.max(rtt)).packets.max(highest) };
-            1.0 / equation::for_packets_a_round_trip((packets * rtt.as_secs_f64()).max(LEAST_PACKETS))
+            1.0 / equation::for_packets_a_round_trip((packets * rtt.as_secs_f64()).max(MIN_PACKETS_PER_RTT))
         };
         let news = self.losses.arrive(now, arrival.seq, arrival.marked, rtt, &first);
         if news.is_new {

@@ -2,8 +2,8 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Maximum size: two rates from successive feedback and one from a loss event (RFC 5348 §8.2.2).
-const MOST: usize = 3;
+/// Maximum number of rates: two from successive feedback and one from a loss event (RFC 5348 §8.2.2).
+const MAX_RATES: usize = 3;
 
 /// Receive rates in bytes per second, with the times of their reports. Never empty: initially there is an infinite one.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl ReceiveRates {
     pub(crate) fn update(&mut self, now: Instant, rate: f64, rtt: Duration) {
         self.0.push((now, rate));
         self.0.retain(|&(at, _)| now.saturating_since(at) <= rtt * 2);
-        let surplus = self.0.len().saturating_sub(MOST);
+        let surplus = self.0.len().saturating_sub(MAX_RATES);
         self.0.drain(..surplus);
     }
 

@@ -1,9 +1,11 @@
 //! Mean segment size (RFC 5348 §4.1).
 
-/// Minimum number of segments in the average: four loss intervals at the highest loss event rates are too short.
-const LEAST_SEGMENTS: f64 = 16.0;
-/// Maximum number of segments in the average, used without losses.
-const MOST_SEGMENTS: f64 = 4_096.0;
+/// Minimum number of segments in the average. Chosen by us: four loss intervals (RFC 5348 §4.1) at the highest loss
+/// event rates are too short. A higher value follows a change of packet sizes later.
+const MIN_SEGMENTS: f64 = 16.0;
+/// Maximum number of segments in the average, used without losses. Chosen by us; RFC 5348 §4.1 allows longer averages
+/// than four loss intervals. A higher value follows a change of packet sizes later.
+const MAX_SEGMENTS: f64 = 4_096.0;
 
 /// Average segment size over about the last four loss intervals.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ impl MeanSegment {
     /// Counts a segment of `bytes` sent at the loss event rate `p`.
     pub(super) fn sent(&mut self, bytes: u64, p: f64) {
         // Four intervals of 1/p segments each; infinite without losses.
-        let over = (4.0 / p).clamp(LEAST_SEGMENTS, MOST_SEGMENTS);
+        let over = (4.0 / p).clamp(MIN_SEGMENTS, MAX_SEGMENTS);
         self.seen = (self.seen + 1.0).min(over);
         self.mean += (bytes.max(1) as f64 - self.mean) / self.seen;
     }

@@ -12,12 +12,13 @@ use crate::controller::initial;
 
 /// Nofeedback timer before the first RTT sample (RFC 5348 §4.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// q: weight of the old smoothed RTT at each sample (RFC 5348 §4.3).
-const KEPT: f64 = 0.9;
-/// The same without oscillation reduction: "a very low value of the weight q" (RFC 5348 §4.5).
-const KEPT_UNREDUCED: f64 = 0.1;
-/// q2: weight of the old long-term square root of the RTT (RFC 5348 §4.5).
-const KEPT_SQUARE_ROOT: f64 = 0.9;
+/// Weight of the old smoothed RTT at each sample: `q` (RFC 5348 §4.3).
+const RTT_WEIGHT: f64 = 0.9;
+/// Weight of the old smoothed RTT without oscillation reduction: "a very low value of the weight q" (RFC 5348 §4.5).
+/// The value is chosen by us: a higher one follows the path's queue more slowly.
+const RTT_WEIGHT_UNREDUCED: f64 = 0.1;
+/// Weight of the old long-term square root of the RTT: `q2` (RFC 5348 §4.5).
+const SQRT_RTT_WEIGHT: f64 = 0.9;
 
 /// Settings of a [`Sender`].
 #[derive(Clone, Copy, Debug)]
@@ -296,9 +297,9 @@ impl Sender {
             return sample;
         }
         let reduces = self.settings.reduce_oscillations;
-        self.square_root = KEPT_SQUARE_ROOT * self.square_root + (1.0 - KEPT_SQUARE_ROOT) * root;
+        self.square_root = SQRT_RTT_WEIGHT * self.square_root + (1.0 - SQRT_RTT_WEIGHT) * root;
         self.share = if reduces { self.square_root / root } else { 1.0 };
-        let kept = if reduces { KEPT } else { KEPT_UNREDUCED };
+        let kept = if reduces { RTT_WEIGHT } else { RTT_WEIGHT_UNREDUCED };
         let before = self.rtt.unwrap_or(sample);
         Duration::from_secs_f64(kept * before.as_secs_f64() + (1.0 - kept) * sample.as_secs_f64())
     }

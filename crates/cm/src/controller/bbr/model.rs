@@ -4,14 +4,17 @@ use timeous_core::{Duration, Instant};
 
 use super::sampling::Sample;
 
-/// `LossThresh`, `Beta` and `Headroom`.
+/// Maximum loss rate per round trip while probing for bandwidth: `LossThresh` (draft-ietf-ccwg-bbr-05 §2.7).
 pub(super) const LOSS_THRESHOLD: f64 = 0.02;
+/// Factor of the bounds after a round trip with losses: `Beta` (draft-ietf-ccwg-bbr-05 §2.7).
 pub(super) const BETA: f64 = 0.7;
+/// Share of `inflight_longterm` that is left to cross traffic: `Headroom` (draft-ietf-ccwg-bbr-05 §2.7).
 const HEADROOM: f64 = 0.15;
-/// `MinRTTFilterLen` and `ProbeRTTInterval`.
-const MIN_RTT_FOR: Duration = Duration::from_secs(10);
-const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
-/// Half of `BBRExtraAckedFilterLen`, in round trips: the filter keeps two halves.
+/// Window of the minimum RTT: `MinRTTFilterLen` (draft-ietf-ccwg-bbr-05 §2.13.1).
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+/// Interval of RTT probes: `ProbeRTTInterval` (draft-ietf-ccwg-bbr-05 §2.13.2).
+const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// Half of `ExtraAckedFilterLen`, in round trips: the filter keeps two halves (draft-ietf-ccwg-bbr-05 §2.11).
 const EXTRA_ACKED_ROUNDS: u64 = 5;
 
 /// Path model, in bytes and seconds; an absent bound is infinite.
@@ -24,7 +27,7 @@ pub(super) struct Model {
     pub(super) inflight_lo: f64,
     pub(super) inflight_hi: f64,
     min_rtt: Option<(Instant, Duration)>,
-    /// Minimum RTT within `PROBE_RTT_EVERY`.
+    /// Minimum RTT within `PROBE_RTT_INTERVAL`.
     probed_rtt: Option<(Instant, Duration)>,
     pub(super) probe_rtt_is_due: bool,
     pub(super) rounds: u64,
@@ -170,12 +173,12 @@ impl Model {
     /// Takes an RTT sample (§5.3.4.3, `BBRUpdateMinRTT`).
     pub(super) fn measured(&mut self, now: Instant, rtt: Duration) {
         let is_older = |at: Instant, than: Duration| now.saturating_since(at) > than;
-        self.probe_rtt_is_due = self.probed_rtt.is_some_and(|(at, _)| is_older(at, PROBE_RTT_EVERY));
+        self.probe_rtt_is_due = self.probed_rtt.is_some_and(|(at, _)| is_older(at, PROBE_RTT_INTERVAL));
         if self.probe_rtt_is_due || self.probed_rtt.is_none_or(|(_, least)| rtt < least) {
             self.probed_rtt = Some((now, rtt));
         }
         let (at, probed) = self.probed_rtt.unwrap_or((now, rtt));
-        if self.min_rtt.is_none_or(|(since, least)| probed < least || is_older(since, MIN_RTT_FOR)) {
+        if self.min_rtt.is_none_or(|(since, least)| probed < least || is_older(since, MIN_RTT_WINDOW)) {
             self.min_rtt = Some((at, probed));
         }
     }

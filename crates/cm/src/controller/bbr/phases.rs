@@ -2,10 +2,11 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Minimum time between bandwidth probes; a random part of up to a second is added (§5.3.3.5).
-pub(super) const PROBE_AFTER: Duration = Duration::from_secs(2);
-/// Window during an RTT probe, in bandwidth-delay products (`ProbeRTTCwndGain`).
-pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
+/// Minimum time between bandwidth probes; a random part of up to a second is added
+/// (draft-ietf-ccwg-bbr-05 §5.3.3.5.3).
+pub(super) const MIN_PROBE_WAIT: Duration = Duration::from_secs(2);
+/// Window during an RTT probe, in bandwidth-delay products: `ProbeRTTCwndGain` (draft-ietf-ccwg-bbr-05 §2.13.2).
+pub(super) const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 
 /// State of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Pacing gain of the state (§5.6.1).
+    /// Pacing gain of the state (draft-ietf-ccwg-bbr-05 §5.6.1).
     pub(super) fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -32,10 +33,11 @@ impl State {
         }
     }
 
+    /// Window gain of the state, in bandwidth-delay products (draft-ietf-ccwg-bbr-05 §5.6.1).
     pub(super) fn window_gain(self) -> f64 {
         match self {
             Self::Up => 2.25,
-            Self::ProbeRtt => PROBE_RTT_GAIN,
+            Self::ProbeRtt => PROBE_RTT_CWND_GAIN,
             _ => 2.0,
         }
     }
@@ -78,7 +80,7 @@ impl Default for Cycle {
     fn default() -> Self {
         Self {
             began: Instant::ZERO,
-            wait: PROBE_AFTER,
+            wait: MIN_PROBE_WAIT,
             rounds: 0,
             probes: Probes::Stop,
             heeds: false,

@@ -6,8 +6,9 @@ use timeous_core::{Duration, Instant};
 
 use super::super::Sent;
 
-/// Limit of the packets in flight that are tracked; beyond it the oldest are dropped.
-const MOST_REMEMBERED: usize = 1 << 16;
+/// Maximum number of packets in flight that are tracked; beyond it the oldest are dropped. Chosen by us: above any
+/// window in practice. A higher value takes more memory.
+const MAX_TRACKED_PACKETS: usize = 1 << 16;
 
 /// Per-packet state at transmission: the draft's `P`.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ impl Sampler {
         if sent.app_limited {
             self.limit_by_application(before);
         }
-        if self.under_way.len() >= MOST_REMEMBERED {
+        if self.under_way.len() >= MAX_TRACKED_PACKETS {
             self.under_way.pop_front();
         }
         self.under_way.push_back(Departure {

@@ -4,21 +4,25 @@ use timeous_core::{Duration, Instant, Rng};
 
 use super::super::Acked;
 use super::model::{BETA, is_too_much};
-use super::phases::{PROBE_AFTER, PROBE_RTT_GAIN, Probes, RttProbe, State};
+use super::phases::{MIN_PROBE_WAIT, PROBE_RTT_CWND_GAIN, Probes, RttProbe, State};
 use super::sampling::Sample;
-use super::{Bbr, MIN_PIPE};
+use super::{Bbr, MIN_PIPE_CWND};
 
-/// Acknowledgements with losses in one round trip that end startup: `BBRStartupFullLossCnt`.
-const FULL_LOSSES: u32 = 6;
-/// Growth of the rate within three round trips below which the pipe is full (§5.3.1.2).
-const STILL_GROWS: f64 = 1.25;
-const FULL_AFTER: u32 = 3;
-/// Limit of drain in round trips: a queue filled by cross traffic never drains (§5.3.2).
-const DRAIN_ROUNDS: u64 = 3;
-/// Limit of the round trips between bandwidth probes, which otherwise follow Reno's time to grow by as much (§5.3.3.5).
-const PROBE_AFTER_ROUNDS: f64 = 63.0;
-/// `ProbeRTTDuration`.
-const PROBE_RTT_FOR: Duration = Duration::from_millis(200);
+/// Acknowledgements with losses in one round trip that end startup: `BBRStartupFullLossCnt`
+/// (draft-ietf-ccwg-bbr-05 §5.3.1.3).
+const STARTUP_FULL_LOSS_COUNT: u32 = 6;
+/// Growth factor of the rate within `FULL_BW_COUNT` round trips below which the pipe is full
+/// (draft-ietf-ccwg-bbr-05 §5.3.1.2).
+const FULL_BW_GROWTH: f64 = 1.25;
+/// Round trips without that growth after which the pipe is full (draft-ietf-ccwg-bbr-05 §5.3.1.2).
+const FULL_BW_COUNT: u32 = 3;
+/// Maximum of drain, in round trips (draft-ietf-ccwg-bbr-05 §5.3.2): a queue filled by cross traffic never drains.
+const MAX_DRAIN_ROUNDS: u64 = 3;
+/// Maximum of the round trips between bandwidth probes, which otherwise follow Reno's time to grow by as much
+/// (draft-ietf-ccwg-bbr-05 §5.3.3.5.3).
+const MAX_PROBE_ROUNDS: f64 = 63.0;
+/// Minimum duration of an RTT probe: `ProbeRTTDuration` (draft-ietf-ccwg-bbr-05 §2.13.2).
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 impl Bbr {
     /// Runs the state machine for an acknowledgement, in the order of §5.2.3.
@@ -30,7 +34,7 @@ impl Bbr {
         self.check_startup();
         let drained = self.inflight(1.0);
         if self.state == State::Drain
-            && (acked.outstanding as f64 <= drained || self.model.rounds > self.drain_began + DRAIN_ROUNDS)
+            && (acked.outstanding as f64 <= drained || self.model.rounds > self.drain_began + MAX_DRAIN_ROUNDS)
         {
             self.go_down(now);
         }
@@ -52,7 +56,7 @@ impl Bbr {
         if self.model.has_lost && !self.state.is_probing() {
             self.model.lower(self.window);
         }
-        if self.state == State::Startup && self.lossy_acks >= FULL_LOSSES && is_too_much(sample) {
+        if self.state == State::Startup && self.lossy_acks >= STARTUP_FULL_LOSS_COUNT && is_too_much(sample) {
             self.startup_is_lossy = true;
         }
         (self.model.has_lost, self.lossy_acks) = (false, 0);
@@ -64,12 +68,12 @@ impl Bbr {
         else {
             return;
         };
-        if rate >= self.full.rate * STILL_GROWS {
+        if rate >= self.full.rate * FULL_BW_GROWTH {
             self.full.look_again(rate);
             return;
         }
         self.full.rounds += 1;
-        self.full.now = self.full.rounds >= FULL_AFTER;
+        self.full.now = self.full.rounds >= FULL_BW_COUNT;
         self.full.reached |= self.full.now;
     }
 
@@ -160,14 +164,14 @@ impl Bbr {
     }
 
     fn has_headroom(&self, acked: &Acked) -> bool {
-        let most = self.model.with_headroom(self.mtu).max(MIN_PIPE * self.mtu);
+        let most = self.model.with_headroom(self.mtu).max(MIN_PIPE_CWND * self.mtu);
         acked.outstanding as f64 <= most.min(self.inflight(1.0))
     }
 
     fn is_time_to_probe(&self, now: Instant) -> bool {
         let target = self.model.bdp(1.0).map_or(self.window, |bdp| bdp.min(self.window)) / self.mtu;
         now.saturating_since(self.cycle.began) > self.cycle.wait
-            || self.cycle.rounds as f64 >= target.min(PROBE_AFTER_ROUNDS)
+            || self.cycle.rounds as f64 >= target.min(MAX_PROBE_ROUNDS)
     }
 
     pub(super) fn go_down(&mut self, now: Instant) {
@@ -175,7 +179,7 @@ impl Bbr {
         // Randomized, so that flows started together do not probe together.
         let mut rng = Rng::from_seed(now.as_nanos() ^ self.sampler.delivered() << 20);
         self.cycle.rounds = rng.below(2);
-        self.cycle.wait = PROBE_AFTER + Duration::from_secs_f64(rng.unit());
+        self.cycle.wait = MIN_PROBE_WAIT + Duration::from_secs_f64(rng.unit());
         (self.cycle.began, self.cycle.up_count) = (now, f64::INFINITY);
         self.enter(State::Down, Probes::Stop);
     }
@@ -228,7 +232,7 @@ impl Bbr {
             self.sampler.limit_by_application(acked.outstanding);
             match self.rtt_probe.until {
                 None if acked.outstanding as f64 <= self.probe_rtt_window() => {
-                    self.rtt_probe.until = Some(now + PROBE_RTT_FOR);
+                    self.rtt_probe.until = Some(now + PROBE_RTT_DURATION);
                     self.model.start_round(self.sampler.delivered());
                 }
                 None => {}
@@ -244,7 +248,7 @@ impl Bbr {
     }
 
     pub(super) fn probe_rtt_window(&self) -> f64 {
-        self.model.bdp(PROBE_RTT_GAIN).unwrap_or(0.0).max(MIN_PIPE * self.mtu)
+        self.model.bdp(PROBE_RTT_CWND_GAIN).unwrap_or(0.0).max(MIN_PIPE_CWND * self.mtu)
     }
 
     /// Ends an RTT probe that has lasted long enough (`BBRCheckProbeRTTDone`, §5.3.4.4).

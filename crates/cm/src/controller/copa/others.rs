@@ -7,37 +7,46 @@ use super::super::queueing::Look;
 use super::phases::{Drain, Paused, share};
 use super::rival::Rival;
 use super::velocity::Velocity;
-use super::{Copa, LEAST_AIM, MIN_WINDOW, Mode, bearable};
+use super::{Copa, MIN_TARGET_DELAY, MIN_WINDOW, Mode, min_bearable_rtt};
 
-/// Round trips without a nearly empty queue after which it is taken for cross traffic (§2.2).
-const EMPTY_WITHIN: u64 = 5;
-/// The same if there was cross traffic just before.
-const AGAIN_WITHIN: u64 = 1;
-/// Round trips without an empty queue before Copa first drains its own packets, and between further drains.
-const DRAIN_AFTER: u64 = 3;
-const DRAIN_EVERY: u64 = 30;
-/// Growth of the window in competitive mode that brings the next drain forward to `DRAIN_AFTER`.
-const GROWN: f64 = 4.0;
-/// Window during a drain, as a share of the bandwidth-delay product.
-pub(super) const DRAINED: f64 = 0.75;
-/// Share of the recent maximum queueing delay below which the queue is nearly empty (§2.2).
-const NEARLY_EMPTY: f64 = 0.1;
-/// Queueing delay after a pause that counts as no queue, as a divisor of the base RTT.
-const LITTLE: u64 = 8;
-/// Time for which the competitive window is kept after leaving competitive mode.
-const RIVAL_FOR: Duration = Duration::from_secs(10);
+/// Round trips without a nearly empty queue after which cross traffic is assumed (Arun & Balakrishnan §2.2).
+const CROSS_TRAFFIC_ROUNDS: u64 = 5;
+/// Round trips without a nearly empty queue after which cross traffic is assumed again within `COMPETITION_MEMORY`.
+/// Chosen by us: competing flows empty the queue now and then. A higher value loses more of the share to them.
+const CROSS_TRAFFIC_AGAIN_ROUNDS: u64 = 1;
+/// Round trips without a nearly empty queue before Copa first drains its own packets. Chosen by us: below
+/// `CROSS_TRAFFIC_ROUNDS`. A lower value drains where the queue would have emptied by itself.
+const FIRST_DRAIN_ROUNDS: u64 = 3;
+/// Round trips between further drains. Chosen by us. A higher value takes its own queue longer for cross traffic; a
+/// lower one gives up more of the share in competition.
+const DRAIN_INTERVAL_ROUNDS: u64 = 30;
+/// Growth factor of the window in competitive mode that brings the next drain forward to `FIRST_DRAIN_ROUNDS`
+/// (docs/decisions/own-queue-or-cross-traffic.md).
+const REDRAIN_GROWTH: f64 = 4.0;
+/// Window during a drain, as a share of the bandwidth-delay product. Chosen by us. A lower value empties the queue more
+/// surely and leaves the link unused for longer.
+pub(super) const DRAIN_FACTOR: f64 = 0.75;
+/// Share of the maximum queueing delay of four round trips below which the queue is nearly empty (Arun & Balakrishnan
+/// §2.2).
+const NEARLY_EMPTY_RATIO: f64 = 0.1;
+/// Divisor of the base RTT: queueing delay after a pause up to which the queue counts as empty. Chosen by us for the
+/// rule of docs/decisions/own-queue-or-cross-traffic.md. A lower value takes queues of cross traffic for none.
+const EMPTY_DELAY_DIVISOR: u64 = 8;
+/// Time for which the competitive window is kept after competitive mode. Chosen by us: competing flows empty the queue
+/// now and then. A higher value competes again with an old window; a lower one starts competition anew.
+const COMPETITION_MEMORY: Duration = Duration::from_secs(10);
 
 impl Copa {
     /// Updates the mode. Returns whether the window must stay as it is, because of a drain.
     pub(super) fn judge(&mut self, now: Instant, look: &Look) -> bool {
-        let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
+        let nearly = look.most.as_secs_f64() * NEARLY_EMPTY_RATIO;
         let beyond = look.queued.saturating_sub(look.least_packet_time);
-        // On a fast link Copa's own oscillation and timer bursts leave delays below `LEAST_AIM`.
-        let emptied = beyond <= LEAST_AIM || beyond.as_secs_f64() <= nearly;
+        // On a fast link Copa's own oscillation and timer bursts leave delays below `MIN_TARGET_DELAY`.
+        let emptied = beyond <= MIN_TARGET_DELAY || beyond.as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
         let undrained = self.drained_at.map(|at| now.saturating_since(at));
         let was_among = self.rival(now).is_some();
-        let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
+        let within = if was_among { CROSS_TRAFFIC_AGAIN_ROUNDS } else { CROSS_TRAFFIC_ROUNDS };
         if emptied {
             (self.emptied_at, self.mode) = (Some(now), Mode::Short);
             // Flows that fill a queue lose packets once it is full, and so would this one among them.
@@ -53,7 +62,8 @@ impl Copa {
             }
             self.end_drain(false);
             (self.drained_at, self.found_with) = (Some(now), self.window);
-        } else if undrained.map_or(without > look.srtt * DRAIN_AFTER, |since| self.is_due_to_drain(since, look)) {
+        } else if undrained.map_or(without > look.srtt * FIRST_DRAIN_ROUNDS, |since| self.is_due_to_drain(since, look))
+        {
             self.begin_drain(now, look);
             return true;
         } else if without > look.srtt * within && self.mode == Mode::Short {
@@ -66,8 +76,8 @@ impl Copa {
 
     /// Whether the next drain is due, `since` after the last one.
     fn is_due_to_drain(&self, since: Duration, look: &Look) -> bool {
-        let has_grown = self.mode == Mode::Among && self.window > GROWN * self.found_with;
-        since > look.srtt * if has_grown { DRAIN_AFTER } else { DRAIN_EVERY }
+        let has_grown = self.mode == Mode::Among && self.window > REDRAIN_GROWTH * self.found_with;
+        since > look.srtt * if has_grown { FIRST_DRAIN_ROUNDS } else { DRAIN_INTERVAL_ROUNDS }
     }
 
     fn begin_drain(&mut self, now: Instant, look: &Look) {
@@ -77,17 +87,18 @@ impl Copa {
             Mode::Among => (look.base + look.waited.max(look.queued)) * 2,
         };
         self.drain = Some(Drain { until: now + takes, then: self.window });
-        self.window = (self.window * share(bearable(look), look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
+        self.window = (self.window * share(min_bearable_rtt(look), look.standing) * DRAIN_FACTOR)
+            .max(MIN_WINDOW.min(self.window));
     }
 
     /// Evaluates the first RTT after a pause, when no own packets were queued: a short queueing delay means no cross
     /// traffic, and completes a drain that the pause interrupted.
     pub(super) fn look_after_pause(&mut self, now: Instant, look: &Look, paused: Paused) {
-        let least = LEAST_AIM + look.packet_time * 2;
-        let little = least.max(look.base / LITTLE);
+        let least = MIN_TARGET_DELAY + look.packet_time * 2;
+        let little = least.max(look.base / EMPTY_DELAY_DIVISOR);
         if let Some(drained) = paused.drained.filter(|_| look.waited <= least) {
             (self.mode, self.rival) = (Mode::Short, None);
-            self.window = self.window.min(drained / DRAINED).max(MIN_WINDOW);
+            self.window = self.window.min(drained / DRAIN_FACTOR).max(MIN_WINDOW);
         }
         if self.mode == Mode::Short && look.waited <= little {
             (self.emptied_at, self.drained_at) = (Some(now), None);
@@ -113,10 +124,10 @@ impl Copa {
         self.rival.get_or_insert_with(|| Rival::new(now, mtu, window, is_sure));
     }
 
-    /// The competitive window, in competitive mode and for `RIVAL_FOR` after it.
+    /// The competitive window, in competitive mode and for `COMPETITION_MEMORY` after it.
     pub(super) fn rival(&mut self, now: Instant) -> Option<&mut Rival> {
         let is_among = self.mode == Mode::Among;
-        self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > RIVAL_FOR);
+        self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > COMPETITION_MEMORY);
         let rival = self.rival.as_mut()?;
         if is_among {
             rival.at = now;
@@ -140,9 +151,9 @@ impl Copa {
     /// Ends a drain: restores the window, or the bandwidth-delay product if the queue was Copa's own.
     pub(super) fn end_drain(&mut self, was_own: bool) {
         if let Some(drain) = self.drain.take() {
-            let own = if was_own { self.window / DRAINED } else { drain.then };
+            let own = if was_own { self.window / DRAIN_FACTOR } else { drain.then };
             self.window = own.min(drain.then).max(MIN_WINDOW);
-            self.pace = Velocity::STILL;
+            self.pace = Velocity::INITIAL;
         }
     }
 }

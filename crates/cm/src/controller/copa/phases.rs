@@ -10,8 +10,9 @@ pub(super) struct Start {
     pub(super) in_a_row: u32,
 }
 
-/// Packets of the first flight that are examined for cross traffic.
-const FLIGHT: f64 = 4.0;
+/// Packets of the first flight that are examined for cross traffic. Chosen by us; the examination itself is of
+/// docs/decisions/pauses-and-cross-traffic.md. A higher value may examine the flow's own queue.
+const EXAMINED_PACKETS: f64 = 4.0;
 
 /// First flight after a pause: queueing delay beyond its own packets' is due to cross traffic.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +32,7 @@ impl Flight {
             (self.began, self.least, self.most) = (Some(now), waited, waited);
             return false;
         };
-        if self.packets >= FLIGHT {
+        if self.packets >= EXAMINED_PACKETS {
             return false;
         }
         self.packets += packets;

@@ -5,20 +5,27 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Minimum RTT step of a new route, also the minimum of a link outage.
-const STEP: Duration = Duration::from_millis(50);
-/// Minimum slope of the step: RTT growth over the time between both packets. A flow in slow start, at twice the link's
-/// rate, makes a queue grow with a slope of one.
-const STEEP: u64 = 2;
-/// RTT samples that must agree: nearly an initial window of packets (RFC 6928).
-const SAMPLES: u32 = 8;
-/// Minimum time between the first and the last of these packets: a frame at 25 frames per second.
-const SPAN: Duration = Duration::from_millis(40);
-/// Maximum difference between samples that agree: timers, as in `LEAST_AIM`, or a fraction of the step for jitter.
-const AGREE: Duration = Duration::from_millis(4);
-const AGREE_PART: u64 = 16;
-/// Minimum time between these packets, in multiples of that difference: a draining queue shrinks by the time that passes.
-const SPAN_AGREES: u64 = 4;
+/// Minimum RTT step of a new route. Chosen by us, equal to the minimum of a link outage. A higher value takes the delay
+/// of a new route for a queue until the minimum RTT expires; a lower one takes queues for routes.
+const MIN_RTT_STEP: Duration = Duration::from_millis(50);
+/// Minimum slope of the step: RTT growth over the time between both packets. Chosen by us: slow start, at twice the
+/// link's rate, makes a queue grow with a slope of one. A lower value takes such queues for routes.
+const MIN_RTT_SLOPE: u64 = 2;
+/// RTT samples that must agree. Chosen by us: nearly an initial window of packets (RFC 6928). A higher value
+/// finds a route later; a lower one takes a short burst of cross traffic for a route.
+const MIN_SAMPLES: u32 = 8;
+/// Minimum time between the first and the last of these packets. Chosen by us: a frame at 25 frames per second. A
+/// higher value finds a route later; a lower one takes a burst's queue for a route.
+const MIN_SPAN: Duration = Duration::from_millis(40);
+/// Maximum difference between samples that agree. Chosen by us: timers, as for `MIN_TARGET_DELAY`. A higher value takes
+/// draining queues for routes; a lower one misses routes with jitter.
+const MAX_SPREAD: Duration = Duration::from_millis(4);
+/// Divisor of the step: maximum difference between samples that agree, if it is more than `MAX_SPREAD`. Chosen by us: a
+/// longer route has more jitter. A higher value misses routes with jitter.
+const MAX_SPREAD_DIVISOR: u64 = 16;
+/// Minimum time between these packets, in multiples of that difference. Chosen by us: a draining queue shrinks by the
+/// time that passes. A higher value finds a route later; a lower one takes a draining queue for a route.
+const MIN_SPAN_SPREADS: u64 = 4;
 
 /// Detector of route changes from RTT samples.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,8 +59,8 @@ impl Reroute {
             if most.saturating_sub(least) <= candidate.agree {
                 (candidate.least, candidate.most) = (least, most);
                 candidate.samples += 1;
-                let span = SPAN.max(candidate.agree * SPAN_AGREES);
-                let is_sure = candidate.samples >= SAMPLES && sent.saturating_since(candidate.sent) >= span;
+                let span = MIN_SPAN.max(candidate.agree * MIN_SPAN_SPREADS);
+                let is_sure = candidate.samples >= MIN_SAMPLES && sent.saturating_since(candidate.sent) >= span;
                 let found = self.candidate.take_if(|_| is_sure);
                 return found.map(|found| found.window);
             }
@@ -63,8 +70,8 @@ impl Reroute {
         // A packet sent before the latest one was overtaken: this shows no step.
         let apart = sent.checked_since(sent_before).filter(|apart| !apart.is_zero())?;
         let step = rtt.saturating_sub(rtt_before);
-        if step > STEP.max(apart * STEEP) {
-            let agree = AGREE.max(step / AGREE_PART);
+        if step > MIN_RTT_STEP.max(apart * MIN_RTT_SLOPE) {
+            let agree = MAX_SPREAD.max(step / MAX_SPREAD_DIVISOR);
             self.candidate = Some(Candidate { window, sent, agree, samples: 1, least: rtt, most: rtt });
         }
         None

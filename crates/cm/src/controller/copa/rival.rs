@@ -17,21 +17,28 @@ use super::super::extreme::Greatest;
 use super::super::{Acked, Congestion, Controller, TimedOut};
 use crate::carried::sampling_period;
 
-/// Fair mean, in CUBIC windows or even shares: bursts lose more than an even flow does.
-const FAIR: f64 = 1.5;
-/// Limits of credit and debt, in shares times round trips.
-const MOST_SAVED: f64 = 20.0;
-const MOST_OWED: f64 = 3.0;
-/// Round trips after an application-limited moment for which the source counts as the limit.
-const FREE_FOR: u64 = 10;
-/// Bytes in flight of a burst, in multiples of the link rate times the smoothed RTT.
-const GAIN: f64 = 1.5;
-/// Even share beside one other flow.
-const HALF: f64 = 0.5;
-/// Least duration of a burst. Bursts arrive at nearly the link rate, since little cross traffic gets between their packets.
-const BURST: Duration = Duration::from_millis(40);
-/// Window of the maximum filter for burst rates.
-const FASTEST_OF: Duration = Duration::from_secs(10);
+/// Bound of the mean in flight, in CUBIC windows or even shares (option 4 of docs/decisions/burst-allowance.md): bursts
+/// lose more than an even flow does.
+const MAX_MEAN_SHARES: f64 = 1.5;
+/// Maximum credit, in shares times round trips. Chosen by us: about a group of pictures. A higher value lets bursts
+/// exceed the mean for longer.
+const MAX_CREDIT: f64 = 20.0;
+/// Maximum debt, in shares times round trips. Chosen by us; docs/decisions/burst-allowance.md has figures for none. A
+/// higher value keeps a stream that has taken too much from bursts for longer.
+const MAX_DEBT: f64 = 3.0;
+/// Round trips after an application-limited moment for which the source counts as the limit
+/// (docs/decisions/app-limited-detection.md).
+const APP_LIMITED_ROUNDS: u64 = 10;
+/// Bytes in flight of a burst, in multiples of the link rate times the smoothed RTT (option 4 of
+/// docs/decisions/burst-allowance.md).
+const BURST_GAIN: f64 = 1.5;
+/// Even share beside one other flow, as a share of the link (docs/decisions/burst-allowance.md).
+const EVEN_SHARE: f64 = 0.5;
+/// Minimum duration of a burst (docs/decisions/burst-allowance.md). Bursts arrive at nearly the link rate, since little
+/// cross traffic gets between their packets.
+const MIN_BURST: Duration = Duration::from_millis(40);
+/// Window of the maximum filter for burst rates (docs/decisions/burst-allowance.md).
+const BURST_RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Maximum delivery rate over the duration of a burst.
 #[derive(Clone, Debug)]
@@ -49,12 +56,12 @@ impl Fastest {
     fn came(&mut self, now: Instant, bytes: u64) {
         self.bytes += bytes;
         let lasted = now.saturating_since(self.began);
-        if lasted < BURST {
+        if lasted < MIN_BURST {
             return;
         }
         // An interval with a gap in it is no burst.
-        if lasted < BURST * 2 {
-            self.of_late.measured(now, FASTEST_OF, self.bytes as f64 / lasted.as_secs_f64());
+        if lasted < MIN_BURST * 2 {
+            self.of_late.measured(now, BURST_RATE_WINDOW, self.bytes as f64 / lasted.as_secs_f64());
         }
         (self.began, self.bytes) = (now, 0);
     }
@@ -132,17 +139,17 @@ impl Rival {
     }
 
     fn save(&mut self, now: Instant, srtt: Duration, under_way: u64) {
-        let share = (self.cubic.window() as f64).max(self.link.in_time(srtt) * HALF);
+        let share = (self.cubic.window() as f64).max(self.link.in_time(srtt) * EVEN_SHARE);
         let round_trips = now.saturating_since(self.counted_at).as_secs_f64() / srtt.as_secs_f64();
-        let saved = self.saved + (share * FAIR - under_way as f64) * round_trips;
-        self.saved = saved.clamp(-share * MOST_OWED, share * MOST_SAVED);
+        let saved = self.saved + (share * MAX_MEAN_SHARES - under_way as f64) * round_trips;
+        self.saved = saved.clamp(-share * MAX_DEBT, share * MAX_CREDIT);
     }
 
     /// Updates whether the source limits the stream, and the allowance of bursts. Before the first loss slow start suffices.
     fn bound(&mut self, now: Instant, srtt: Duration) {
-        self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * FREE_FOR);
+        self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * APP_LIMITED_ROUNDS);
         let is_fair = self.saved > 0.0 && !self.cubic.in_slow_start();
-        self.burst = if is_fair { (self.link.in_time(srtt) * GAIN) as u64 } else { 0 };
+        self.burst = if is_fair { (self.link.in_time(srtt) * BURST_GAIN) as u64 } else { 0 };
     }
 
     /// Responds to congestion from the used amount, since little is in flight between bursts (RFC 7661 §4.4.1). If

@@ -2,10 +2,12 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Minimum jump between consecutive RTT samples that means an outage: this time plus this many packet times. A growing
-/// queue adds about one packet time.
-const LEAST: Duration = Duration::from_millis(50);
-const PACKETS: u64 = 4;
+/// Minimum jump between consecutive RTT samples that means a link outage, in addition to `MIN_RTT_JUMP_PACKETS`. Chosen
+/// by us. A higher value takes short outages for a queue; a lower one takes bursts of cross traffic for outages.
+const MIN_RTT_JUMP: Duration = Duration::from_millis(50);
+/// Minimum jump in packet transmission times, in addition to `MIN_RTT_JUMP`. Chosen by us: a growing queue adds about
+/// one. A higher value takes outages of slow links for a queue.
+const MIN_RTT_JUMP_PACKETS: u64 = 4;
 
 /// Detector of link outages from RTT samples.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +26,7 @@ impl Standstill {
         // A packet sent after the latest sample may have met a queue of cross traffic; one in flight by then has not.
         if let Some((heard, before)) = self.heard.filter(|&(heard, _)| sent < heard) {
             let jump = rtt.saturating_sub(before).min(now.saturating_since(heard));
-            if jump > LEAST + packet_time * PACKETS {
+            if jump > MIN_RTT_JUMP + packet_time * MIN_RTT_JUMP_PACKETS {
                 self.still = Some((now.saturating_sub(jump), now));
             }
         }

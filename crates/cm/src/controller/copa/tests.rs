@@ -149,7 +149,7 @@ fn a_loss_without_a_queue_changes_nothing_and_one_with_a_full_queue_leaves_what_
     let before = script.copa.window;
     script.lose(false);
     assert!(script.copa.window < before, "most of what the path holds waited");
-    assert!(script.copa.window >= LOST * before);
+    assert!(script.copa.window >= LOSS_FACTOR * before);
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn after_a_full_queue_no_more_is_to_wait_than_fits_into_it_for_ten_seconds() {
     script.acks(10, 140);
     script.lose(false);
     // Ten packets were delivered in 100 ms, so that 40 ms of queue hold four.
-    close(script.copa.room(script.now), 4.0 / PEAK, 0.05);
-    assert_eq!(script.copa.room(script.now + losses::FULL_FOR), ROOM);
+    close(script.copa.room(script.now), 4.0 / PEAK_QUEUE_FACTOR, 0.05);
+    assert_eq!(script.copa.room(script.now + losses::OVERFLOW_MEMORY), TARGET_QUEUE_PACKETS);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn one_packet_behind_another_is_no_full_queue() {
     script.acks(30, 110);
     let before = script.copa.window;
     script.lose(false);
-    assert_eq!((script.copa.window, script.copa.room(script.now)), (before, ROOM));
+    assert_eq!((script.copa.window, script.copa.room(script.now)), (before, TARGET_QUEUE_PACKETS));
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn a_mark_takes_a_fifth() {
     let mut script = Script::steady(20.0);
     let before = script.copa.window;
     script.lose(true);
-    close(script.copa.window, before * MARKED, 1e-9);
+    close(script.copa.window, before * MARK_FACTOR, 1e-9);
 }
 
 #[test]
 fn persistent_heavy_loss_makes_it_slower_and_slower() {
     let mut script = Script::steady(40.0);
     for (block, expected) in [(1, 0.7), (2, 0.49), (3, 0.343)] {
-        script.copa.window = script.copa.window.min(40.0 * expected / LOST);
+        script.copa.window = script.copa.window.min(40.0 * expected / LOSS_FACTOR);
         for _ in 0..240 {
             script.now += millis(10);
             script.copa.on_lost(script.now, MTU / 4);
@@ -354,7 +354,7 @@ fn long_silence_leaves_two_packets_and_the_way_back_doubles_to_what_was() {
     let outstanding = script.copa.window();
     let before = script.copa.window;
     script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
-    for _ in 1..PERSISTENT {
+    for _ in 1..PERSISTENT_TIMEOUTS {
         assert_eq!(script.copa.window(), 2 * MTU);
         script.copa.on_timeout(script.now, TimedOut { outstanding: MTU, again: true });
     }

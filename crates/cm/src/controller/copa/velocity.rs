@@ -2,8 +2,9 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Round trips in one direction after which the velocity doubles (the paper's §2.1 has three).
-const STEADY: u32 = 2;
+/// Round trips in one direction after which the velocity doubles per round trip. Chosen by us; the paper has three
+/// (Arun & Balakrishnan §2.1). A lower value regains capacity sooner and overshoots further.
+const DOUBLING_ROUNDS: u32 = 2;
 
 /// Velocity of the window.
 #[derive(Clone, Copy, Debug)]
@@ -17,19 +18,20 @@ pub(super) struct Velocity {
 }
 
 impl Velocity {
-    pub(super) const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
+    /// Velocity of one packet step, before the first round trip.
+    pub(super) const INITIAL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
 
     /// Returns the velocity for growing or shrinking: a change of direction resets it, each round trip in one direction counts.
     pub(super) fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration) -> f64 {
         if grows != self.grows {
-            *self = Self { grows, ..Self::STILL };
+            *self = Self { grows, ..Self::INITIAL };
         }
         let (began, before) = *self.began.get_or_insert((now, window));
         if now.saturating_since(began) >= round {
             self.began = Some((now, window));
             let went = if grows { window > before } else { window < before };
             self.rounds = if went { self.rounds + 1 } else { 0 };
-            self.factor = if self.rounds > STEADY { self.factor * 2.0 } else { 1.0 };
+            self.factor = if self.rounds > DOUBLING_ROUNDS { self.factor * 2.0 } else { 1.0 };
         }
         self.factor
     }

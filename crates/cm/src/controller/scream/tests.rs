@@ -95,7 +95,7 @@ proptest! {
                     scream.on_acked(now, acked);
                 }
             }
-            prop_assert!(scream.ref_wnd.is_finite() && scream.ref_wnd >= MIN_WINDOW, "{}", scream.ref_wnd);
+            prop_assert!(scream.ref_wnd.is_finite() && scream.ref_wnd >= MIN_REF_WND, "{}", scream.ref_wnd);
         }
     }
 }

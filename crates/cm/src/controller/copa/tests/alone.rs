@@ -53,7 +53,7 @@ fn where_the_link_is_unsteady_what_it_carries_again_is_seen_by_trains_and_hoped_
     script.copa.window = 20.0;
     script.copa.on_idle(script.now, 0);
     close(script.copa.window, 51.0, 0.5);
-    script.now += BURSTY_FOR;
+    script.now += BURSTY_PERIOD;
     script.copa.on_sent(script.now, Sent { bytes: MTU, outstanding: MTU, app_limited: false });
     close(script.copa.pace(rtt).as_bps() as f64 / own(&script), 1.2, 0.01);
 }

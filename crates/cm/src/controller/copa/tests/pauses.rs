@@ -1,6 +1,6 @@
 //! Tests of Copa after a pause in which cross traffic has filled the path.
 
-use super::super::others::DRAINED;
+use super::super::others::DRAIN_FACTOR;
 use super::*;
 
 /// Creates a script after an idle period.
@@ -91,7 +91,7 @@ fn a_pause_while_its_packets_are_taken_away_tells_whose_the_queue_is() {
         script.ack(MTU, rtt, true);
         assert_eq!(script.copa.is_among_others(), !is_own);
         if is_own {
-            close(script.copa.window, drained / DRAINED, 0.5);
+            close(script.copa.window, drained / DRAIN_FACTOR, 0.5);
         }
     }
 }
