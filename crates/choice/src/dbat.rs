@@ -80,8 +80,9 @@ pub struct Dbat {
     open: BTreeMap<Name, u64>,
 }
 
-/// Maximum number of packets without a known fate that are tracked.
-const MOST_OPEN: usize = 8_192;
+/// Maximum number of tracked packets without a known fate. Chosen by us: a higher value takes more memory; a lower one
+/// forgets the oldest packets of a large window.
+const MAX_TRACKED: usize = 8_192;
 
 /// Key of a packet: enqueue time and sequence number.
 type Name = (Instant, AduSeq);
@@ -116,7 +117,7 @@ impl Dbat {
                 self.tuner.arrived(meta.enqueued.min(now), queued, len as u64);
             }
         }
-        while self.open.len() > MOST_OPEN {
+        while self.open.len() > MAX_TRACKED {
             self.open.pop_first();
         }
         (self.tuner.judge(now, path, queued), queued)

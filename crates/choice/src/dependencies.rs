@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue, References};
 
-/// Number of frames remembered; older ones have no dependents in the queue.
-const REMEMBERED: usize = 1024;
+/// Maximum number of frames remembered. Chosen by us: a higher value takes more memory; older frames have no dependents
+/// in the queue.
+const MAX_FRAMES: usize = 1024;
 
 /// Drops packets that depend, directly or indirectly, on a frame that was not delivered completely and in time.
 ///
@@ -31,7 +32,7 @@ impl Dependencies {
             return;
         }
         self.seen.push_back((meta.frame, meta.references));
-        if self.seen.len() > REMEMBERED
+        if self.seen.len() > MAX_FRAMES
             && let Some((oldest, _)) = self.seen.pop_front()
         {
             self.known.remove(&oldest);
@@ -43,7 +44,7 @@ impl Dependencies {
             return;
         }
         self.broken.insert(frame);
-        if self.broken.len() > REMEMBERED {
+        if self.broken.len() > MAX_FRAMES {
             self.broken.pop_first();
         }
     }
@@ -221,6 +222,6 @@ mod tests {
         for n in 1..3_000 {
             policy.break_frame(FrameId(n));
         }
-        assert_eq!(policy.broken.len(), REMEMBERED);
+        assert_eq!(policy.broken.len(), MAX_FRAMES);
     }
 }

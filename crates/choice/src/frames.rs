@@ -70,8 +70,9 @@ impl LateChoice for Frames {
     }
 }
 
-/// Priority from which a frame may use all of its time.
-const FULL_TIME: Priority = Priority(64);
+/// Priority from which a frame may use all of its time until the deadline. Chosen by us: a higher value gives frames of
+/// middle priority less time (docs/design/late-choice.md).
+const FULL_TIME_PRIORITY: Priority = Priority(64);
 
 /// Queued frame, or a packet that is a frame by itself.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +102,8 @@ impl Waiting {
         }
         let time = self.deadline.saturating_since(self.enqueued);
         let time = time.saturating_sub(spare).max(time / 2);
-        let worth = u64::from(self.priority.0.min(FULL_TIME.0));
-        self.enqueued + time / 2 + time / 2 / u64::from(FULL_TIME.0) * worth
+        let worth = u64::from(self.priority.0.min(FULL_TIME_PRIORITY.0));
+        self.enqueued + time / 2 + time / 2 / u64::from(FULL_TIME_PRIORITY.0) * worth
     }
 }
 
@@ -154,7 +155,7 @@ fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usi
         let Some(least) = least else { continue };
         // A frame with many dependents is not dropped for being late itself, but at its deadline: frames not even
         // queued yet would go with it, and estimates vary.
-        let for_itself = least == at && frame.priority >= FULL_TIME;
+        let for_itself = least == at && frame.priority >= FULL_TIME_PRIORITY;
         if !for_itself && start + path.rate.time_for(bytes) > frame.due(spare) {
             return Some(least);
         }

@@ -10,12 +10,14 @@ use timeous_core::{AduMeta, DropReason, Duration, Fate, Instant, LateChoice, Pat
 use base::Base;
 use delivery::Delivery;
 
-/// Window of the rate measurement: long enough that single losses do not matter.
-const WINDOW: Duration = Duration::from_secs(4);
-/// Minimum measurement time before layers are dropped.
-const LEAST: Duration = Duration::from_secs(1);
-/// Interval of the schedulability check.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// Window of the rate measurement, in time. Chosen by us (docs/design/late-choice.md): a higher value reacts later;
+/// with a lower one single losses matter.
+const RATE_WINDOW: Duration = Duration::from_secs(4);
+/// Minimum measurement time before layers are dropped. Chosen by us: a higher value keeps layers longer that the path
+/// cannot carry; a lower one drops by an uncertain rate.
+const MIN_MEASURED: Duration = Duration::from_secs(1);
+/// Interval of the schedulability check. Chosen by us: a higher value costs less time and drops layers later.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Drops late packets and, if the queue cannot arrive in time, the top layers first.
 ///
@@ -56,9 +58,9 @@ impl Layers {
 
     /// Recent rate of sent ADUs.
     fn rate(&self, now: Instant) -> Option<Rate> {
-        let since = now.saturating_since(self.begin?).min(WINDOW);
+        let since = now.saturating_since(self.begin?).min(RATE_WINDOW);
         let bytes: usize = self.left.iter().map(|(_, len)| len).sum();
-        (since >= LEAST).then(|| Rate::from_bytes_in(bytes as u64, since))
+        (since >= MIN_MEASURED).then(|| Rate::from_bytes_in(bytes as u64, since))
     }
 
     /// Notes that the oldest packet is sent, or held.
@@ -80,7 +82,7 @@ impl Layers {
                 base.leave(meta);
             }
         }
-        while self.left.front().is_some_and(|(at, _)| *at + WINDOW < now) {
+        while self.left.front().is_some_and(|(at, _)| *at + RATE_WINDOW < now) {
             self.left.pop_front();
         }
     }
@@ -140,7 +142,7 @@ impl LateChoice for Layers {
         if now >= self.next
             && let Some(of_late) = self.rate(now)
         {
-            self.next = now + INTERVAL;
+            self.next = now + CHECK_INTERVAL;
             self.fit(now, Self::way(path, rate, 0), of_late, queue);
         }
         self.leave(now, path, rate, queue);

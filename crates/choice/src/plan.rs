@@ -15,24 +15,31 @@ use timeous_core::{
 
 use forecast::Forecast;
 use frames::{Name, Waiting, gather};
-use schedule::{Chances, Job, MOST_JOBS, Scheduler, Taken};
+use schedule::{Chances, Job, MAX_JOBS, Scheduler, Taken};
 
-/// Number of broken frames remembered; older ones have no dependents in the queue.
-const REMEMBERED: usize = 1024;
-/// Lifetime of a plan, unless a frame comes or breaks, or everything that it kept was sent.
-const HOLDS: Duration = Duration::from_millis(10);
-/// Error margin of estimated arrival times.
-const SPREAD: Duration = Duration::from_millis(20);
-/// Estimated lateness beyond which a queued frame is dropped.
-const LATE: Duration = Duration::from_millis(40);
-/// Maximum number of expected frames: two seconds of 30 frames per second.
-const MOST_EXPECTED: usize = 60;
-/// Base value of a frame, to which its priority is added: one more frame outweighs any priorities.
-const FRAME: u64 = 4_096;
-/// Approximate maximum size of two packets, in bytes.
+/// Maximum number of broken frames remembered. Chosen by us: a higher value takes more memory; older frames have no
+/// dependents in the queue.
+const MAX_BROKEN: usize = 1024;
+/// Lifetime of a plan, unless a frame comes or breaks, or everything that it kept was sent. Chosen by us: a higher
+/// value costs less time, and follows the path's state later.
+const PLAN_LIFETIME: Duration = Duration::from_millis(10);
+/// Error margin of estimated arrival times: 10 and 40 ms were worse (docs/decisions/plan-arrival-uncertainty.md).
+const ARRIVAL_MARGIN: Duration = Duration::from_millis(20);
+/// Estimated lateness beyond which a queued frame is dropped (docs/decisions/plan-arrival-uncertainty.md). A higher
+/// value sends more frames that arrive late; a lower one drops frames that would have been in time.
+const MAX_LATENESS: Duration = Duration::from_millis(40);
+/// Maximum number of expected frames (docs/design/late-choice.md): two seconds of 30 frames per second. Chosen by us: a
+/// higher value makes plans slower.
+const MAX_EXPECTED: usize = 60;
+/// Base value of a frame, to which its priority (0 to 255) is added. Chosen by us: one more frame outweighs the
+/// priorities of sixteen.
+const FRAME_VALUE: u64 = 4_096;
+/// Approximate maximum size of two packets, in bytes (1500 each, Ethernet's MTU). A higher value sends useless data for
+/// longer (docs/decisions/plan-useless-data.md).
 const TWO_PACKETS: u64 = 3_000;
-/// Weight of expected frames, which may not come, in sixteenths.
-const EXPECTED_COUNTS: u64 = 15;
+/// Weight of expected frames, which may not come, in sixteenths. Chosen by us: a higher value drops more queued frames
+/// for them.
+const EXPECTED_WEIGHT: u64 = 15;
 
 /// Keeps the frames of which most can be decoded in time.
 ///
@@ -80,7 +87,7 @@ impl Plan {
 
     fn worth(&self, meta: &AduMeta) -> u64 {
         let weight = self.weights.iter().find(|(of, _)| *of == meta.substream).map_or(1, |&(_, weight)| weight);
-        u64::from(weight) * (FRAME + u64::from(meta.priority.0))
+        u64::from(weight) * (FRAME_VALUE + u64::from(meta.priority.0))
     }
 
     fn break_frame(&mut self, frame: FrameId) {
@@ -90,7 +97,7 @@ impl Plan {
         if self.broken.insert(frame) {
             self.planned = None;
         }
-        if self.broken.len() > REMEMBERED {
+        if self.broken.len() > MAX_BROKEN {
             self.broken.pop_first();
         }
     }
@@ -104,7 +111,7 @@ impl Plan {
         }
         let Self { broken, forecast, .. } = self;
         forecast.break_chains(broken);
-        while self.broken.len() > REMEMBERED {
+        while self.broken.len() > MAX_BROKEN {
             self.broken.pop_first();
         }
     }
@@ -182,7 +189,7 @@ impl Plan {
         self.set_jobs(now, &link, &waiting);
         let taken = self.scheduler.best(&self.jobs, link.picos(), link.chances());
         self.left_out.clear();
-        let out = waiting.iter().take(MOST_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
+        let out = waiting.iter().take(MAX_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
         self.left_out.extend(out.map(|(_, frame)| frame.name));
         self.waiting = waiting;
         self.planned = Some(now);
@@ -210,7 +217,7 @@ impl Plan {
             Link { backlog: Duration::ZERO, late: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
         self.set_jobs(now, &link, &waiting);
         let taken: Taken = self.scheduler.best(&self.jobs, 0, Chances::default());
-        for (at, frame) in waiting.iter().take(MOST_JOBS).enumerate() {
+        for (at, frame) in waiting.iter().take(MAX_JOBS).enumerate() {
             if taken >> at & 1 == 1 {
                 self.left_out.remove(&frame.name);
             }
@@ -222,7 +229,7 @@ impl Plan {
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
         let jobs = &mut self.jobs;
         jobs.clear();
-        for frame in waiting.iter().take(MOST_JOBS) {
+        for frame in waiting.iter().take(MAX_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
             let late = if due > 0 { link.late } else { Duration::ZERO };
@@ -240,7 +247,7 @@ impl Plan {
         }
         // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
-        let room = MOST_EXPECTED.min(MOST_JOBS - first);
+        let room = MAX_EXPECTED.min(MAX_JOBS - first);
         for (n, frame) in self.forecast.ahead().take(room).enumerate() {
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
             let due = link.nanos_until(now, deadline);
@@ -250,7 +257,7 @@ impl Plan {
                 due,
                 bytes: link.with_repairs(frame.bytes),
                 packets: frame.packets,
-                worth: frame.worth * EXPECTED_COUNTS,
+                worth: frame.worth * EXPECTED_WEIGHT,
                 ..Job::default()
             };
             let mut lost = false;
@@ -296,7 +303,7 @@ impl LateChoice for Plan {
             return;
         }
         if path.srtt.is_some() {
-            let is_old = self.planned.is_none_or(|planned| now.saturating_since(planned) >= HOLDS);
+            let is_old = self.planned.is_none_or(|planned| now.saturating_since(planned) >= PLAN_LIFETIME);
             if is_old {
                 self.plan(now, path, queue);
             }
@@ -355,13 +362,13 @@ impl Link {
         // Queueing delay a round trip ago, but no more than the bytes in flight can cause.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let backlog = queued.min(rate.time_for(path.outstanding));
-        Self { rate, way: least / 2, backlog, late: LATE, loss: path.loss_ppm, again: path.again() }
+        Self { rate, way: least / 2, backlog, late: MAX_LATENESS, loss: path.loss_ppm, again: path.again() }
     }
 
     /// Loss and timing probabilities of the link.
     fn chances(&self) -> Chances {
         let loss = self.loss as f32 / 1e6;
-        Chances { loss, again: self.again.as_nanos(), spread: SPREAD.as_nanos() }
+        Chances { loss, again: self.again.as_nanos(), spread: ARRIVAL_MARGIN.as_nanos() }
     }
 
     /// Picoseconds per byte; the maximum for a rate of zero.

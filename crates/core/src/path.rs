@@ -2,7 +2,8 @@
 
 use crate::time::{Duration, Instant, Rate};
 
-/// Approximate maximum delay of an acknowledgement that waits for a second packet.
+/// Approximate maximum delay of an acknowledgement that waits for a second packet. Chosen by us: with a higher value
+/// less data has time for a retransmission.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
 /// Path state: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).

@@ -16,6 +16,7 @@ pub struct RateLimit {
     full_at: Instant,
 }
 
+/// Time whose share of the rate may be used at once. Chosen by us: a higher value lets longer bursts pass.
 const BURST: Duration = Duration::from_secs(1);
 
 impl RateLimit {

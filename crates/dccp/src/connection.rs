@@ -67,9 +67,11 @@ use to_answer::ToAnswer;
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Rate limit for Syncs: "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
 const SYNCS_PER_SECOND: u32 = 8;
-/// Maximum size of our Ack Vector in an acknowledgement, in bytes: one option.
-const VECTOR_BYTES: usize = 253;
-/// Packets below the Ack Vector's start that are still remembered, to tell late packets from duplicates.
+/// Maximum size of our Ack Vector in an acknowledgement, in bytes: one option, whose length of at most 255 includes
+/// type and length (RFC 4340 §5.8, §11.4).
+const MAX_ACK_VECTOR: usize = 253;
+/// Packets below the Ack Vector's start that are still remembered, to tell late packets from duplicates. Chosen by us:
+/// a higher value makes Ack Vectors longer.
 const LATE_WINDOW: u32 = 64;
 
 /// The endpoints of a connection and the service requested.
@@ -251,7 +253,7 @@ impl Connection {
             round: Round::default(),
             peer_pace: PeerPace::default(),
             receiver: Receiver::default(),
-            vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
+            vector: AckVector::new(MAX_ACK_VECTOR, LATE_WINDOW),
             rate_sender: None,
             rate_receiver: None,
             handshake: Handshake::default(),

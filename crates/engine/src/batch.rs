@@ -192,7 +192,7 @@ impl Batch {
     }
 }
 
-/// Capacity for a DCCP header with all of its options.
+/// Capacity for a DCCP header with all of its options, in bytes: at most 1020 (RFC 4340 §5.1).
 const HEADER_ROOM: usize = 1024;
 
 impl Entry {

@@ -100,7 +100,8 @@ struct Callers {
     room: Option<usize>,
 }
 
-/// Maximum number of connections waiting to be accepted, like TCP's SOMAXCONN; each holds a packet ring already.
+/// Maximum number of connections waiting to be accepted, as TCP's SOMAXCONN was before Linux 5.4. Chosen by us: each
+/// holds a packet ring already, so that a higher value takes memory.
 const BACKLOG: usize = 128;
 
 impl Incoming {

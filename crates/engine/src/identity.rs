@@ -5,7 +5,8 @@ use timeous_tcp::record;
 
 /// Sub-stream of control messages between the two engines. Not available to applications.
 pub(crate) const CONTROL: u8 = record::MAX_SUBSTREAM;
-/// Tolerated loss of first packets: if they were lost, the peer saw a later sequence number.
+/// Tolerated loss of first packets, in packets: if they were lost, the peer saw a later sequence number. Chosen by us:
+/// a higher value accepts more wrong streams.
 const LOST: u64 = 64;
 /// Message types of the caller's first record over TCP: an existing stream, or a new one.
 const GOES_ON: u8 = 1;

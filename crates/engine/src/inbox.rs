@@ -16,7 +16,8 @@ pub struct Received {
     pub substream: SubStream,
 }
 
-/// Capacity in bytes.
+/// Capacity in bytes. Chosen by us: a higher value takes more memory; a lower one refuses packets of a slow reader
+/// sooner.
 const CAPACITY: usize = 8 << 20;
 
 #[derive(Debug)]

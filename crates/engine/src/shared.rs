@@ -170,7 +170,8 @@ impl State {
     }
 }
 
-/// Maximum wait for a requested snapshot.
+/// Maximum wait for a requested snapshot. Chosen by us: a higher value blocks the caller for longer if the engine is
+/// busy.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Minimum interval between snapshots.
+/// Minimum interval between snapshots. Chosen by us: a higher value costs less time and shows older figures.
 pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

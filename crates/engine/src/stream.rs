@@ -15,7 +15,8 @@ use crate::shared::{Shared, Snapshot, Status};
 use crate::waker::Waker;
 use crate::way::Way;
 
-/// Limits for a ring from another process's engine; no engine creates larger ones.
+/// Limits for a ring from another process's engine, in slots and bytes; no engine creates larger ones. Chosen by us:
+/// they bound what a hostile process can make this one map.
 const REMOTE_LIMITS: Limits = Limits { slots: 1 << 20, bytes: 8 << 30 };
 
 /// A connection, for the application. Dropping it ends the connection at once.

@@ -13,7 +13,8 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::waker::Waker;
 
-/// Inbox capacity of a stream for another process, in bytes, in addition to the socket's buffer.
+/// Inbox capacity of a stream for another process, in bytes, in addition to the socket's buffer. Chosen by us: a higher
+/// value takes more memory for a slow reader.
 const UNREAD_ELSEWHERE: usize = 1 << 20;
 
 /// Creates streams and assigns their identifiers.

@@ -23,9 +23,9 @@ pub use timeous_tcp::{
 
 use crate::clock;
 
-/// Length of the IP and TCP headers without options.
+/// Length of the IP and TCP headers without options, in bytes (RFC 791 §3.1, RFC 9293 §3.1).
 const HEADERS: u16 = 40;
-/// Maximum packet length, in bytes.
+/// Maximum packet length, in bytes: the greatest of a 16-bit length (RFC 791 §3.1).
 const BUFFER: usize = 1 << 16;
 
 /// Settings of a host on a TUN device.

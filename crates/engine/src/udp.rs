@@ -45,7 +45,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Maximum number of packets worth one call of [`send`](Self::send): a bundle holds no more.
+    /// Maximum number of packets worth one call of [`send`](Self::send): a bundle holds no more (`UDP_MAX_SEGMENTS`).
     pub const BATCH: usize = 64;
 
     /// Opens a socket at `local`.

@@ -30,7 +30,7 @@ pub(crate) const TELL: &str = "timeous_tell";
 const BPF_FS: &str = "/sys/fs/bpf";
 /// Size of `struct orders`, in bytes.
 const ORDERS_LEN: usize = 20;
-/// Maximum length of a congestion control's name.
+/// Maximum length of a congestion control's name, in bytes (Linux's `TCP_CA_NAME_MAX` of 16, less the final zero).
 const MAX_NAME: usize = 15;
 
 /// The program in the kernel, pinned in a directory of the BPF file system.

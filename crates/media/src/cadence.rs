@@ -2,21 +2,27 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Loop gains, for phase and interval: a second-order loop, critically damped (gain²/4), that follows a new frame rate
-/// within about thirty frames.
-const GAIN: f64 = 0.1;
-const INTERVAL_GAIN: f64 = GAIN * GAIN / 4.0;
-/// Largest difference of a smoothed time from the arrival; above the jitter of a pipe and the scheduler.
-const MOST_SMOOTHING: Duration = Duration::from_millis(20);
-/// Intervals after which a late frame restarts the loop: the source has paused.
+/// Loop gain for the phase, per frame. Chosen by us: a higher value follows a new frame rate sooner (now within about
+/// thirty frames), and smooths less.
+const PHASE_GAIN: f64 = 0.1;
+/// Loop gain for the interval, per frame: a second-order loop, critically damped (gain²/4).
+const INTERVAL_GAIN: f64 = PHASE_GAIN * PHASE_GAIN / 4.0;
+/// Largest difference of a smoothed time from the arrival; above the jitter of a pipe and the scheduler. Chosen by us:
+/// a higher value smooths more and restarts the loop later.
+const MAX_SMOOTHING: Duration = Duration::from_millis(20);
+/// Intervals after which a late frame restarts the loop: the source has paused. Chosen by us: a higher value follows
+/// the source's clock for longer across a pause.
 const PAUSE_INTERVALS: u64 = 3;
-/// Frames at the start of a loop whose mean gives the interval.
-const ACQUISITION: u32 = 16;
-/// Consecutive frames off by more than the smoothing bound before the loop restarts.
-const UNLOCKED: u32 = 5;
-/// Bounds of the frame interval: 1000 frames per second and 0.5 frames per second.
-const LEAST_INTERVAL: Duration = Duration::from_millis(1);
-const MOST_INTERVAL: Duration = Duration::from_secs(2);
+/// Frames at the start of a loop whose mean gives the interval. Chosen by us: a higher value starts more exactly, and
+/// later.
+const ACQUISITION_FRAMES: u32 = 16;
+/// Consecutive frames off by more than the smoothing bound before the loop restarts. Chosen by us: a higher value
+/// ignores more outliers and restarts later.
+const MAX_UNLOCKED: u32 = 5;
+/// Lower bound of the frame interval: 1000 frames per second. Chosen by us: above any encoder's rate.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// Upper bound of the frame interval: 0.5 frames per second. Chosen by us: below the rate of any live stream.
+const MAX_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Smooths the arrival times of frames.
 ///
@@ -47,25 +53,25 @@ impl Cadence {
         let Some(last) = self.last else { return self.begin(now, declared) };
         let expected = last + self.interval;
         let error = now.as_nanos() as f64 - expected.as_nanos() as f64;
-        if now > expected + self.interval * PAUSE_INTERVALS || now < last.saturating_sub(MOST_SMOOTHING) {
+        if now > expected + self.interval * PAUSE_INTERVALS || now < last.saturating_sub(MAX_SMOOTHING) {
             // After two pauses in a row, the pause is the interval.
             let interval = if self.frames == 0 { now.saturating_since(last) } else { self.interval };
             return self.begin(now.max(last + Duration::from_nanos(1)), interval);
         }
         self.frames = self.frames.saturating_add(1);
-        let is_misfit = error.abs() > MOST_SMOOTHING.as_nanos() as f64;
+        let is_misfit = error.abs() > MAX_SMOOTHING.as_nanos() as f64;
         self.misfits = if is_misfit { self.misfits + 1 } else { 0 };
-        if self.misfits >= UNLOCKED {
+        if self.misfits >= MAX_UNLOCKED {
             return self.begin(now.max(last + Duration::from_nanos(1)), self.interval);
         }
-        let smoothed = moved(expected, error * GAIN.max(1.0 / f64::from(self.frames + 1)));
-        let interval = if self.frames <= ACQUISITION {
+        let smoothed = moved(expected, error * PHASE_GAIN.max(1.0 / f64::from(self.frames + 1)));
+        let interval = if self.frames <= ACQUISITION_FRAMES {
             now.saturating_since(self.began) / u64::from(self.frames)
         } else {
             Duration::from_nanos((self.interval.as_nanos() as f64 + error * INTERVAL_GAIN).max(0.0) as u64)
         };
-        self.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
-        let bounded = smoothed.clamp(now.saturating_sub(MOST_SMOOTHING), now + MOST_SMOOTHING);
+        self.interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let bounded = smoothed.clamp(now.saturating_sub(MAX_SMOOTHING), now + MAX_SMOOTHING);
         let at = bounded.max(last + Duration::from_nanos(1));
         self.last = Some(at);
         at
@@ -79,7 +85,7 @@ impl Cadence {
     fn begin(&mut self, now: Instant, interval: Duration) -> Instant {
         self.last = Some(now);
         (self.began, self.misfits) = (now, 0);
-        self.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
+        self.interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
         self.frames = 0;
         now
     }

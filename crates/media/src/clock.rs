@@ -6,20 +6,25 @@ use timeous_core::{Duration, Instant};
 
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Frames that must agree before the clock moves, against wrong timestamps and outliers.
+/// Frames that must agree before the clock moves, against wrong timestamps and outliers. Chosen by us: a higher value
+/// follows a stepped clock later.
 const AGREEING: usize = 3;
-/// Time for which frames must be late before the path delay counts as increased; longer than a burst after an outage,
-/// and two seconds are the most that a viewer should wait.
-const LONGER_AFTER: Duration = Duration::from_secs(1);
-/// Window for the minimum offset that drift is derived from; longer than the queues of a few keyframes.
+/// Time for which frames must be late before the path delay counts as increased. Chosen by us: longer than a burst
+/// after an outage; a higher value drops late frames for longer.
+const INCREASE_TIME: Duration = Duration::from_secs(1);
+/// Window for the minimum offset that drift is derived from. Chosen by us: longer than the queues of a few keyframes; a
+/// higher value follows drift later.
 const DRIFT_WINDOW: Duration = Duration::from_secs(10);
-/// Resolution of the drift window.
+/// Resolution of the drift window. Chosen by us: a higher value takes less memory and follows drift more coarsely.
 const BUCKET: Duration = Duration::from_millis(250);
 /// Fastest drift that is followed, in parts per million: twice that of bad crystals or of 29.97 fps declared as 30.
-const MOST_DRIFT_PPM: u64 = 2_000;
-/// Offset error, in nanoseconds, beyond which the source's clock was stepped or restarted.
+/// Chosen by us: a higher value takes queues for drift.
+const MAX_DRIFT_PPM: u64 = 2_000;
+/// Offset error, in nanoseconds, beyond which the source's clock was stepped or restarted. Chosen by us: two seconds
+/// are the most that a viewer should wait; a lower value takes outages for steps.
 const STEP: i128 = 2_000_000_000;
-/// Largest difference, in nanoseconds, between offsets of the same clock after a step.
+/// Largest difference, in nanoseconds, between offsets of the same clock after a step. Chosen by us: a higher value
+/// accepts unrelated outliers; a lower one rejects a jittering path.
 const SAME_CLOCK: i128 = 200_000_000;
 
 /// Change of the media clock, reported once.
@@ -134,7 +139,7 @@ impl MediaClock {
     /// Extra delay of the fastest prompt frames of the last second, against this clock.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         let base = self.base?;
-        let recent = self.least.iter().filter(|bucket| now.saturating_since(bucket.at) <= LONGER_AFTER + BUCKET);
+        let recent = self.least.iter().filter(|bucket| now.saturating_since(bucket.at) <= INCREASE_TIME + BUCKET);
         let least = recent.map(|bucket| bucket.offset).min()?;
         Some(Duration::from_nanos(u64::try_from((least - base).max(0)).unwrap_or(u64::MAX)))
     }
@@ -203,7 +208,7 @@ impl MediaClock {
         let above = self.above.get_or_insert(LateRun { since: sample.at, frames: 0, least: sample.offset });
         above.frames += 1;
         above.least = above.least.min(sample.offset);
-        let lasts = sample.at.saturating_since(above.since) >= LONGER_AFTER;
+        let lasts = sample.at.saturating_since(above.since) >= INCREASE_TIME;
         (lasts && above.frames >= AGREEING).then_some(above.least)
     }
 
@@ -217,7 +222,7 @@ impl MediaClock {
         if let (Some(base), Some(least), true) = (self.base, least, spans)
             && least > base
         {
-            let most = i128::from(passed.as_nanos()) * i128::from(MOST_DRIFT_PPM) / 1_000_000;
+            let most = i128::from(passed.as_nanos()) * i128::from(MAX_DRIFT_PPM) / 1_000_000;
             self.base = Some(least.min(base + most));
         }
     }

@@ -44,9 +44,10 @@ use crate::rtp::sequence::{Place, Sequence};
 use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
 /// Longest plausible delay from capture to arrival; beyond it, the timestamp is wrong and the arrival time counts.
-const MOST_DELAY: Duration = Duration::from_secs(2);
-/// Same bound on the timestamp's error, in RTP ticks.
-const LARGEST_ERROR: i64 = 2 * RTP_CLOCK_HZ as i64;
+/// Chosen by us: a higher value believes wrong timestamps.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+/// Longest plausible delay as an error of the timestamp, in RTP ticks: two seconds, like `MAX_DELAY`.
+const MAX_ERROR_TICKS: i64 = 2 * RTP_CLOCK_HZ as i64;
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
 ///
@@ -226,7 +227,7 @@ impl Playout {
     /// Capture instant by the local clock: at most the arrival, and the arrival itself if the timestamp is implausible.
     fn captured_at(&self, ticks: i64, offset: i64, arrival: Instant) -> Instant {
         let at = self.clock.instant(ticks + offset).min(arrival);
-        let is_wrong = !self.is_described && arrival.saturating_since(at) > MOST_DELAY;
+        let is_wrong = !self.is_described && arrival.saturating_since(at) > MAX_DELAY;
         if is_wrong { arrival } else { at }
     }
 
@@ -536,7 +537,7 @@ impl Playout {
         let captured_at = self.captured_at(ticks, offset, parts.first_arrival());
         // A wrong timestamp would leave a gap in a recording, so such a frame is placed by its arrival.
         let (presentation, capture) = match self.clock.ticks_of(captured_at) {
-            Some(by_arrival) if (by_arrival - ticks - offset).abs() > LARGEST_ERROR => (by_arrival, by_arrival),
+            Some(by_arrival) if (by_arrival - ticks - offset).abs() > MAX_ERROR_TICKS => (by_arrival, by_arrival),
             _ => (ticks, ticks + offset),
         };
         let is_entry = parts.descriptor().map_or(self.chain.entry().is_some(), |descriptor| descriptor.is_entry);

@@ -16,6 +16,7 @@ use timeous_core::{Duration, Ecn};
 
 /// `if_tsresol`: timestamps count nanoseconds.
 const NANOSECONDS: u8 = 9;
+/// Hop limit of packets: the recommended default TTL (RFC 1700).
 const HOP_LIMIT: u8 = 64;
 
 /// Place on the link where a packet was captured: one of the capture's two interfaces.

@@ -17,12 +17,14 @@ use crate::seen::Seen;
 use crate::settle::Unsettled;
 use crate::sync::{Ordering, relax};
 
-/// Attempts to move `kern_i` while `umod_i` changes. An honest producer needs longer to move it than an attempt takes,
-/// so that more than a handful in a row is an attack.
+/// Attempts to move `kern_i` while `umod_i` changes. Chosen by us: an honest producer needs longer to move it than an
+/// attempt takes, so that more than a handful in a row is an attack; a higher value lets it last longer.
 const ATTEMPTS: u32 = 1 << 12;
-/// Prefetch distance in records, whose cache lines the producer's processor holds.
+/// Prefetch distance in records, whose cache lines the producer's processor holds. Chosen by us: a higher value fetches
+/// lines that may change again; a lower one waits for them.
 const AHEAD: u64 = 3;
-/// Packets sent before `dev_i` is published, at most; all claimed ones at the latest. Fewer in a small ring.
+/// Packets sent before `dev_i` is published, at most; all claimed ones at the latest (docs/design/ring.md). Fewer in a
+/// small ring. Chosen by us: a higher value frees slots later.
 const DEV_STEP: u64 = 16;
 
 /// Packet claimed by the transport for sending.

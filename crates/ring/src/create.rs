@@ -38,7 +38,7 @@ mod between_processes {
     use crate::layout::{HEADER, Limits, MAGIC};
     use crate::sync::Ordering;
 
-    /// Maximum start position, which keeps all positions far below overflow.
+    /// Maximum start position, in packets. Chosen by us: it keeps all positions far below overflow.
     const LAST_ORIGIN: u64 = 1 << 62;
 
     /// Creates a ring in a sealed memfd, to be passed to the process of the transport.

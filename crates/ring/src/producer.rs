@@ -15,9 +15,11 @@ use crate::record::{self, Place};
 use crate::sync::{Ordering, relax};
 use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
 
-/// Attempts to move `umod_i` back: an honest consumer moves `kern_i` at most once per slot, and far more slowly.
+/// Attempts to move `umod_i` back. Chosen by us: an honest consumer moves `kern_i` at most once per slot, and far more
+/// slowly; a higher value lets a hostile one last longer.
 const ATTEMPTS: u32 = 1 << 20;
-/// Prefetch distance in records, whose cache lines the consumer's processor holds from the last round.
+/// Prefetch distance in records, whose cache lines the consumer's processor holds from the last round. Chosen by us: a
+/// higher value fetches lines that may change again; a lower one waits for them.
 const AHEAD: u64 = 4;
 
 /// Position of a packet in the ring, counted from the ring's beginning; never reused.

@@ -6,9 +6,10 @@ use timeous_core::AduMeta;
 
 use crate::position_map::PositionMap;
 
-/// Rounds of the ring that are covered: our choice, several round trips of packets in flight.
+/// Rounds of the ring that are covered. Chosen by us: several round trips of packets in flight; a higher value takes
+/// more memory.
 const ROUNDS: u64 = 8;
-/// Positions that are covered at least, for small rings.
+/// Positions that are covered at least, for small rings. Chosen by us: a higher value takes more memory.
 const AT_LEAST: u64 = 1024;
 
 /// Packets without a fate, by position: `None` for those that have one.

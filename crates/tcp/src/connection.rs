@@ -33,8 +33,8 @@ use agreed::Agreed;
 use pending_segments::PendingSegments;
 use timers::{Timer, TimerTable};
 
-/// Limit of challenge ACKs per second (RFC 5961 §7); Linux allows 500 per interface, and one each half a second per
-/// connection.
+/// Limit of challenge ACKs per second (RFC 5961 §7). Chosen by us: Linux allows 500 per interface, and one each half a
+/// second per connection; a lower value slows recovery after resets.
 const CHALLENGES_PER_SECOND: u32 = 10;
 
 /// Both ends of a connection.

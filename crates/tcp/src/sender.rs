@@ -37,10 +37,11 @@ use rack::Rack;
 use scoreboard::Scoreboard;
 use spurious::Timeout;
 
-/// `DupThresh` of RFC 6675 §2.
+/// Segments SACKed above a segment from which it is lost: `DupThresh` of RFC 6675 §2.
 const DUP_THRESH: u32 = 3;
 
-/// Maximum number of times a timeout is doubled; the bound on the timeout itself applies earlier.
+/// Maximum number of times a timeout is doubled; the bound on the timeout itself applies earlier. Chosen by us: it only
+/// prevents an overflow.
 const MAX_BACKOFF: u32 = 32;
 
 /// Next transmission, as far as this end decides.

@@ -14,14 +14,17 @@ use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
 use crate::uri::{Uri, UriError};
 
-/// First wait after a failure; it doubles up to [`Reconnect::LONGEST`]: a viewer has a picture again soon after a short
-/// break, and a long break costs one call in five seconds.
+/// First wait after a failure; it doubles up to [`Reconnect::LONGEST`]. Chosen by us: a higher value shows a picture
+/// later after a short break; a lower one calls a missing receiver more often.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
-/// Longest wait for a receiver that is busy with another caller: it answers at once, and may be free at any time.
+/// Longest wait for a receiver that is busy with another caller. Chosen by us: it answers at once, and may be free at
+/// any time; a higher value calls less often.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-/// Random variation of a wait, in percent, so that callers that lost the same receiver do not call it at once.
+/// Random variation of a wait, in percent, so that callers that lost the same receiver do not call it at once. Chosen
+/// by us: a higher value spreads them more.
 const JITTER_PERCENT: u64 = 10;
-/// Duration from which a stream counts as a success, which resets the wait.
+/// Duration from which a stream counts as a success, which resets the wait. Chosen by us: a higher value waits longer
+/// after several short streams.
 const LASTING: Duration = Duration::from_secs(10);
 
 /// Event of a [`Dialer`].

@@ -2,13 +2,14 @@
 
 use timeous_core::{Advice, Duration, Instant, Rate, Reason};
 
-/// Time for which there must be room before the next higher rate is tried.
-const ROOM: Duration = Duration::from_secs(1);
-/// A higher rate that lasted for less than this has failed: the next try waits twice as long as the last (like the join
-/// experiments of layered multicast, McCanne, Jacobson & Vetterli 1996 §3.2),
-const STAYS: Duration = Duration::from_secs(8);
-/// at most this long.
-const LONGEST: Duration = Duration::from_secs(16);
+/// Time for which there must be room before the next higher rate is tried (docs/design/encoder-feedback.md). Chosen by
+/// us: a higher value rises later.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Duration of a higher rate below which it has failed: the next try waits twice as long (like the join experiments of
+/// layered multicast, McCanne, Jacobson & Vetterli 1996 §3.2). Chosen by us (docs/design/encoder-feedback.md).
+const MIN_LASTING: Duration = Duration::from_secs(8);
+/// Maximum wait before the next higher rate is tried. Chosen by us: a higher value uses regained capacity later.
+const MAX_WAIT: Duration = Duration::from_secs(16);
 
 /// Current step on a list of rising rates: down at once as far as advised, up by one step after there was room for a
 /// while.
@@ -40,7 +41,7 @@ impl Ladder {
     #[must_use]
     pub fn new(rates: Vec<Rate>) -> Option<Self> {
         let rise = rates.first()? > &Rate::ZERO && rates.is_sorted_by(|low, high| low < high);
-        rise.then_some(Self { rates, step: 0, room: None, wait: ROOM, tried: None })
+        rise.then_some(Self { rates, step: 0, room: None, wait: FIRST_WAIT, tried: None })
     }
 
     /// Index of the current rate.
@@ -92,8 +93,8 @@ impl Ladder {
         if fitting >= self.step {
             return false;
         }
-        let failed = self.tried.is_some_and(|at| advice.at.saturating_since(at) < STAYS);
-        self.wait = if failed { (self.wait * 2).min(LONGEST) } else { ROOM };
+        let failed = self.tried.is_some_and(|at| advice.at.saturating_since(at) < MIN_LASTING);
+        self.wait = if failed { (self.wait * 2).min(MAX_WAIT) } else { FIRST_WAIT };
         (self.step, self.tried) = (fitting, None);
         true
     }

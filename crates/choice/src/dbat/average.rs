@@ -1,7 +1,8 @@
 //! Weighted average of the queue length, as in RED.
 
-/// Arrivals at an empty queue after which the average is negligible.
-const FORGOTTEN: u64 = 1_000;
+/// Arrivals at an empty queue after which the average is negligible. Chosen by us: it bounds the loop of RED's rule for
+/// idle times (Floyd & Jacobson 1993 §4); a higher value only costs time.
+const NEGLIGIBLE_AFTER: u64 = 1_000;
 
 /// Weighted average of a queue length in bytes, updated at arrivals.
 #[derive(Clone, Debug)]
@@ -23,11 +24,11 @@ impl Average {
 
     /// Decays the average for a time in which the queue was empty, long enough for `packets` arrivals.
     pub(super) fn idle(&mut self, packets: u64) {
-        if packets >= FORGOTTEN {
+        if packets >= NEGLIGIBLE_AFTER {
             self.bytes = 0.0;
         }
         // Step by step: the result of a power function differs between machines.
-        for _ in 0..packets.min(FORGOTTEN) {
+        for _ in 0..packets.min(NEGLIGIBLE_AFTER) {
             self.bytes -= self.bytes * self.weight;
         }
     }

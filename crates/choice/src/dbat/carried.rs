@@ -7,20 +7,27 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-/// Minimum measurement span,
-const LEAST_SPAN: Duration = Duration::from_millis(240);
-/// and the same in round trips: some receivers report only once per round trip.
-const ROUNDS: u64 = 2;
-/// Minimum number of packets in a span before the stream is said to fall behind,
-const PACKETS: u64 = 32;
-/// and the number of missing packets that is insignificant, as acknowledgements are only noticed at arrivals.
-const FEW: f64 = 2.0;
-/// Share of the offered bytes that may be missing due to measurement errors.
-const LITTLE: f64 = 1.0 / 16.0;
-/// Share of the offered bytes whose absence counts as falling far behind, even if they were lost.
-const MUCH: f64 = 1.0 / 4.0;
-/// Minimum spacing of measurement points, which bounds memory at high rates.
-const APART: Duration = Duration::from_millis(10);
+/// Minimum measurement span, in time. Chosen by us: a higher value finds a slower path later; a lower one takes jitter
+/// for missing data.
+const MIN_SPAN: Duration = Duration::from_millis(240);
+/// Minimum measurement span in round trips: some receivers report only once per round trip (RFC 4342 §6). A higher
+/// value finds a slower path later.
+const MIN_ROUNDS: u64 = 2;
+/// Minimum number of packets in a span before the stream is said to fall behind. Chosen by us: a higher value finds a
+/// slower path later.
+const MIN_PACKETS: u64 = 32;
+/// Number of missing packets that is insignificant, as acknowledgements are only noticed at arrivals. Chosen by us: a
+/// higher value ignores small shortfalls at low rates.
+const INSIGNIFICANT: f64 = 2.0;
+/// Share of the offered bytes that may be missing due to measurement errors. Chosen by us: a higher value finds a
+/// slower path later.
+const MAX_ERROR: f64 = 1.0 / 16.0;
+/// Share of the offered bytes whose absence counts as falling far behind, even if they were lost: a quarter
+/// (docs/design/encoder-feedback.md). Chosen by us: a lower value takes random losses for a slower path.
+const FAR_BEHIND: f64 = 1.0 / 4.0;
+/// Minimum spacing of measurement points. Chosen by us: it bounds memory at high rates; a higher value measures more
+/// coarsely.
+const SAMPLE_SPACING: Duration = Duration::from_millis(10);
 
 /// Measurement point at a packet's arrival: packets and bytes handed over so far, and bytes delivered or gone so far.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +78,7 @@ impl Carried {
 
     /// Adds a point; to be called when packets have just arrived, since the bytes in flight vary within a frame interval.
     pub(super) fn look(&mut self, now: Instant, path: &PathState) {
-        if self.through == 0 || self.points.back().is_some_and(|last| now.saturating_since(last.at) < APART) {
+        if self.through == 0 || self.points.back().is_some_and(|last| now.saturating_since(last.at) < SAMPLE_SPACING) {
             return;
         }
         let Self { packets, handed, through, gone, .. } = *self;
@@ -80,7 +87,7 @@ impl Carried {
         self.points.push_back(Point { at: now, packets, handed, through, gone, heard, idle: path.outstanding == 0 });
         (self.delay, self.deviation) = (path.srtt.unwrap_or_default(), path.rttvar);
         // Remove points older than the hand-over of anything that arrived in the last span.
-        let first = self.latest(PACKETS).and_then(|now| self.before(now)).map_or(0, |(first, _)| first);
+        let first = self.latest(MIN_PACKETS).and_then(|now| self.before(now)).map_or(0, |(first, _)| first);
         self.points.drain(..first);
     }
 
@@ -102,22 +109,22 @@ impl Carried {
     /// Whether everything handed over is delivered, compared over the same span: the latest bytes may not have shown yet.
     pub(super) fn keeps_up(&self) -> bool {
         let missing = self.latest(0).and_then(|now| self.missing(now, now));
-        missing.is_none_or(|missing| missing.share <= LITTLE)
+        missing.is_none_or(|missing| missing.share <= MAX_ERROR)
     }
 
     /// Whether less was delivered than handed over one delivery time before: the rest fills queues, if not our own then the path's.
     pub(super) fn falls_behind(&self) -> bool {
-        self.misses(LITTLE)
+        self.misses(MAX_ERROR)
     }
 
     /// The same for more than a quarter.
     pub(super) fn falls_far_behind(&self) -> bool {
-        self.misses(MUCH)
+        self.misses(FAR_BEHIND)
     }
 
     fn misses(&self, share: f64) -> bool {
-        let missing = self.latest(PACKETS).and_then(|now| self.missing(self.before(now)?, now));
-        missing.is_some_and(|missing| missing.share > share && missing.packets > FEW)
+        let missing = self.latest(MIN_PACKETS).and_then(|now| self.missing(self.before(now)?, now));
+        missing.is_some_and(|missing| missing.share > share && missing.packets > INSIGNIFICANT)
     }
 
     /// The latest span with at least this many packets handed over.
@@ -136,12 +143,12 @@ impl Carried {
     }
 
     fn span_to(&self, last: usize, packets: u64) -> Option<Span> {
-        let span = LEAST_SPAN.max(self.delay * ROUNDS);
+        let span = MIN_SPAN.max(self.delay * MIN_ROUNDS);
         let end = &self.points[last];
         let lasted = |first: &Point| end.at.saturating_since(first.at);
         let is_whole = |first: &Point| lasted(first) >= span && first.packets + packets <= end.packets;
         let first = self.points.partition_point(is_whole).saturating_sub(1);
-        (lasted(&self.points[first]) >= LEAST_SPAN).then_some((first, last))
+        (lasted(&self.points[first]) >= MIN_SPAN).then_some((first, last))
     }
 
     /// Whether data was in flight nearly all the time.
@@ -157,7 +164,7 @@ impl Carried {
 
     /// Time of the last report before the point. Reports come once per round trip at least, and are noticed at arrivals.
     fn heard(&self, point: &Point) -> Instant {
-        let is_fresh = point.at.saturating_since(point.heard) <= self.delay * ROUNDS;
+        let is_fresh = point.at.saturating_since(point.heard) <= self.delay * MIN_ROUNDS;
         if is_fresh { point.heard } else { point.at }
     }
 
@@ -176,7 +183,7 @@ impl Carried {
         let settled = self.told(came, |point| point.through + point.gone)?.as_bps() as f64;
         let packets = (self.points[handed.1].packets - self.points[handed.0].packets) as f64;
         let handed = self.handed(handed).as_bps() as f64;
-        let missing = handed - if through < handed * (1.0 - MUCH) { through } else { settled };
+        let missing = handed - if through < handed * (1.0 - FAR_BEHIND) { through } else { settled };
         let share = missing / handed;
         Some(Missing { share, packets: share * packets })
     }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Spacing within which samples are merged, which bounds memory at high rates.
-const APART: Duration = Duration::from_millis(10);
+/// Spacing within which samples are merged. Chosen by us: it bounds memory at high rates; a higher value measures more
+/// coarsely.
+const SAMPLE_SPACING: Duration = Duration::from_millis(10);
 
 /// Delivered rates and their times.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,7 @@ impl RecentDeliveryRates {
     pub(super) fn add(&mut self, now: Instant, rate: Option<Rate>, span: Duration) {
         self.0.retain(|&(at, _)| now.saturating_since(at) <= span);
         let Some(rate) = rate else { return };
-        match self.0.back_mut().filter(|(at, _)| now.saturating_since(*at) < APART) {
+        match self.0.back_mut().filter(|(at, _)| now.saturating_since(*at) < SAMPLE_SPACING) {
             Some((_, last)) => *last = rate.max(*last),
             None => self.0.push_back((now, rate)),
         }

@@ -3,10 +3,12 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Drain time of an own queue, in multiples of its delay, if the stream delivers a sixteenth less than the path carries.
-const DRAINS: u64 = 16;
-/// Time for which detected cross traffic is assumed to persist: some sawteeth of a TCP.
-const REMAIN: Duration = Duration::from_secs(30);
+/// Drain time of an own queue, in multiples of its delay, if the stream delivers a sixteenth less than the path
+/// carries. Chosen by us: a higher value detects cross traffic later.
+const DRAIN_FACTOR: u64 = 16;
+/// Time for which detected cross traffic is assumed to persist: some sawteeth of a TCP. Chosen by us: a higher value
+/// keeps the queue out of the advice for longer after cross traffic has ended.
+const CROSS_TRAFFIC_LIFETIME: Duration = Duration::from_secs(30);
 
 /// Detector of cross traffic.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,14 +36,14 @@ impl Others {
             return;
         };
         let since = *self.since.get_or_insert(now);
-        if now.saturating_since(since) > queue * DRAINS + round_trip {
+        if now.saturating_since(since) > queue * DRAIN_FACTOR + round_trip {
             self.noticed = Some(now);
         }
     }
 
     /// Whether there is cross traffic.
     pub(super) fn are_there(&self, now: Instant) -> bool {
-        self.noticed.is_some_and(|at| now.saturating_since(at) < REMAIN)
+        self.noticed.is_some_and(|at| now.saturating_since(at) < CROSS_TRAFFIC_LIFETIME)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use timeous_core::{Duration, PathState, Rate};
 
-/// Delays within which the queue beyond `Min_Th` must drain.
-const DELAYS: u64 = 4;
+/// Time within which the queue beyond `Min_Th` must drain, in path delays (docs/design/encoder-feedback.md). Chosen by
+/// us: a higher value lowers the rate by less, and drains the queue later.
+const DRAIN_DELAYS: u64 = 4;
 
 /// Rate of the path, as far as known.
 pub(super) fn path_rate(path: &PathState) -> Option<Rate> {
@@ -15,7 +16,7 @@ pub(super) fn path_rate(path: &PathState) -> Option<Rate> {
 /// is only a round trip away.
 pub(super) fn lower(stream: Rate, path: Option<Rate>, beyond: u64, delay: Duration) -> Rate {
     let base = kept(stream, path).as_bps();
-    let relief = Rate::from_bytes_in(beyond, delay * DELAYS).as_bps();
+    let relief = Rate::from_bytes_in(beyond, delay * DRAIN_DELAYS).as_bps();
     let least = (base - base / 4).max(stream.as_bps() / 2);
     Rate::from_bps(base.saturating_sub(relief).max(least))
 }

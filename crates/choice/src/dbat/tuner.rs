@@ -14,22 +14,29 @@ use super::rates::{
 use super::thresholds::{Delay, Level};
 use super::used::Used;
 
-/// Lower bound of `Min_Th`, in packets: with less, a single packet would be a queue.
-const LEAST_PACKETS: u64 = 2;
-/// Feedback intervals before a higher rate is tried: the effect of the last advice must show first.
-const PATIENCE: u64 = 4;
-/// The same if a higher rate was tried before and the queue stayed low.
-const STRIDE: u64 = 2;
-/// The same if the queue has filled at such a rate before.
-const CAUTION: u64 = 4;
-/// Checks per feedback interval while nothing is sent.
-const LOOKS: u64 = 4;
-/// Time over which a stream's use of its rate is measured.
-const RECENT: Duration = Duration::from_millis(200);
-/// Interval between checks before rate and delay are known.
-const UNKNOWN: Duration = Duration::from_millis(100);
-/// Delays for which a queue left by a higher rate is judged by that rate's threshold.
-const SPARED: u64 = 4;
+/// Lower bound of `Min_Th`, in packets (docs/design/encoder-feedback.md). Chosen by us: with less, a single packet
+/// would be a queue; a higher value asks for a lower rate later.
+const MIN_TH_PACKETS: u64 = 2;
+/// Feedback intervals before a higher rate is tried: the effect of the last advice must show first. Chosen by us: a
+/// higher value uses spare capacity later.
+const ROOM_INTERVALS: u64 = 4;
+/// Feedback intervals before a higher rate is tried if one was tried before and the queue stayed low, or the path
+/// became faster. Chosen by us: half of the usual wait; a higher value rises more slowly.
+const ROOM_INTERVALS_RISING: u64 = 2;
+/// Feedback intervals before a higher rate is tried if the queue has filled at such a rate before. Chosen by us: a
+/// lower value fills the queue more often.
+const ROOM_INTERVALS_NEAR_CEILING: u64 = 4;
+/// Checks per feedback interval while nothing is sent (docs/design/encoder-feedback.md). Chosen by us: a higher value
+/// finds a stalled path sooner and costs more time.
+const CHECKS_PER_INTERVAL: u64 = 4;
+/// Window over which a stream's use of its rate is measured, in time. Chosen by us: a higher value covers more frames
+/// and follows the source later.
+const USE_WINDOW: Duration = Duration::from_millis(200);
+/// Interval between checks before rate and delay are known. Chosen by us: a higher value gives the first advice later.
+const INITIAL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which a queue left by a higher rate is judged by that rate's threshold, in path delays
+/// (docs/decisions/feedback-rate-switch.md): with two instead of four more packets are lost.
+const SPARED_DELAYS: u64 = 4;
 
 /// Settings for what the paper leaves open, and for deviations from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +184,7 @@ impl Tuner {
             settings,
             said: None,
             pace: Pace::over(Duration::from_secs(1)),
-            recent: Pace::over(RECENT),
+            recent: Pace::over(USE_WINDOW),
             average: Average::new(settings.parts),
             carried: Carried::default(),
             used: Used::default(),
@@ -275,11 +282,11 @@ impl Tuner {
         }
         let (Some(rate), Some(delay)) = (self.rate(), self.settings.delay.of(path)) else {
             self.thresholds = None;
-            self.next_look = now + UNKNOWN;
+            self.next_look = now + INITIAL_INTERVAL;
             return Level::Unknown;
         };
         let delay = delay.max(self.settings.least_delay);
-        let least = self.largest.saturating_mul(LEAST_PACKETS);
+        let least = self.largest.saturating_mul(MIN_TH_PACKETS);
         let thresholds = within(Thresholds::of(rate, delay, least), self.settings.most);
         self.remember(now, rate, thresholds, delay);
         (self.thresholds, self.judged) = (Some(thresholds), rate);
@@ -305,7 +312,7 @@ impl Tuner {
         }
         let told = self.told.filter(|_| self.last.is_some());
         let quiet = told.map_or(Instant::ZERO, |told| told + interval + Duration::from_nanos(1));
-        self.next_look = (now + interval / LOOKS).max(quiet);
+        self.next_look = (now + interval / CHECKS_PER_INTERVAL).max(quiet);
         level
     }
 
@@ -315,7 +322,7 @@ impl Tuner {
         let before = self.before.filter(|&(max, until)| now < until && is_left(max));
         let fell = self.settings.spare_what_remains && rate < self.judged;
         let higher = self.thresholds.map(|before| before.max).filter(|&max| fell && is_left(max));
-        self.before = before.or(higher.map(|max| (max, now + delay * SPARED)));
+        self.before = before.or(higher.map(|max| (max, now + delay * SPARED_DELAYS)));
     }
 
     /// Maximum queue length in bytes: `Max_Th`, or that of a higher rate whose queue is spared; unbounded before rate
@@ -359,10 +366,10 @@ impl Tuner {
         let told = *self.told.get_or_insert(now);
         let patience = match (reason, self.last) {
             (Reason::Room, _) if !self.settings.tell_of_room => return false,
-            (Reason::Room, _) if self.is_near_ceiling() => CAUTION,
-            (Reason::Room, Some((Reason::Room, _))) => STRIDE,
-            (Reason::Room, _) if self.is_faster() => STRIDE,
-            (Reason::Room, _) => PATIENCE,
+            (Reason::Room, _) if self.is_near_ceiling() => ROOM_INTERVALS_NEAR_CEILING,
+            (Reason::Room, Some((Reason::Room, _))) => ROOM_INTERVALS_RISING,
+            (Reason::Room, _) if self.is_faster() => ROOM_INTERVALS_RISING,
+            (Reason::Room, _) => ROOM_INTERVALS,
             (_, None) => return true,
             _ => 1,
         };

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Time over which the use is measured: over less, a single large frame would dominate.
-const SPAN: Duration = Duration::from_millis(500);
-/// Time over which the current rate is measured: some frames.
-const RECENT: Duration = Duration::from_millis(200);
-/// Minimum spacing of measurement points, which bounds memory at high rates.
-const APART: Duration = Duration::from_millis(20);
+/// Time over which the use is measured. Chosen by us: over less, a single large frame would dominate; a higher value
+/// follows the encoder later.
+const USE_SPAN: Duration = Duration::from_millis(500);
+/// Time over which the current rate is measured: some frames. Chosen by us: a higher value follows the encoder later.
+const RATE_SPAN: Duration = Duration::from_millis(200);
+/// Minimum spacing of measurement points. Chosen by us: it bounds memory at high rates; a higher value measures more
+/// coarsely.
+const SAMPLE_SPACING: Duration = Duration::from_millis(20);
 
 /// Measurement point, with byte counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,12 +33,12 @@ impl Used {
     /// Counts `len` bytes handed over at `at` by a stream of this nominal rate, if known.
     pub(super) fn arrived(&mut self, at: Instant, len: u64, rate: Option<Rate>) {
         let last = self.points.back().copied();
-        if last.is_none_or(|last| at.saturating_since(last.at) >= APART) {
+        if last.is_none_or(|last| at.saturating_since(last.at) >= SAMPLE_SPACING) {
             let since = last.map_or(Duration::ZERO, |last| at.saturating_since(last.at));
             let asked = rate.map_or(0, |rate| rate.bytes_in(since));
             let asked = last.map_or(0, |last| last.asked).saturating_add(asked);
             self.points.push_back(Point { at, asked, handed: self.handed });
-            while self.points.get(1).is_some_and(|second| at.saturating_since(second.at) >= SPAN) {
+            while self.points.get(1).is_some_and(|second| at.saturating_since(second.at) >= USE_SPAN) {
                 self.points.pop_front();
             }
         }
@@ -56,7 +58,7 @@ impl Used {
 
     fn now(&self) -> Option<Rate> {
         let last = self.points.back()?;
-        let first = self.points.iter().rev().find(|point| last.at.saturating_since(point.at) >= RECENT)?;
+        let first = self.points.iter().rev().find(|point| last.at.saturating_since(point.at) >= RATE_SPAN)?;
         Some(Rate::from_bytes_in(last.handed - first.handed, last.at.saturating_since(first.at)))
     }
 
@@ -65,7 +67,7 @@ impl Used {
     fn share(&self) -> Option<(u64, u64)> {
         let (first, last) = self.points.front().zip(self.points.back())?;
         let (asked, handed) = (last.asked - first.asked, last.handed - first.handed);
-        let known = last.at.saturating_since(first.at) >= SPAN && asked > 0;
+        let known = last.at.saturating_since(first.at) >= USE_SPAN && asked > 0;
         known.then(|| (handed.clamp(asked - asked / 4, asked), asked))
     }
 }

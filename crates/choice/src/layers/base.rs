@@ -2,10 +2,12 @@
 
 use timeous_core::{AduMeta, Duration, Instant, PathState, Queue, Rate};
 
-/// Latest time until a waiting transport asks again, before the first RTT sample.
-const WAKE: Duration = Duration::from_millis(10);
-/// Packets in flight that are always allowed beyond the path's capacity: enough to detect a loss of the first.
-const ALWAYS: u64 = 3;
+/// Latest time until a waiting transport asks again, before the first RTT sample. Chosen by us: a higher value may
+/// leave the path idle.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Packets in flight that are always allowed beyond the path's capacity: enough to detect a loss of the first by three
+/// later ones (RFC 4341 §5). A higher value makes the path's queue longer.
+const MIN_IN_FLIGHT: u64 = 3;
 
 /// Base layer, without which no other layer is useful.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Base {
     pub(super) fn allows(&self, now: Instant, path: &PathState, rate: Rate, len: u64) -> bool {
         let trip = path.min_rtt.unwrap_or_default();
         // The path must never run idle.
-        if rate == Rate::ZERO || path.outstanding <= rate.bytes_in(trip + WAKE) + ALWAYS * len {
+        if rate == Rate::ZERO || path.outstanding <= rate.bytes_in(trip + POLL_INTERVAL) + MIN_IN_FLIGHT * len {
             return true;
         }
         let under_way = path.outstanding + len;

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-/// Rounds kept. The maximum counts, since the sender limits most of the others by a small window after a loss.
-const ROUNDS: usize = 5;
-/// Minimum duration of a round, which otherwise is a round trip.
-const LEAST_ROUND: Duration = Duration::from_millis(100);
+/// Rounds whose maximum rate counts, since a small window after a loss limits most of the others. Chosen by us: a
+/// higher value believes in an old rate for longer.
+const MAX_ROUNDS: usize = 5;
+/// Minimum duration of a round, which otherwise is a round trip. Chosen by us: a higher value follows the path later; a
+/// lower one overestimates bursts.
+const MIN_ROUND: Duration = Duration::from_millis(100);
 
 /// Measures only while packets stay queued: otherwise the source is the limit, not the path.
 ///
@@ -29,13 +31,13 @@ impl Delivery {
         let Some((at, outstanding, len)) = self.last.take() else { return };
         self.lasted += now.saturating_since(at);
         self.bytes += len as i64 + outstanding as i64 - path.outstanding as i64;
-        let round = path.srtt.unwrap_or_default().max(LEAST_ROUND);
+        let round = path.srtt.unwrap_or_default().max(MIN_ROUND);
         if self.lasted < round {
             return;
         }
         if self.bytes > 0 {
             self.rounds.push_back(Rate::from_bytes_in(self.bytes as u64, self.lasted));
-            if self.rounds.len() > ROUNDS {
+            if self.rounds.len() > MAX_ROUNDS {
                 self.rounds.pop_front();
             }
         }

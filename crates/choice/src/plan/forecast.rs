@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, VecDeque};
 use timeous_core::{AduMeta, Duration, FrameId, Instant};
 
 /// Number of frames remembered: several groups of a minute at one frame per second, or two of five seconds at 50.
-const REMEMBERED: usize = 512;
-/// Maximum period of a pattern, before a whole group was seen.
-const LONGEST_PATTERN: usize = 16;
-/// Frames of a kind over which sizes are averaged.
-const SIZES: u64 = 8;
+/// Chosen by us: a higher value takes more memory, and finds longer groups.
+const MAX_FRAMES: usize = 512;
+/// Maximum period of a pattern in frames, before a whole group was seen. Chosen by us: a higher value finds longer
+/// patterns, and needs three times as many frames to see one.
+const MAX_PATTERN: usize = 16;
+/// Window of the size average of a kind of frame, in frames. Chosen by us: a higher value follows the encoder later.
+const SIZE_WINDOW: u64 = 8;
 
 /// Properties of a past frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl Forecast {
         let kind = Kind { back: self.backs(meta), worth };
         let time = meta.deadline.map(|deadline| deadline.saturating_since(at));
         self.frames.push_back(Seen { id: meta.frame, kind, at, gap, bytes: len, time });
-        if self.frames.len() > REMEMBERED {
+        if self.frames.len() > MAX_FRAMES {
             self.frames.pop_front();
         }
         self.period = self.find_period();
@@ -108,9 +110,9 @@ impl Forecast {
     fn close_last(&mut self) {
         let Some(&Seen { kind, bytes, .. }) = self.frames.back() else { return };
         match self.sizes.iter_mut().find(|(of, _)| *of == kind) {
-            Some((_, mean)) => *mean = (*mean * (SIZES - 1) + bytes) / SIZES,
+            Some((_, mean)) => *mean = (*mean * (SIZE_WINDOW - 1) + bytes) / SIZE_WINDOW,
             None => {
-                if self.sizes.len() >= 2 * LONGEST_PATTERN {
+                if self.sizes.len() >= 2 * MAX_PATTERN {
                     self.sizes.remove(0);
                 }
                 self.sizes.push((kind, bytes));
@@ -128,7 +130,7 @@ impl Forecast {
             return Some(last - before);
         }
         let alike = |place: usize, period: usize| self.frames[place].kind == self.frames[place - period].kind;
-        (1..=LONGEST_PATTERN.min(self.frames.len() / 3))
+        (1..=MAX_PATTERN.min(self.frames.len() / 3))
             .find(|&period| (newest + 1 - 2 * period..=newest).all(|place| alike(place, period)))
     }
 

@@ -70,13 +70,15 @@ impl ArrivalProbability {
     }
 }
 
-/// Share of unrepaired losses that parity does not recover.
+/// Share of unrepaired losses that parity does not recover. Chosen by us: a higher value lowers the value of frames
+/// that leave too late for a retransmission (docs/decisions/plan-likely-frames.md).
 const NOT_REBUILT: f32 = 0.2;
-/// Number of retransmissions of a packet that the model distinguishes.
-const MOST_AGAIN: usize = 3;
-/// Weight of the arrival probability of a frame that is estimated to be late but may be sent: low, so that it outweighs
-/// no priority, but positive, so that it is sent where it delays nothing.
-const LATE_COUNTS: f32 = 1.0 / 32.0;
+/// Maximum number of retransmissions of a packet that the model distinguishes. Chosen by us: a higher value costs time
+/// for unlikely cases.
+const MAX_RETRANSMISSIONS: usize = 3;
+/// Weight of the arrival probability of a frame that is estimated to be late but may be sent. Chosen by us: low, so
+/// that it outweighs no priority, but positive, so that it is sent where it delays nothing.
+const LATE_WEIGHT: f32 = 1.0 / 32.0;
 
 impl Chances {
     /// Returns the model without losses if the jobs have hardly time for a retransmission: sending early then gains nothing.
@@ -103,7 +105,7 @@ impl Chances {
         let off = end.abs_diff(job.due) as f32 / self.spread as f32;
         // Approximates the exponential function.
         let other = 0.5 / (1.0 + off + off * off / 2.0);
-        if end <= job.due { 1.0 - other } else { LATE_COUNTS * other }
+        if end <= job.due { 1.0 - other } else { LATE_WEIGHT * other }
     }
 
     /// Probability of arriving completely: the later packets are sent, the fewer retransmissions are possible.
@@ -114,7 +116,7 @@ impl Chances {
         let time = (end - begin).max(1) as f32;
         let (mut until, mut latest) = (end.max(begin + 1), job.due);
         let (mut lost, mut chance) = (0.0, self.loss * NOT_REBUILT);
-        for again in 0..MOST_AGAIN {
+        for again in 0..MAX_RETRANSMISSIONS {
             let earliest = latest.saturating_sub(self.again);
             let from = earliest.clamp(begin, until);
             lost += (until - from) as f32 / time * chance;
@@ -130,11 +132,14 @@ impl Chances {
     }
 }
 
-/// Maximum number of jobs considered.
-pub(super) const MOST_JOBS: usize = 128;
-/// Limits of the distinguished combinations of held jobs, and of the sets for each: they bound the cost of a plan.
-const MOST_KINDS: usize = 16;
-const MOST_OF_A_KIND: usize = 32;
+/// Maximum number of jobs considered: a set of them is one 128-bit word. A higher value would make plans slower.
+pub(super) const MAX_JOBS: usize = 128;
+/// Maximum number of distinguished combinations of held jobs. Chosen by us: it bounds the cost of a plan; a higher
+/// value is slower and closer to the best plan.
+const MAX_KINDS: usize = 16;
+/// Maximum number of sets for each combination of held jobs. Chosen by us: it bounds the cost of a plan; a higher value
+/// is slower and closer to the best plan.
+const MAX_SETS_OF_A_KIND: usize = 32;
 
 /// Set of jobs as a bit mask of their indices.
 pub(super) type Taken = u128;
@@ -150,15 +155,16 @@ struct Set {
     worth: u64,
     taken: Taken,
     /// Probabilities of the newest jobs that later ones depend on, by index.
-    there: [(u8, ArrivalProbability); REMEMBERED],
+    there: [(u8, ArrivalProbability); TRACKED_JOBS],
 }
 
-/// Number of jobs per set with a tracked probability; others count as certain.
-const REMEMBERED: usize = 4;
+/// Number of jobs per set with a tracked arrival probability; others count as certain. Chosen by us: a higher value
+/// makes plans slower and more exact.
+const TRACKED_JOBS: usize = 4;
 
 impl Set {
     const EMPTY: Self =
-        Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, ArrivalProbability::SURELY); REMEMBERED] };
+        Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, ArrivalProbability::SURELY); TRACKED_JOBS] };
 
     fn there(&self, place: usize) -> ArrivalProbability {
         self.there.iter().find(|of| usize::from(of.0) == place).map_or(ArrivalProbability::SURELY, |of| of.1)
@@ -186,7 +192,7 @@ pub(super) struct Scheduler {
 impl Scheduler {
     /// Returns the best set of `jobs`, at `picos` picoseconds per byte, by expected value.
     pub(super) fn best(&mut self, jobs: &[Job], picos: u64, chances: Chances) -> Taken {
-        let jobs = &jobs[..jobs.len().min(MOST_JOBS)];
+        let jobs = &jobs[..jobs.len().min(MAX_JOBS)];
         self.find_last_needs(jobs);
         let chances = chances.among(jobs);
         self.sets.clear();
@@ -267,18 +273,18 @@ fn prune(sets: &mut Vec<Set>, release: u64) {
 /// Limits the number of sets: keeps for each combination of held jobs the earliest, the most valuable, and some
 /// between.
 fn bound(sets: &mut Vec<Set>) {
-    if sets.len() <= MOST_OF_A_KIND {
+    if sets.len() <= MAX_SETS_OF_A_KIND {
         return;
     }
     let mut kept = Vec::with_capacity(sets.len());
     let mut kinds: Vec<&[Set]> = sets.chunk_by(|a, b| a.held == b.held).collect();
-    if kinds.len() > MOST_KINDS {
+    if kinds.len() > MAX_KINDS {
         kinds.sort_by_key(|kind| Reverse(kind.last().map(|set| set.worth)));
-        kinds.truncate(MOST_KINDS);
+        kinds.truncate(MAX_KINDS);
     }
     for kind in kinds {
         let last = kind.len() - 1;
-        let most = MOST_OF_A_KIND.min(kind.len());
+        let most = MAX_SETS_OF_A_KIND.min(kind.len());
         kept.extend((0..most).map(|n| kind[n * last / (most - 1).max(1)]));
     }
     kept.sort_unstable_by_key(|set| (set.held, set.free));
@@ -451,7 +457,7 @@ mod tests {
             for (place, (gap, time, bytes, back, worth)) in of.into_iter().enumerate() {
                 let release = jobs.last().map_or(0, |job| job.release) + gap / 4;
                 let mut job = Job { release, deadline: release + time, bytes, worth, ..Job::default() };
-                prop_assert!(back == 0 || place < back || place >= MOST_JOBS || job.need(place - back));
+                prop_assert!(back == 0 || place < back || place >= MAX_JOBS || job.need(place - back));
                 jobs.push(job);
             }
             let found = Scheduler::default().best(&jobs, 1_000, Chances::default());

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use timeous_core::{AduMeta, Instant};
 
-/// Maximum number of buffers kept for reuse.
-const MOST_SPARE: usize = 64;
-/// Maximum number of bytes kept; beyond it the oldest ADUs are released.
-const MOST_BYTES: usize = 8 << 20;
+/// Maximum number of buffers kept for reuse. Chosen by us: a higher value takes more memory and allocates less often.
+const MAX_SPARE: usize = 64;
+/// Maximum number of bytes kept for retransmission; beyond it the oldest ADUs are released (docs/design/repair.md).
+/// Chosen by us: a higher value takes more memory; a lower one loses repair at high rates.
+const MAX_BYTES: usize = 8 << 20;
 
 /// ADU with copies in flight, or to be retransmitted.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Store {
     pub(super) fn forget(&mut self, token: u64) {
         if let Some(Kept { mut payload, .. }) = self.adus.remove(&token) {
             self.bytes -= payload.len();
-            if self.spare.len() < MOST_SPARE {
+            if self.spare.len() < MAX_SPARE {
                 payload.clear();
                 self.spare.push(payload);
             }
@@ -79,7 +80,7 @@ impl Store {
     /// ADU's; or too many bytes are kept.
     pub(super) fn oldest_useless(&self, now: Instant) -> Option<u64> {
         let (&token, oldest) = self.adus.first_key_value()?;
-        (oldest.meta.is_expired(now) && oldest.under_way <= 1 || self.bytes > MOST_BYTES).then_some(token)
+        (oldest.meta.is_expired(now) && oldest.under_way <= 1 || self.bytes > MAX_BYTES).then_some(token)
     }
 
     /// Number of bytes kept.

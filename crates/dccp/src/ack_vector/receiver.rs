@@ -6,7 +6,8 @@ use super::state::{MAX_RUN, PacketState};
 use crate::options::{MAX_OPTION_DATA, Opt, OptionList};
 use crate::seq::Seq;
 
-/// Maximum number of sent vectors remembered; forgetting one only delays the removal of acknowledged entries.
+/// Maximum number of sent vectors remembered; forgetting one only delays the removal of acknowledged entries. Chosen by
+/// us: a higher value takes more memory.
 const MAX_SENT: usize = 512;
 
 /// Consecutive packets in the same state.

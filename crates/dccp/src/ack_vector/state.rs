@@ -49,5 +49,5 @@ impl PacketState {
     }
 }
 
-/// Maximum number of packets in one byte of the vector.
+/// Maximum number of packets in one byte of the vector: six bits of run length (RFC 4340 §11.4).
 pub(super) const MAX_RUN: u64 = 64;

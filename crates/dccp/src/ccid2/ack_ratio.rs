@@ -3,7 +3,8 @@
 use super::sender::NUMDUPACK;
 use crate::seq::Seq;
 
-/// Maximum number of gaps tracked; further ones are ignored, since one loss is enough to know.
+/// Maximum number of gaps tracked; further ones are ignored. Chosen by us: a higher value takes more memory, and one
+/// loss is enough to know.
 const MAX_GAPS: usize = 16;
 
 /// Loss detection on the peer's sequence numbers (RFC 4341 §6.1.1).
@@ -50,10 +51,11 @@ pub(crate) struct AckRatio {
 }
 
 impl AckRatio {
-    /// Initial ratio.
+    /// Initial ratio, in data packets per acknowledgement (RFC 4341 §3.1: "Ack Ratio defaults to two").
     pub(crate) const INITIAL: u64 = 2;
-    /// Window from which the data in flight are sure to complete a pair that the peer acknowledges.
-    const ENOUGH: u64 = 4;
+    /// Window from which the data in flight are sure to complete a pair that the peer acknowledges, in packets: two
+    /// pairs. Chosen by us: a higher value asks for each acknowledgement for longer (docs/design/dccp.md).
+    const MIN_PAIRED_WINDOW: u64 = 4;
 
     pub(crate) fn new() -> Self {
         Self { ratio: Self::INITIAL, each: false, clean_windows: 0, lost_in_window: false }
@@ -88,7 +90,7 @@ impl AckRatio {
                 self.clean_windows = 0;
             }
         }
-        self.each &= window < Self::ENOUGH;
+        self.each &= window < Self::MIN_PAIRED_WINDOW;
         // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; 2 is also the
         // minimum for a peer with a delayed-acknowledgement timer.
         self.ratio = self.ratio.min(window.div_ceil(2)).clamp(Self::INITIAL, u64::from(u16::MAX));

@@ -13,7 +13,7 @@ mod given_up;
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
 
-/// Later arrivals after which a packet is considered lost (RFC 4341 §5).
+/// Later arrivals after which a packet is considered lost, in packets (RFC 4341 §5, docs/decisions/reordering.md).
 pub(super) const NUMDUPACK: usize = 3;
 
 /// A packet that may still be acknowledged.

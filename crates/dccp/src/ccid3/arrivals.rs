@@ -6,12 +6,14 @@ use timeous_core::{Duration, Instant};
 
 use super::counter::ROUND_TRIP;
 
-/// Maximum number of marks, each at the start of a quarter round trip.
+/// Maximum number of marks, each at the start of a quarter round trip. Chosen by us: it bounds memory; a round trip
+/// needs four.
 const MAX_MARKS: usize = 64;
-/// Weight of the old RTT estimate per sample, in eighths.
-const KEPT: u64 = 7;
-/// Upper bound of the round-trip estimate, whatever the window counter says.
-const LONGEST: Duration = Duration::from_secs(64);
+/// Weight of the old RTT estimate per sample, in eighths (as in RFC 6298 §2). A higher value follows the path later.
+const OLD_WEIGHT: u64 = 7;
+/// Upper bound of the round-trip estimate, whatever the window counter says. Chosen by us: a higher value lets one
+/// wrong counter silence the feedback for longer.
+const MAX_RTT: Duration = Duration::from_secs(64);
 
 /// Start of a quarter round trip: time, counter, bytes received before.
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +62,9 @@ impl Arrivals {
             Some((mark.at, ahead))
         });
         let Some((at, ahead)) = found else { return };
-        let sample = (now.saturating_since(at) * u64::from(ROUND_TRIP) / ahead).min(LONGEST);
+        let sample = (now.saturating_since(at) * u64::from(ROUND_TRIP) / ahead).min(MAX_RTT);
         if !sample.is_zero() {
-            self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * KEPT + sample) / (KEPT + 1)));
+            self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * OLD_WEIGHT + sample) / (OLD_WEIGHT + 1)));
         }
     }
 

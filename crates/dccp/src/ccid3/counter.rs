@@ -2,16 +2,16 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Modulus of the counter.
-const WRAP: u8 = 16;
-/// Maximum step between adjacent data packets.
-const MOST: u64 = 5;
-/// Ticks of the counter per round trip.
+/// Modulus of the counter: four bits (RFC 4342 §8.1).
+const MODULUS: u8 = 16;
+/// Maximum step between adjacent data packets, in ticks (RFC 4342 §8.1).
+const MAX_STEP: u64 = 5;
+/// Ticks of the counter per round trip (RFC 4342 §8.1).
 pub(super) const ROUND_TRIP: u8 = 4;
 
 /// Steps from `from` to `to`, in circular arithmetic.
 pub(super) fn distance(from: u8, to: u8) -> u8 {
-    to.wrapping_sub(from) % WRAP
+    to.wrapping_sub(from) % MODULUS
 }
 
 /// Window counter of the sender.
@@ -33,7 +33,7 @@ impl Counter {
         let quarter = (rtt / u64::from(ROUND_TRIP)).max(Duration::from_nanos(1));
         let quarters = now.saturating_since(since).as_nanos() / quarter.as_nanos();
         if quarters > 0 {
-            self.last = (self.last + quarters.min(MOST) as u8) % WRAP;
+            self.last = (self.last + quarters.min(MAX_STEP) as u8) % MODULUS;
             self.since = Some(now);
         }
         self.last
@@ -41,10 +41,10 @@ impl Counter {
 
     /// Advances the counter after a packet with the value `acked` arrived: what follows is a round trip later.
     pub(super) fn on_acked(&mut self, now: Instant, acked: u8) {
-        let behind = distance(self.last, (acked + ROUND_TRIP) % WRAP);
+        let behind = distance(self.last, (acked + ROUND_TRIP) % MODULUS);
         // A distance of more than a round trip means that the counter is ahead.
         if (1..=ROUND_TRIP).contains(&behind) && self.since.is_some() {
-            self.last = (self.last + behind) % WRAP;
+            self.last = (self.last + behind) % MODULUS;
             self.since = Some(now);
         }
     }

@@ -11,12 +11,13 @@ use super::options::LossInterval;
 /// numbers (including the sequence numbers of any holes) might temporarily not be part of any loss interval" (RFC 4342
 /// §6.1).
 const NDUPACK: u64 = 3;
-/// NINTERVAL + 1: loss intervals kept for the rate and for reports.
-pub(super) const KEPT: usize = 9;
-/// Maximum number of loss runs per interval; only these can be taken back if a packet arrives late.
+/// Loss intervals kept for the rate and for reports: NINTERVAL + 1 (RFC 4342 §8.6.1).
+pub(super) const KEPT_INTERVALS: usize = 9;
+/// Maximum number of loss runs per interval; only these can be taken back if a packet arrives late. Chosen by us: a
+/// higher value takes more memory.
 const MAX_RUNS: usize = 64;
 /// Maximum length of a short interval, in ticks: two round trips (RFC 5622 §8.4).
-const SHORT: u64 = 2 * ROUND_TRIP as u64;
+const MAX_SHORT: u64 = 2 * ROUND_TRIP as u64;
 
 /// A packet received for the first time, numbered from the first packet of the half-connection.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +164,7 @@ impl History {
             }
             self.events += 1;
             self.intervals.push_back(Interval { first: start, ticks: before, ..Interval::default() });
-            if self.intervals.len() > KEPT {
+            if self.intervals.len() > KEPT_INTERVALS {
                 self.intervals.pop_front();
             }
         }
@@ -267,7 +268,7 @@ impl History {
 
     /// Contents of the options: Skip Length, intervals, and packets lost in each, newest first.
     pub(super) fn told(&self) -> (u8, Vec<LossInterval>, Vec<u32>) {
-        let (mut intervals, mut lost) = (Vec::with_capacity(KEPT), Vec::with_capacity(KEPT));
+        let (mut intervals, mut lost) = (Vec::with_capacity(KEPT_INTERVALS), Vec::with_capacity(KEPT_INTERVALS));
         for (interval, end) in self.with_ends() {
             let lossless = end.saturating_sub(interval.lossy.map_or(interval.first, |lossy| lossy + 1));
             let lossy = interval.lossy.map_or(0, |lossy| lossy + 1 - interval.first);
@@ -293,9 +294,9 @@ impl History {
     /// Loss event rate p: 0 before the first loss event. `small`: as in CCID 4.
     pub(super) fn loss_event_rate(&self, small: bool) -> f64 {
         let mut after = self.ticks;
-        let mut lengths: Vec<Length> = Vec::with_capacity(KEPT);
+        let mut lengths: Vec<Length> = Vec::with_capacity(KEPT_INTERVALS);
         for (interval, end) in self.with_ends() {
-            let short = interval.lossy.is_some() && after.saturating_sub(interval.ticks) <= SHORT;
+            let short = interval.lossy.is_some() && after.saturating_sub(interval.ticks) <= MAX_SHORT;
             lengths.push(Length { data: self.data_length(interval, end), lost: interval.lost, short });
             after = interval.ticks;
         }

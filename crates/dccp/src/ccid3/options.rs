@@ -6,11 +6,11 @@ pub const LOSS_EVENT_RATE: u8 = 192;
 pub const LOSS_INTERVALS: u8 = 193;
 /// 194: Receive Rate (§8.3).
 pub const RECEIVE_RATE: u8 = 194;
-/// Maximum number of loss intervals in one option.
+/// Maximum number of loss intervals in one option (§8.6).
 pub const MAX_INTERVALS: usize = 28;
-/// Maximum length of a lossy part: 23 bits.
+/// Maximum length of a lossy part, in packets: 23 bits (§8.6.1).
 pub const MAX_LOSSY: u32 = 0x7f_ffff;
-/// Maximum length of a lossless part, and of the data length: 24 bits.
+/// Maximum length of a lossless part, and of the data length, in packets: 24 bits (§8.6.1).
 pub const MAX_LENGTH: u32 = 0xff_ffff;
 
 const NONCE: u32 = 0x80_0000;

@@ -5,15 +5,16 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::arrivals::Arrivals;
 use super::counter::ROUND_TRIP;
-use super::history::{History, KEPT, Packet};
+use super::history::{History, KEPT_INTERVALS, Packet};
 use super::options::{LOSS_EVENT_RATE, LOSS_INTERVALS, RECEIVE_RATE, encode_loss_event_rate, encode_loss_intervals};
 use crate::ccid4::options::{DROPPED_PACKETS, encode_drop_counts};
 use crate::ccid4::{HEADER, NOMINAL_SEGMENT};
 use crate::options::{Opt, OptionList};
 use crate::seq::Seq;
 
-/// Feedback timer in ticks: a tick more than a round trip, in case no packet's window counter shows its end.
-const PATIENCE_TICKS: u64 = ROUND_TRIP as u64 + 1;
+/// Feedback timer in ticks (RFC 5348 §6.2: a round trip). Chosen by us: a tick more, in case no packet's window counter
+/// shows the round trip's end.
+const FEEDBACK_TICKS: u64 = ROUND_TRIP as u64 + 1;
 
 /// A packet received for the first time.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +133,7 @@ impl Receiver {
     /// Upper bound of the size of the feedback options.
     pub(crate) fn options_len(&self) -> usize {
         // Receive Rate, Loss Event Rate, Loss Intervals, Dropped Packets.
-        6 + 6 + 3 + 9 * KEPT + if self.small { 2 + 3 * KEPT } else { 0 }
+        6 + 6 + 3 + 9 * KEPT_INTERVALS + if self.small { 2 + 3 * KEPT_INTERVALS } else { 0 }
     }
 
     /// Appends the feedback options, all or none (RFC 4342 §6). `rate`: include the Loss Event Rate.
@@ -153,7 +154,7 @@ impl Receiver {
         }
         if options.push_all(&all).is_ok() {
             self.arrivals.told(now);
-            let patience = self.rtt * PATIENCE_TICKS / u64::from(ROUND_TRIP);
+            let patience = self.rtt * FEEDBACK_TICKS / u64::from(ROUND_TRIP);
             (self.told, self.timer) = (Some(self.history.ticks()), Some(now + patience));
             (self.due, self.fresh, self.silent) = (false, false, false);
         }

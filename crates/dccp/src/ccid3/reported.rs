@@ -4,17 +4,17 @@ use timeous_core::Duration;
 
 use super::average::{Length, loss_event_rate};
 use super::heard::Heard;
-use super::history::KEPT;
+use super::history::KEPT_INTERVALS;
 use super::plausible::Implausible;
 use super::sent::SentLog;
 use crate::ack_vector::{PacketState, Report};
 use crate::seq::Seq;
 
-/// Maximum Skip Length: NDUPACK.
+/// Maximum Skip Length, in packets: NDUPACK (RFC 4342 §8.6.1).
 const MAX_SKIP: u8 = 3;
-/// Maximum length of a lossy part, in round trips: one by definition, and half of one for the counter's granularity and
-/// a shrinking RTT.
-const TOLERANCE: f64 = 1.5;
+/// Maximum length of a lossy part, in round trips: one by definition (RFC 5348 §5.2). Chosen by us: half of one more
+/// for the counter's granularity and a shrinking RTT; a higher value counts fewer loss events.
+const MAX_LOSSY_ROUND_TRIPS: f64 = 1.5;
 
 /// Local knowledge that the intervals are checked against.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Reported {
         if let Some(oldest) = entries.last().filter(|oldest| !oldest.is_first).map(|oldest| oldest.first) {
             entries.extend(self.0.iter().filter(|known| known.first.is_before(oldest)).cloned());
         }
-        entries.truncate(KEPT);
+        entries.truncate(KEPT_INTERVALS);
         self.0 = entries;
         let newest = self.0.first();
         let new_loss_event = newest
@@ -139,7 +139,7 @@ impl Reported {
         };
         let mut parts = Vec::new();
         let span = last.at.saturating_since(start.at).as_secs_f64();
-        if span <= TOLERANCE * against.rtt.as_secs_f64() {
+        if span <= MAX_LOSSY_ROUND_TRIPS * against.rtt.as_secs_f64() {
             return parts;
         }
         let mut begun = *start;
@@ -149,7 +149,7 @@ impl Reported {
                 begun = *sent;
             }
         }
-        parts.split_off(parts.len().saturating_sub(KEPT - 1))
+        parts.split_off(parts.len().saturating_sub(KEPT_INTERVALS - 1))
     }
 
     fn loss_event_rate(&self, small: bool) -> f64 {

@@ -12,14 +12,16 @@ use super::sent::{SentLog, most_received};
 use crate::ccid4::{Gap, HEADER, NOMINAL_SEGMENT};
 use crate::seq::Seq;
 
-/// Window in round trips: data sent until the nofeedback timer expires (four), and some more.
+/// Window in round trips: data sent until the nofeedback timer expires (four, RFC 4342 §5), and one more. A higher
+/// value only lets more be in flight without feedback.
 const WINDOW_ROUND_TRIPS: u64 = 5;
-/// Length of the send log before the newest feedback, in round trips: loss intervals are looked up in it.
-const REMEMBERED_ROUND_TRIPS: u64 = 8;
-/// Lower bound of round-trip samples, against coarse clocks.
-const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
-/// Gain of the mean overhead per packet.
-const GAIN: f64 = 1.0 / 16.0;
+/// Length of the send log before the newest feedback, in round trips: loss intervals are looked up in it. Chosen by us:
+/// a higher value takes more memory.
+const LOG_ROUND_TRIPS: u64 = 8;
+/// Lower bound of round-trip samples, against coarse clocks. Chosen by us: it only prevents a division by zero.
+const MIN_RTT: Duration = Duration::from_micros(1);
+/// Gain of the mean overhead per packet. Chosen by us: a higher value follows changing options sooner.
+const OVERHEAD_GAIN: f64 = 1.0 / 16.0;
 
 /// An acknowledgement that may be feedback.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +117,7 @@ impl Sender {
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, payload: u64, bytes: u64) {
         let counter = self.counter.next(now, self.round_trip());
         self.sent.push(now, seq, Some(payload), counter);
-        self.overhead += GAIN * (bytes.saturating_sub(payload) as f64 - self.overhead);
+        self.overhead += OVERHEAD_GAIN * (bytes.saturating_sub(payload) as f64 - self.overhead);
         self.gap.sent(now);
         self.tfrc.on_sent(now, payload);
     }
@@ -174,7 +176,7 @@ impl Sender {
         let told = f64::from(heard.receive_rate.unwrap_or(0));
         self.capped += u64::from(told > most);
         let report = Report {
-            sent_at: sent.at.min(now.saturating_sub(LEAST_ROUND_TRIP)),
+            sent_at: sent.at.min(now.saturating_sub(MIN_RTT)),
             delay,
             receive_rate: Rate::from_bps((told.min(most) * 8.0) as u64),
             loss_event_rate: p,
@@ -183,7 +185,7 @@ impl Sender {
         self.tfrc.on_feedback(now, report)?;
         self.heard = Some(sent.at);
         self.note_rate();
-        self.sent.forget_before(sent.at.saturating_sub(self.round_trip() * REMEMBERED_ROUND_TRIPS));
+        self.sent.forget_before(sent.at.saturating_sub(self.round_trip() * LOG_ROUND_TRIPS));
         Ok(true)
     }
 
@@ -196,7 +198,7 @@ impl Sender {
     /// since a shorter RTT would mean a higher rate.
     fn believed(&self, now: Instant, sent_at: Instant, elapsed: Duration) -> Result<Duration, Implausible> {
         let passed = now.saturating_since(sent_at);
-        if elapsed >= passed.max(LEAST_ROUND_TRIP) {
+        if elapsed >= passed.max(MIN_RTT) {
             return Err(Implausible::Delay { delay: elapsed, passed });
         }
         let least = self.shortest.unwrap_or(passed) / 2;

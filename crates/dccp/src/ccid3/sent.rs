@@ -6,7 +6,8 @@ use timeous_core::{Duration, Instant};
 
 use crate::seq::Seq;
 
-/// Maximum number of packets in the log; more than a round trip's worth of any live stream.
+/// Maximum number of packets in the log; more than a round trip's worth of any live stream. Chosen by us: a higher
+/// value takes more memory.
 const MAX_PACKETS: usize = 1 << 16;
 
 /// A sent packet.

@@ -2,10 +2,10 @@
 
 /// 195: Dropped Packets.
 pub const DROPPED_PACKETS: u8 = 195;
-/// Maximum number of loss intervals in one option.
+/// Maximum number of loss intervals in one option (§8.7).
 pub const MAX_COUNTS: usize = 84;
-/// Maximum count: 24 bits.
-const GREATEST: u32 = 0xff_ffff;
+/// Maximum count, in packets: 24 bits (§8.7).
+const MAX_COUNT: u32 = 0xff_ffff;
 
 /// Appends the data of an option: packets lost or marked in each loss interval, newest first, for at most
 /// [`MAX_COUNTS`] intervals; greater counts are capped.
@@ -19,7 +19,7 @@ const GREATEST: u32 = 0xff_ffff;
 /// ```
 pub fn encode_drop_counts(counts: impl IntoIterator<Item = u32>, data: &mut Vec<u8>) {
     for count in counts.into_iter().take(MAX_COUNTS) {
-        data.extend_from_slice(&count.min(GREATEST).to_be_bytes()[1..]);
+        data.extend_from_slice(&count.min(MAX_COUNT).to_be_bytes()[1..]);
     }
 }
 
@@ -44,6 +44,6 @@ mod tests {
         let mut data = Vec::new();
         encode_drop_counts([u32::MAX; 100], &mut data);
         assert_eq!(data.len(), 252);
-        assert!(drop_counts(&data).unwrap().all(|count| count == GREATEST));
+        assert!(drop_counts(&data).unwrap().all(|count| count == MAX_COUNT));
     }
 }

@@ -14,7 +14,8 @@ use crate::options::{DropBlock, Opt, drop_blocks};
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
-/// Upper bound of the acknowledgement delay that we believe a peer to have.
+/// Upper bound of the acknowledgement delay that we believe a peer to have: TCP's (RFC 9293 §3.8.6.3). A higher value
+/// lets a peer make our timeouts longer.
 const MAX_PEER_DELAY: Duration = Duration::from_millis(500);
 
 impl Connection {

@@ -7,8 +7,8 @@ use timeous_core::Instant;
 use super::delivered::Delivered;
 use crate::seq::Seq;
 
-/// Maximum number of ADUs remembered for retransmission.
-const MOST: usize = 2_048;
+/// Maximum number of ADUs remembered for retransmission. Chosen by us: a higher value takes more memory.
+const MAX_ADUS: usize = 2_048;
 /// Retransmission state of both halves of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
@@ -29,7 +29,7 @@ impl Repeats {
     pub(super) fn remember(&mut self, token: u64, seq: Seq) {
         if self.is_told {
             self.first.entry(token).or_insert(seq);
-            if self.first.len() > MOST {
+            if self.first.len() > MAX_ADUS {
                 self.first.pop_first();
             }
         }

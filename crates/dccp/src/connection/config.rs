@@ -90,13 +90,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// [`reports`](Self::reports) for a stream with deadlines: data sent before a path change is known may be late.
+    /// [`reports`](Self::reports) for a stream with deadlines, per round trip
+    /// (docs/decisions/tfrc-feedback-interval.md): data sent before a path change is known may be late.
     pub const REPORTS_FOR_DEADLINES: u64 = 4;
 
     /// Bytes reserved in a data packet besides its payload: the longest data header (24 bytes) and room for options.
     /// Options that need more travel in a packet of their own (RFC 4340 §11.2).
     pub const HEADER_ROOM: usize = 24 + Self::OPTION_ROOM;
-    /// Room for options reserved in every data packet.
+    /// Room for options reserved in every data packet, in bytes. Chosen by us: a higher value leaves less for the
+    /// payload; a lower one sends more options in packets of their own.
     pub(crate) const OPTION_ROOM: usize = 40;
     /// Minimum of the maximum packet size: the 576 bytes that IPv4 hosts must take (RFC 791), less the headers of IP
     /// and UDP.

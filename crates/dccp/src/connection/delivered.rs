@@ -2,8 +2,10 @@
 
 use crate::seq::Seq;
 
-/// Sequence numbers for which deliveries are remembered. Older data are treated as delivered.
+/// Sequence numbers for which deliveries are remembered; older data is treated as delivered (docs/design/repair.md).
+/// Chosen by us: a higher value takes more memory, a bit for each number.
 pub(super) const WINDOW: u64 = 1 << 14;
+/// Size of the window in words of 64 bits.
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// Ring of bits over the newest original sequence numbers: set for delivered data.

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use crate::options::{DropCode, MAX_OPTION_DATA, Opt, OptionList, encode_drops};
 use crate::seq::Seq;
 
-/// Maximum number of drops remembered, newest first; the peer takes forgotten ones for delivered. A whole window may be
-/// dropped before the first report.
-const MOST: usize = 1_024;
-/// Maximum number of packets in one Drop Block.
-const MOST_IN_A_BLOCK: usize = 16;
-/// Maximum number of reports remembered until acknowledged; forgetting one only repeats its contents.
-const MOST_TOLD: usize = 64;
+/// Maximum number of drops remembered, newest first; the peer takes forgotten ones for delivered. Chosen by us: a whole
+/// window may be dropped before the first report.
+const MAX_DROPS: usize = 1_024;
+/// Maximum number of packets in one Drop Block: a run length of four bits (RFC 4340 §11.7).
+const MAX_BLOCK_PACKETS: usize = 16;
+/// Maximum number of reports remembered until acknowledged; forgetting one only repeats its contents. Chosen by us: a
+/// higher value takes more memory.
+const MAX_UNACKED_REPORTS: usize = 64;
 
 /// A packet whose data were dropped.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ impl Drops {
         }
         self.dropped.insert(place, Dropped { seq, code, number: self.count });
         self.count += 1;
-        self.dropped.truncate(MOST);
+        self.dropped.truncate(MAX_DROPS);
     }
 
     /// Appends the unreported drops to an acknowledgement of `ack` on our packet `on`.
@@ -57,7 +58,7 @@ impl Drops {
         }
         let is_whole = known == 0 && encode_drops(ack, all, usize::MAX).len() == bytes.len();
         if is_whole {
-            if self.told.len() == MOST_TOLD {
+            if self.told.len() == MAX_UNACKED_REPORTS {
                 self.told.pop_front();
             }
             self.told.push_back((on, self.count));
@@ -73,7 +74,7 @@ impl Drops {
         };
         let gaps = self.dropped.iter().filter(is_gap).count();
         // A Normal Block before each run of Drop Blocks.
-        if gaps == 0 { 0 } else { 2 + gaps * 2 + self.dropped.len() / MOST_IN_A_BLOCK }
+        if gaps == 0 { 0 } else { 2 + gaps * 2 + self.dropped.len() / MAX_BLOCK_PACKETS }
     }
 
     /// Forgets drops reported by our packet `ack`, which the peer has processed.
@@ -148,7 +149,7 @@ mod tests {
             drops.add(Seq::new(seq), DropCode::Corrupt);
             report(&mut drops, seq, seq);
         }
-        assert!(drops.dropped.len() <= MOST && drops.told.len() <= MOST_TOLD);
+        assert!(drops.dropped.len() <= MAX_DROPS && drops.told.len() <= MAX_UNACKED_REPORTS);
         assert_eq!(drops.dropped[0].seq, Seq::new(9_999), "the newest are told");
     }
 }

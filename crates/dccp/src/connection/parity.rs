@@ -29,20 +29,24 @@ use covered::BlockId;
 use name::ParityName;
 use stake::is_referred_to;
 
-/// Minimum loss rate for parity, in parts per million.
-const LEAST_LOSS_PPM: u32 = 500;
-/// Extra time to detect the loss of the last packets of a burst.
-const HOLD: Duration = Duration::from_millis(10);
-/// Retransmission attempts in reach for which data get no parity, even if the path has spare capacity.
-const CHANCES: u64 = 2;
-/// Maximum number of blocks whose parity waits to be sent.
-const MOST_READY: usize = 16;
+/// Minimum loss rate for parity, in parts per million. Chosen by us: a higher value leaves rare losses unprotected; a
+/// lower one covers paths that lose almost nothing.
+const MIN_LOSS_PPM: u32 = 500;
+/// Extra time to detect the loss of the last packets of a burst. Chosen by us: a higher value covers more data with
+/// parity where the path has spare capacity.
+const DETECTION_MARGIN: Duration = Duration::from_millis(10);
+/// Retransmission attempts in reach for which data get no parity, even if the path has spare capacity. Chosen by us: a
+/// higher value covers more data (docs/design/repair.md, Spare capacity).
+const MIN_RETRANSMISSIONS: u64 = 2;
+/// Maximum number of blocks whose parity waits to be sent. Chosen by us: a higher value takes more memory for parity
+/// that would be late.
+const MAX_READY_BLOCKS: usize = 16;
 
 impl Connection {
     /// Whether an ADU that leaves now joins a parity block.
     pub(super) fn protects(&self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         if self.features.remote(Feature::TakeRepeats) != TAKES_PARITY
-            || path.loss_ppm < LEAST_LOSS_PPM
+            || path.loss_ppm < MIN_LOSS_PPM
             || meta.priority == Priority::LOWEST
         {
             return false;
@@ -53,7 +57,7 @@ impl Connection {
             (Parity::Auto, Some(srtt), Some(deadline)) => {
                 let has_room = self.protection.spare.share(path) > 0.0;
                 !path.has_second_chance(now, deadline)
-                    || has_room && now + (srtt + HOLD) * CHANCES + path.one_way() > deadline
+                    || has_room && now + (srtt + DETECTION_MARGIN) * MIN_RETRANSMISSIONS + path.one_way() > deadline
             }
             (Parity::Auto, _, None) => false,
         }
@@ -117,7 +121,7 @@ impl Connection {
         let meta = block.newest;
         let ready = Ready { id, seqs: block.seqs, of: count as u8, shards: parity.into(), urgent, deadline, meta };
         self.protection.ready.push_back(ready);
-        if self.protection.ready.len() > MOST_READY
+        if self.protection.ready.len() > MAX_READY_BLOCKS
             && let Some(oldest) = self.protection.ready.pop_front()
         {
             self.give_up_parity(oldest.id);

@@ -15,18 +15,23 @@ use crate::options::Opt;
 use crate::packet::Body;
 use crate::seq::Seq;
 
-/// Size of the Repeat option; a multiple of four, so that padding stays the same.
-const OPTION_LEN: usize = 4;
-/// Maximum distance to the original number, in packets: the receiver must still remember it for certain.
-const FARTHEST: u64 = WINDOW / 2;
-/// Time for which a path counts as reordering after it has reordered once.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// Maximum acknowledgement delay of an end that accepts retransmissions.
+/// Size of the Repeat option, in bytes; a multiple of four, so that padding stays the same (docs/design/repair.md).
+const REPEAT_LEN: usize = 4;
+/// Maximum distance to the original number, in packets: half of what the receiver remembers, so that it still does for
+/// certain. Chosen by us: a higher value repeats older data (docs/design/repair.md).
+const MAX_DISTANCE: u64 = WINDOW / 2;
+/// Time for which a path counts as reordering after it has reordered once. Chosen by us: a higher value retransmits
+/// later for longer.
+const REORDERING_LIFETIME: Duration = Duration::from_secs(10);
+/// Maximum acknowledgement delay of an end that accepts retransmissions (docs/design/repair.md): with a deadline of two
+/// round trips, 20 ms are too long. A higher value makes retransmissions later, and acknowledgements fewer.
 const ACK_DELAY: Duration = Duration::from_millis(5);
-/// Probe packets beyond the window when an acknowledgement is overdue (RFC 9002 §6.2.4).
+/// Probe packets beyond the window when an acknowledgement is overdue (RFC 9002 §6.2.4, docs/decisions/probes.md). A
+/// higher value ends bursts of losses sooner, and adds load.
 const PROBES: u32 = 2;
-/// Minimum margin for round-trip variation.
-const LEAST_MARGIN: Duration = Duration::from_millis(2);
+/// Minimum margin for round-trip variation. Chosen by us: a higher value retransmits later on short paths; a lower one
+/// sends needless copies.
+const MIN_MARGIN: Duration = Duration::from_millis(2);
 
 impl Connection {
     /// Whether the peer accepts retransmissions.
@@ -59,7 +64,7 @@ impl Connection {
 
     /// Bytes reserved in each data packet for the Repeat option.
     pub(super) fn repeat_room(&self) -> usize {
-        if self.repeats.is_told { OPTION_LEN } else { 0 }
+        if self.repeats.is_told { REPEAT_LEN } else { 0 }
     }
 
     /// Adds the original number of the `len` bytes of data to the packet that starts at `start`. Returns `false` if it
@@ -73,10 +78,10 @@ impl Connection {
         packet: &mut Vec<u8>,
     ) -> bool {
         let back = self.repeats.first.get(&token).map(|&first| self.sequence.upcoming().distance_from(first));
-        let Some(back) = back.filter(|&back| back <= FARTHEST).and_then(|back| u16::try_from(back).ok()) else {
+        let Some(back) = back.filter(|&back| back <= MAX_DISTANCE).and_then(|back| u16::try_from(back).ok()) else {
             return false;
         };
-        self.options.widen(OPTION_LEN);
+        self.options.widen(REPEAT_LEN);
         if self.options.push(&Opt::Repeat(back)).is_err() {
             return false;
         }
@@ -101,7 +106,7 @@ impl Connection {
         }
         let passed_due = self.find_passed(now, cm);
         let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
-        let is_reordered = self.repeats.reordered_at.is_some_and(|at| now - at < REMEMBERED);
+        let is_reordered = self.repeats.reordered_at.is_some_and(|at| now - at < REORDERING_LIFETIME);
         let passed = if is_reordered { self.patience_of(rttvar, true) } else { Duration::ZERO };
         let patience = [self.patience_of(rttvar, false), passed];
         while let Some(untold) = self.sender.first_untold() {
@@ -167,9 +172,9 @@ impl Connection {
     /// acknowledgement delay.
     fn patience_of(&self, rttvar: Duration, is_passed: bool) -> Duration {
         if is_passed {
-            self.rtt + (self.rtt / 4).max(LEAST_MARGIN).max(rttvar)
+            self.rtt + (self.rtt / 4).max(MIN_MARGIN).max(rttvar)
         } else {
-            self.rtt + (self.rtt / 16).max(LEAST_MARGIN).max(rttvar * 4) + self.peer_delay.max(ACK_DELAY)
+            self.rtt + (self.rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.max(ACK_DELAY)
         }
     }
 

@@ -5,7 +5,7 @@ use crate::features::Feature;
 use crate::options::Opt;
 use crate::packet::{Encapsulation, PacketType};
 
-/// Size of the Data Checksum option: type, length and CRC-32c.
+/// Size of the Data Checksum option, in bytes: type, length and CRC-32c (RFC 4340 §9.3).
 pub(super) const DATA_CHECKSUM_LEN: usize = 6;
 
 impl Connection {

@@ -3,16 +3,16 @@
 use crate::packet::PacketType;
 use crate::seq::Seq;
 
-/// The Sequence Window of new connections (RFC 4340 §7.5.2).
+/// Sequence Window of new connections, in packets (RFC 4340 §7.5.2).
 pub(crate) const INITIAL_WINDOW: u64 = 100;
 
-/// Maximum Sequence Window: 2^22 packets of 1200 bytes are 5 GB in flight. A larger one would only help an attacker who
-/// guesses numbers (RFC 4340 §7.5.5).
+/// Maximum Sequence Window, in packets. Chosen by us: 2^22 of 1200 bytes are 5 GB in flight. A higher value would only
+/// help an attacker who guesses numbers (RFC 4340 §7.5.5).
 pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
 
 /// Packets after which the validity windows are no longer cut off at the initial numbers (RFC 4340 §7.5.1): later the
-/// numbers may wrap round to them.
-const BEGINNING: u64 = 1 << 32;
+/// numbers may wrap round to them. Chosen by us, far from both.
+const CUTOFF_PACKETS: u64 = 1 << 32;
 
 /// ISS, GSS, GAR; ISR, GSR, OSR; the widths of the validity windows.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ struct Reach {
 impl Reach {
     fn advance(&mut self, seq: Seq) {
         self.greatest = self.greatest.max(seq);
-        if self.greatest.distance_from(self.initial) > BEGINNING && self.greatest != self.initial.prev() {
+        if self.greatest.distance_from(self.initial) > CUTOFF_PACKETS && self.greatest != self.initial.prev() {
             self.is_beginning = false;
         }
     }

@@ -9,8 +9,8 @@ use super::{Connection, State, Timer, told};
 use crate::reset::{ResetCode, ResetReason};
 
 /// Consecutive timeouts without exponential backoff, once the path has a round-trip estimate, as Linux does for thin
-/// streams (`tcp_thin_linear_timeouts`): a burst of losses takes the probes one by one, and backoff would silence a
-/// stream for many times its deadline.
+/// streams (`tcp_thin_linear_timeouts`; docs/design/dccp.md). With a lower value, a burst of losses that takes the
+/// probes one by one silences a stream for many times its deadline.
 const STEADY_TIMEOUTS: u32 = 6;
 
 impl Connection {
@@ -151,5 +151,6 @@ impl Connection {
     }
 }
 
-/// Minimum retransmission timeout of Change options: on a fast path, delayed acknowledgements delay the answer.
+/// Minimum retransmission timeout of Change options: on a fast path, delayed acknowledgements delay the answer. Chosen
+/// by us: a higher value negotiates later after a loss.
 const MIN_NEGOTIATION_TIMEOUT: Duration = Duration::from_millis(100);

@@ -13,12 +13,15 @@ use crate::options::{Opt, OptionList, Ticks};
 use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
 use crate::seq::Seq;
 
-/// Maximum number of queued control packets; a peer that provokes more gets no answer to them.
+/// Maximum number of queued control packets; a peer that provokes more gets no answer to them. Chosen by us: a higher
+/// value lets a peer provoke more packets.
 const MAX_CONTROL: usize = 16;
-/// Size of our longest Change or Confirm option: Sequence Window (RFC 4340 §7.5.2).
-const OPTION_OF_FEATURE: usize = 9;
-/// Maximum number of pulls announced to the source at once.
-const MOST_EXPECTED: u32 = 16;
+/// Size of our longest Change or Confirm option, in bytes: Sequence Window, with type, length, feature and six bytes of
+/// value (RFC 4340 §6.1, §7.5.2).
+const MAX_FEATURE_OPTION: usize = 9;
+/// Maximum number of pulls announced to the source at once. Chosen by us: a higher value prepares more packets that may
+/// not leave.
+const MAX_EXPECTED: u32 = 16;
 
 impl Connection {
     /// Queues a control packet, unless an equal one waits already.
@@ -132,7 +135,7 @@ impl Connection {
         let room = self.config.mps.saturating_sub(packet.len() + reserve);
         // Pulls announced at an earlier instant and not made are void.
         if self.expected == 0 || self.expected_at != now {
-            self.expected = cm.burst(now, flow).min(MOST_EXPECTED);
+            self.expected = cm.burst(now, flow).min(MAX_EXPECTED);
             self.expected_at = now;
             source.will_pull(self.expected);
         }
@@ -212,7 +215,7 @@ impl Connection {
             return if acknowledges || negotiates && self.must_negotiate(now) { Plan::AckFirst } else { Plan::Data };
         }
         // Feature options ride along if they fit: waiting for a packet of their own takes up to a round trip.
-        let more = if negotiates { OPTION_OF_FEATURE } else { 0 };
+        let more = if negotiates { MAX_FEATURE_OPTION } else { 0 };
         if self.acknowledgement_len() + more + self.repeat_room() <= Config::OPTION_ROOM {
             Plan::DataAck
         } else if negotiates && self.must_negotiate(now) {

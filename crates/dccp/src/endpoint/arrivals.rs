@@ -11,7 +11,8 @@ use crate::packet::{Body, Header, Packet};
 use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
 
-/// Maximum number of refusals queued.
+/// Maximum number of refusals queued. Chosen by us: it bounds memory under a flood; a higher value refuses more
+/// callers.
 const MAX_REFUSALS: usize = 256;
 
 impl Endpoint {

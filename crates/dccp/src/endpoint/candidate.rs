@@ -10,9 +10,10 @@ use crate::seq::Seq;
 
 /// Minimum time between Syncs to new addresses of a connection: "not more than eight DCCP-Syncs per second" (RFC 4340
 /// §7.5.4).
-const INTERVAL: Duration = Duration::from_millis(125);
-/// Number of recent Syncs whose answer is accepted: a second's worth, for paths with long round trips.
-const SYNCS: usize = 8;
+const SYNC_INTERVAL: Duration = Duration::from_millis(125);
+/// Number of recent Syncs whose answer is accepted: a second's worth (RFC 4340 §7.5.4). Chosen by us: a higher value
+/// serves longer round trips.
+const MAX_SYNCS: usize = 8;
 
 /// A candidate for the peer's address.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Candidate {
     /// Schedules a Sync that acknowledges the packet `seq`.
     pub(super) fn ask(&mut self, now: Instant, seq: Seq) {
         self.due = Some(seq);
-        self.next = now + INTERVAL;
+        self.next = now + SYNC_INTERVAL;
     }
 
     pub(super) fn take_due(&mut self) -> Option<Seq> {
@@ -52,7 +53,7 @@ impl Candidate {
 
     /// Notes the number of a Sync that has left.
     pub(super) fn sent(&mut self, seq: Seq) {
-        if self.sent.len() == SYNCS {
+        if self.sent.len() == MAX_SYNCS {
             self.sent.pop_front();
         }
         self.sent.push_back(seq);

@@ -20,10 +20,12 @@ use crate::connection::Event;
 use crate::packet::{Body, Header, PacketType};
 use crate::seq::Seq;
 
-/// Maximum number of connections checked per stray packet; client ports are random out of 16 384.
-const MAX_LOOKS: usize = 64;
-/// Size of a Sync without options; a shorter packet triggers none.
-const PROBE_LEN: usize = PacketType::Sync.header_len(true);
+/// Maximum number of connections checked per stray packet; client ports are random out of 16 384. Chosen by us: a
+/// higher value costs time under a flood.
+const MAX_CHECKED: usize = 64;
+/// Size of a Sync without options, in bytes; a shorter packet triggers none, so that no answer is longer than its
+/// cause.
+const MIN_TRIGGER_LEN: usize = PacketType::Sync.header_len(true);
 
 /// Classification of a packet that matches no connection by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl Endpoint {
     ) -> Stray {
         let mut found = Stray::Unknown;
         let same_ports = (stray.remote_port, stray.local_port, ConnectionId(0))..;
-        let near = self.by_ports.range(same_ports).take(MAX_LOOKS);
+        let near = self.by_ports.range(same_ports).take(MAX_CHECKED);
         for &(remote_port, local_port, id) in near {
             if (remote_port, local_port) != (stray.remote_port, stray.local_port) {
                 break;
@@ -66,7 +68,7 @@ impl Endpoint {
                 }
                 let is_due = slot.candidate.as_ref().is_none_or(|candidate| candidate.may_be_asked(now));
                 // A peer that has reset the connection would not answer.
-                if is_due && len >= PROBE_LEN && !matches!(header.body, Body::Reset { .. }) {
+                if is_due && len >= MIN_TRIGGER_LEN && !matches!(header.body, Body::Reset { .. }) {
                     self.probe(now, id, stray.route, header.seq);
                 }
                 return Stray::Unproved;
@@ -96,7 +98,7 @@ impl Endpoint {
             let route = candidate.route();
             let encapsulation = route.encapsulation(self.config.connection.encapsulation);
             let (seq, ecn) = slot.connection.write_probe(now, encapsulation, ack, packet);
-            debug_assert_eq!(packet.len(), PROBE_LEN);
+            debug_assert_eq!(packet.len(), MIN_TRIGGER_LEN);
             candidate.sent(seq);
             let transmit = Transmit { ecn, adu: None };
             return Some(Outgoing { to: route.remote(), from: route.local(), connection: Some(id), transmit });

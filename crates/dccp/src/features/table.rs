@@ -10,8 +10,9 @@ use crate::options::{MAX_OPTION_DATA, Opt, OptionList, Side};
 use crate::packet::PacketType;
 use crate::seq::Seq;
 
-/// Maximum number of queued Confirms; beyond it the peer's Change goes unanswered and is retransmitted (§6.6.3).
-const MAX_WAITING: usize = 64;
+/// Maximum number of queued Confirms; beyond it the peer's Change goes unanswered and is retransmitted (RFC 4340
+/// §6.6.3). Chosen by us: a higher value lets a peer provoke more.
+const MAX_CONFIRMS: usize = 64;
 
 /// Result of a finished negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -379,7 +380,7 @@ impl Features {
     /// Queues a Confirm, which replaces a queued one for the same feature.
     fn answer(&mut self, side: Side, feature: u8, values: Vec<u8>) {
         self.waiting.retain(|waiting| (waiting.side, waiting.feature) != (side, feature));
-        if self.waiting.len() < MAX_WAITING {
+        if self.waiting.len() < MAX_CONFIRMS {
             self.waiting.push_back(Waiting { side, feature, values });
         }
     }

@@ -6,7 +6,8 @@ use crate::packet_type::PacketType;
 
 /// Maximum data size of one option: its length byte also counts type and length.
 pub const MAX_OPTION_DATA: usize = 253;
-/// Maximum size of the map of [`Opt::Parity`], in bytes: a block spans up to eight times as many sequence numbers.
+/// Maximum size of the map of [`Opt::Parity`], in bytes. Chosen by us: a block of at most 160 packets
+/// (docs/decisions/parity-block-size.md) spans up to eight sequence numbers for each byte.
 pub const PARITY_MAP: usize = 24;
 
 /// Sender of a feature negotiation option: the feature's location (L) or the other end, its remote (R) (RFC 4340 §6).

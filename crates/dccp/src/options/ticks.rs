@@ -6,6 +6,7 @@ use timeous_core::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ticks(u32);
 
+/// Duration of a tick, in nanoseconds: 10 microseconds (RFC 4340 §13).
 const NANOS_PER_TICK: u64 = 10_000;
 
 impl Ticks {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::encapsulation::Encapsulation;
 
-/// DCCP's IP protocol number.
+/// DCCP's IP protocol number (RFC 4340 §19.1).
 const PROTOCOL: u16 = 33;
 
 /// Computes the checksum over `packet[..covered]` and the pseudo-header.

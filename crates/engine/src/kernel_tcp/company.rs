@@ -6,9 +6,10 @@ use timeous_core::{AduSource, Instant};
 use super::sending::{Held, Sending};
 use crate::clock;
 
-/// Maximum segment size for bundling, in bytes: a jumbo frame. A loopback segment would hold hundreds of datagrams, all lost together.
+/// Maximum segment size for bundling, in bytes: a jumbo frame. Chosen by us: a loopback segment would hold hundreds of
+/// datagrams, all lost together.
 const LONGEST: usize = 9_000;
-/// Spare payload buffers: one in use, and one for the next datagram.
+/// Spare payload buffers. Chosen by us: one in use, and one for the next datagram; a higher value takes more memory.
 const MOST_SPARE: usize = 2;
 
 impl Sending {

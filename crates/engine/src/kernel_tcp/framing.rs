@@ -6,7 +6,7 @@ use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 use crate::carrier::{TcpConfig, TcpFraming};
 use crate::identity::CONTROL;
 
-/// Maximum datagram length in the two-byte length field, in bytes.
+/// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
 const MOST_RFC4571: usize = u16::MAX as usize;
 
 /// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.

@@ -2,7 +2,8 @@
 
 use timeous_core::{Duration, Rate};
 
-/// Number of bytes that are read of it. An older kernel fills fewer, and the rest stays zero.
+/// Number of bytes that are read of it (`struct tcp_info` of `linux/tcp.h`). An older kernel fills fewer, and the rest
+/// stays zero.
 pub(super) const LEN: usize = 240;
 
 /// Snapshot of the kernel's state of a connection (`struct tcp_info` of `linux/tcp.h`).

@@ -18,7 +18,8 @@ use super::socket::Socket;
 use super::under_way::Record;
 use crate::session::Session;
 
-/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place.
+/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place. Chosen by us:
+/// a higher value fills more places, and chooses earlier.
 const MOST_WAITING: usize = 4;
 
 /// Returns the path as a retransmission of `len` bytes sees it: the lost original is not in flight.

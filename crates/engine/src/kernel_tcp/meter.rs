@@ -7,21 +7,26 @@ use super::info::Info;
 use super::others::Others;
 use super::socket::LEAST_LONGEST_TIMEOUT;
 
-/// Drain time of the kernel's unsent queue at the path's rate, unless that is less than one packet: the time within which this thread
-/// refills it, so that a fast path does not idle.
+/// Drain time of the kernel's unsent queue at the path's rate, unless that is less than one packet: the time within
+/// which this thread refills it (docs/design/late-choice-tcp.md). A higher value chooses earlier; with a lower one a
+/// fast path idles.
 const QUEUE_TIME: Duration = Duration::from_millis(2);
-/// Maximum of that queue, in bytes: if the path stalls, late choice has to overwrite it.
+/// Maximum of that queue, in bytes (docs/design/late-choice-tcp.md): if the path stalls, late choice has to overwrite
+/// it. Chosen by us: a higher value leaves more to overwrite.
 const MOST_QUEUED: u64 = 64 * 1024;
-/// Minimum interval between `TCP_INFO` queries.
+/// Minimum interval between `TCP_INFO` queries. Chosen by us: a higher value costs less time and follows the path
+/// later.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// Weight of the newest sample in the loss average: one in `NEWEST`.
+/// Weight of the newest sample in the loss average: one in `NEWEST`. Chosen by us: a higher value follows the path
+/// later.
 const NEWEST: u64 = 8;
 /// Initial window in segments (RFC 6928 §2), to which a connection returns after an idle period. A window reduced by losses grows only
 /// while it is used (RFC 5681 §4.1; Linux counts acknowledgements of full windows alone).
 const INITIAL_WINDOW: u32 = 10;
-/// Segments per sample of the loss rate.
+/// Segments per sample of the loss rate. Chosen by us: a higher value follows the path later; a lower one estimates by
+/// few segments.
 const SAMPLE: u32 = 16;
-/// Maximum delay of a peer's acknowledgement: Linux's minimum, as in our own TCP.
+/// Maximum delay of a peer's acknowledgement: Linux's minimum (`TCP_DELACK_MIN`), as in our own TCP.
 pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// Path state derived from the kernel's last report.

@@ -6,7 +6,8 @@ use super::info::Info;
 
 /// Segments after which an acknowledgement is not delayed (RFC 9293 §3.8.6.3).
 const COMPANY: u64 = 2;
-/// Minimum queueing delay of cross traffic: also at least half of the minimum RTT, and above the jitter of idle hosts and radio links.
+/// Minimum queueing delay of cross traffic: also at least half of the minimum RTT, and above the jitter of idle hosts
+/// and radio links. Chosen by us: a higher value misses short queues.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Detector, by the first round trips after an idle period.

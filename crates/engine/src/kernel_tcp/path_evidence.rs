@@ -3,14 +3,18 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Consecutive timeouts before a changed record that the peer waits for is restored: if later data was SACKed, and otherwise (or once a
-/// changed record has arrived). In the second case the path itself may be down or lossy. Each timeout doubles, and delays all data behind.
+/// Consecutive timeouts before a changed record that the peer waits for is restored: if later data was SACKed, and
+/// otherwise (or once a changed record has arrived), when the path may be down (docs/decisions/tcp-path-check.md).
+/// Chosen by us: each timeout doubles, and delays all data behind.
 const TIMEOUTS: (u8, u8) = (1, 4);
-/// Replaces the first of `TIMEOUTS` under reordering, where the arrival of a changed record is rarely certain.
+/// Replaces the first of `TIMEOUTS` under reordering, where the arrival of a changed record is rarely certain. Chosen
+/// by us: a higher value delays all data behind for longer.
 const TIMEOUTS_REORDERED: u8 = 2;
-/// Pause of changes after the first record that arrived only when restored; doubled after the second.
+/// Pause of changes after the first record that arrived only when restored; doubled after the second. Chosen by us: a
+/// higher value sends more stale data after a wrong suspicion.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Records that arrived only when restored, without an arrival of a changed one between, before changes stop.
+/// Records that arrived only when restored, without an arrival of a changed one between, before changes stop
+/// (docs/decisions/tcp-path-check.md). A lower value gives up more paths that bear changes.
 const MOST_REFUSALS: u32 = 3;
 
 /// History of a record's bytes after transmission.
@@ -27,9 +31,10 @@ pub(super) enum Version {
     Restored { awaited: Option<u32> },
 }
 
-/// Records delivered only in front part, among `AMONG`, that mark the path as splitting segments. Combined with another version, such a
-/// record would be corrupt.
+/// Records delivered only in front part, among `AMONG`, that mark the path as splitting segments: combined with another
+/// version, such a record would be corrupt. Chosen by us: a higher value notices it later.
 const MOST_CUTS: u32 = 3;
+/// Records among which `MOST_CUTS` are counted. Chosen by us: a higher value takes rarer splits for the path's rule.
 const AMONG: u32 = 128;
 
 /// Evidence about the path.

@@ -12,9 +12,10 @@ use crate::carrier::{TcpConfig, TcpFraming, Unordered};
 use crate::inbox::Received;
 use crate::session::Session;
 
-/// Size of the read buffer, in bytes.
+/// Size of the read buffer, in bytes. Chosen by us: a higher value takes more memory and fewer system calls.
 const BUFFER: usize = 64 * 1024;
-/// Maximum number of reads per turn, so that other streams have theirs.
+/// Maximum number of reads per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
+/// wake-ups and delays the others.
 const TURN: u32 = 16;
 
 /// The receiving side of a connection.

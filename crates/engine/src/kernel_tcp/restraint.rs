@@ -12,13 +12,15 @@ use timeous_core::{Duration, Instant, PathState};
 
 use super::info::Info;
 
-/// Acknowledgement polls per round trip while data is held back: the kernel does not signal acknowledgements.
+/// Acknowledgement polls per round trip while data is held back: the kernel does not signal acknowledgements. Chosen by
+/// us: a higher value costs time and sends sooner.
 const LOOKS: u64 = 32;
-/// Bounds of the polling interval.
+/// Minimum of the polling interval. Chosen by us: a lower value costs time.
 const SOONEST: Duration = Duration::from_millis(1);
+/// Maximum of the polling interval. Chosen by us: a higher value sends later on long paths.
 const LATEST: Duration = Duration::from_millis(10);
-/// Segments that may be in flight whatever the window: the delayed acknowledgement of a single one (RFC 9293 §3.8.6.3) looks like a queue,
-/// and a window of one would never recover. The kernel's own window still applies.
+/// Segments that may be in flight whatever the window: the delayed acknowledgement of a single one (RFC 9293 §3.8.6.3)
+/// looks like a queue, and a window of one would never recover. The kernel's own window still applies.
 const COMPANY: usize = 2;
 
 /// Flow of a connection, with its unacknowledged records.

@@ -18,7 +18,8 @@ use crate::carrier::{Reach, TcpConfig, TcpFraming};
 use crate::clock;
 use crate::identity::Hello;
 
-/// Maximum number of packets sent per turn, so that other streams have theirs.
+/// Maximum number of packets sent per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
+/// wake-ups and delays the others.
 const TURN: u32 = 64;
 
 /// The sending side of a connection.

@@ -13,17 +13,20 @@ use super::zone::Place;
 
 /// Not in libc (`linux/sockios.h`).
 const SIOCOUTQNSD: libc::Ioctl = 0x894B;
-/// Zero-copy completion (`linux/errqueue.h`): its origin, and the code for copied data.
+/// Origin of a zero-copy completion (`linux/errqueue.h`).
 const ORIGIN_ZEROCOPY: u8 = 5;
+/// Code of a zero-copy completion for copied data (`linux/errqueue.h`).
 const CODE_COPIED: u8 = 1;
-/// Buffer growth factor: the kernel charges a page and its bookkeeping for a datagram of some hundred bytes.
+/// Buffer growth factor: the kernel charges a page and its bookkeeping for a datagram of some hundred bytes. Chosen by
+/// us: a lower value fills the kernel's buffer before the window.
 const PAGES_FOR_BYTES: usize = 4;
-/// Maximum retransmission timeout, in milliseconds; not in libc (`linux/tcp.h`, Linux 6.15).
+/// Socket option for the maximum retransmission timeout, in milliseconds; not in libc (`linux/tcp.h`, Linux 6.15).
 const TCP_RTO_MAX_MS: i32 = 44;
-/// Bounds of that option.
+/// Lower bound of `TCP_RTO_MAX_MS` (Linux 6.15; docs/decisions/tcp-timeout-cap.md).
 pub(super) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Upper bound of `TCP_RTO_MAX_MS`, in milliseconds (Linux 6.15).
 const MOST_LONGEST_TIMEOUT: u64 = 120_000;
-/// `struct cmsghdr`.
+/// Size of a control message's header (`struct cmsghdr`), in bytes.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// Relation of bytes given to the kernel to those that follow.

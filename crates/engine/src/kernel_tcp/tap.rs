@@ -14,7 +14,8 @@ use timeous_tcp::{Addresses, ObservedConnection, Segment};
 use filter::{Ends, filter};
 use packets::{Direction, Packets};
 
-/// Maximum number of packets read per turn, so that other streams have theirs.
+/// Maximum number of packets read per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
+/// wake-ups and delays the others.
 const TURN: u32 = 256;
 
 /// The tap.

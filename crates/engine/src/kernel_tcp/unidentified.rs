@@ -8,7 +8,8 @@ use super::socket::Socket;
 use crate::identity::{CONTROL, Hello, Identity};
 use crate::listening::Listening;
 
-/// Time for the first record. A caller that sends none is new: a foreign receiver, which waits for data.
+/// Time for the first record. A caller that sends none is new: a foreign receiver, which waits for data. Chosen by us:
+/// a higher value serves such receivers later.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An accepted connection that has not identified itself.

@@ -6,9 +6,10 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// Size of the zone in bytes: the limit of zero-copy data in flight per connection; more is copied.
+/// Size of the zone in bytes: the limit of zero-copy data in flight per connection; more is copied. Chosen by us: a
+/// higher value pins more memory.
 const BYTES: usize = 4 << 20;
-/// Alignment of slots in bytes: records do not share cache lines.
+/// Alignment of slots in bytes: a cache line, so that records share none.
 const ALIGN: usize = 64;
 /// Page size in bytes. A slot lies within one page where possible: the kernel charges each page that a segment touches as a whole.
 const PAGE: usize = 4096;

@@ -12,10 +12,11 @@ use crate::order::{Order, Orders, StreamId};
 use crate::shared::{Shared, Status};
 use crate::waker::Waker;
 
-/// Maximum number of requests read per turn, so that other streams have theirs.
-const WISHES: usize = 64;
-/// Maximum number of notices sent per turn.
-const NEWS: usize = 256;
+/// Maximum number of requests read per turn, so that other streams have theirs. Chosen by us: a higher value costs
+/// fewer wake-ups and delays the others.
+const MAX_REQUESTS: usize = 64;
+/// Maximum number of notices sent per turn. Chosen by us: a higher value costs fewer wake-ups and delays the others.
+const MAX_NOTICES: usize = 256;
 
 /// A stream that this process's engine runs for another process.
 ///
@@ -129,7 +130,7 @@ impl Served {
         let mut message = [0; RemoteRequest::LONGEST];
         let mut notify = false;
         let mut rate = None;
-        for _ in 0..WISHES {
+        for _ in 0..MAX_REQUESTS {
             let length = match receive(&self.socket, &mut message, false) {
                 Ok(Some(length)) if length > 0 => length,
                 Ok(None) => break,
@@ -184,7 +185,7 @@ impl Served {
         {
             return Ok(false);
         }
-        for _ in 0..NEWS {
+        for _ in 0..MAX_NOTICES {
             let Some(received) = self.shared.inbox.pop() else { return Ok(true) };
             if !self.say(&News::Received(received))? {
                 return Ok(false);

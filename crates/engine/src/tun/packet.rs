@@ -6,6 +6,7 @@ use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
 use timeous_core::Ecn;
 use timeous_tcp::Outgoing;
 
+/// Hop limit of our packets: the recommended default TTL (RFC 1700).
 const HOP_LIMIT: u8 = 64;
 
 /// A received TCP segment.

@@ -7,9 +7,10 @@ use timeous_core::Ecn;
 
 use super::packet::Packet;
 
-/// Maximum number of segments per bundle on every kernel with GSO (`UDP_MAX_SEGMENTS`).
+/// Maximum number of segments per bundle on every kernel with GSO (`UDP_MAX_SEGMENTS` of `linux/udp.h`).
 const MOST_SEGMENTS: usize = 64;
-/// Maximum payload of an IPv4 datagram, in bytes, which bounds a bundle before it is split.
+/// Maximum payload of an IPv4 datagram, in bytes (65 535 less 20 and 8: RFC 791, RFC 768), which bounds a bundle before
+/// it is split.
 const MOST_BYTES: usize = 65_507;
 
 /// A message to the kernel: one packet, or a bundle.

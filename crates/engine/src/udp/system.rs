@@ -13,9 +13,9 @@ use super::packet::Packet;
 pub(super) const PROBE: i32 = libc::IP_PMTUDISC_PROBE;
 const _: () = assert!(libc::IP_PMTUDISC_PROBE == libc::IPV6_PMTUDISC_PROBE);
 
-/// Maximum length of a received message, with GRO.
+/// Maximum length of a received message, in bytes, with GRO.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// Number of messages received per call.
+/// Number of messages received per call. Chosen by us: a higher value takes more memory and fewer system calls.
 const RECEIVE_BATCH: usize = 16;
 
 /// A numeric socket option.
@@ -75,6 +75,7 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, option: SocketOption, value: i32) -
 /// Enlarges the receive buffer, for a burst of large frames, or half a second of a fast peer while other threads have the processors.
 /// Without the privilege, the system's limit applies.
 pub(super) fn make_room(fd: BorrowedFd<'_>) {
+    /// Receive buffer, in bytes. Chosen by us: a higher value takes more memory; a lower one loses packets of a burst.
     const ROOM: i32 = 4 << 20;
     if set_option(fd, SocketOption::ReceiveBufferForce, ROOM).is_err() {
         let _less = set_option(fd, SocketOption::ReceiveBuffer, ROOM);

@@ -4,9 +4,9 @@ use super::sei::RecoveryPoint;
 use super::slice::{SliceHeader, SliceKind};
 use crate::frame::EntryPoint;
 
-/// Pictures without an IDR picture or recovery point after which a stream counts as having none: 5 to 12 seconds, above
-/// the default keyframe interval of encoders (250 frames).
-const WITHOUT: u64 = 300;
+/// Pictures without an IDR picture or recovery point after which a stream counts as having none: 5 to 12 seconds.
+/// Chosen by us: above the default keyframe interval of x264 (250 frames).
+const MAX_PICTURES_WITHOUT: u64 = 300;
 
 /// Decides which pictures are entry points.
 ///
@@ -35,7 +35,7 @@ impl EntryPoints {
         if let Some(point) = recovery {
             return Some(EntryPoint { recovery: point.frames });
         }
-        let without = self.marked.is_none_or(|marked| self.pictures - marked > WITHOUT);
+        let without = self.marked.is_none_or(|marked| self.pictures - marked > MAX_PICTURES_WITHOUT);
         (is_plain(header, kind) && self.intra && without).then_some(EntryPoint { recovery: 0 })
     }
 

@@ -8,11 +8,12 @@ use super::slice::{PocSyntax, SliceHeader};
 use crate::frame::FrameRate;
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Largest difference between display and decoding order, in frames: a decoder holds at most 16 frames (H.264 §A.3.1).
-/// A larger one is a jump of the counts.
+/// Largest difference between display and decoding order, in frames: twice the 16 frames that a decoder holds at most
+/// (H.264 §A.3.1). A larger one is a jump of the counts.
 const MAX_REORDER: u64 = 32;
 
-/// RTP timestamps remembered as used; above the number of frames displayed out of order.
+/// RTP timestamps remembered as used. Chosen by us: above the number of frames displayed out of order; a higher value
+/// takes more memory.
 const MAX_TAKEN: usize = 256;
 
 /// Display and send times of a frame.

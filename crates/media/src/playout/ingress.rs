@@ -5,12 +5,14 @@ use timeous_core::{Duration, Instant};
 
 use crate::error::RtpError;
 
-/// Consecutive packets of a new source before it replaces one that has fallen silent (RFC 3550 §A.1).
+/// Consecutive packets of a new source before it replaces one that has fallen silent: RFC 3550 §A.1 (`MIN_SEQUENTIAL`).
 const PROBATION: usize = 2;
-/// Silence of the old source before another replaces it; with two live sources on one port, the first one stays.
+/// Silence of the old source before another replaces it; with two live sources on one port, the first one stays. Chosen
+/// by us: a higher value shows a restarted source later.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Packets kept from a new source on probation, so that its first keyframe is not lost.
-const MOST_KEPT: usize = 512;
+/// Packets kept from a new source on probation, so that its first keyframe is not lost. Chosen by us: a higher value
+/// takes more memory.
+const MAX_KEPT: usize = 512;
 /// Payload types for dynamic assignment (RFC 3551 §3).
 const DYNAMIC: [std::ops::RangeInclusive<u8>; 2] = [96..=127, 35..=63];
 
@@ -101,7 +103,7 @@ impl Ingress {
         };
         candidate.in_a_row = if candidate.next == number { candidate.in_a_row + 1 } else { 1 };
         candidate.next = number.wrapping_add(1);
-        if candidate.kept.len() < MOST_KEPT {
+        if candidate.kept.len() < MAX_KEPT {
             candidate.kept.push((now, rtp.to_vec()));
         }
         // A source without pictures, such as another program's on this port, keeps none away.

@@ -8,11 +8,11 @@ use super::buffer::{Parts, Piece};
 use super::report::{FrameFate, FrameReport};
 use crate::frame::FrameKind;
 
-/// Most frames waited for.
+/// Most frames waited for. Chosen by us: it bounds memory; a higher value keeps more frames of a lossy source.
 const MAX_WAITING: usize = 64;
-/// Most packets of a frame waited for.
+/// Most packets of a frame waited for. Chosen by us: it bounds memory; larger frames are not waited for.
 const MAX_PACKETS: usize = 1024;
-/// Reported frames that are remembered, to ignore their late packets.
+/// Reported frames that are remembered, to ignore their late packets. Chosen by us: a higher value takes more memory.
 const MAX_REPORTED: usize = 256;
 
 /// Incomplete frame past its playout instant, waited for until `until`.

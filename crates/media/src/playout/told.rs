@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::rtp::FrameDescriptor;
 
-/// Decoded frames that are remembered; above the largest distance in a descriptor.
-const REMEMBERED: u64 = 512;
+/// Decoded frames that are remembered. Chosen by us: above the largest distance in a descriptor; a higher value takes
+/// more memory.
+const MAX_DECODED: u64 = 512;
 
 /// Tracks references by descriptors: a frame can be decoded if it is an entry point, or if all its references were
 /// decoded.
@@ -42,7 +43,7 @@ impl ToldReferences {
             }
         }
         self.decoded.insert(number);
-        while self.decoded.first().is_some_and(|first| number - first.min(&number) > REMEMBERED) {
+        while self.decoded.first().is_some_and(|first| number - first.min(&number) > MAX_DECODED) {
             self.decoded.pop_first();
         }
         true

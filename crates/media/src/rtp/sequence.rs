@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-/// Largest reordering in packets, behind the newest, for which duplicates are recognised.
+/// Largest reordering in packets, behind the newest, for which duplicates are recognised (`MAX_MISORDER`, RFC 3550
+/// §A.1, which has 100). Chosen by us: a higher value takes more memory.
 const MAX_MISORDER: u64 = 8192;
-/// Largest gap ahead: senders that drop much leave large gaps. Numbers beyond it indicate a restart.
+/// Largest gap ahead, in packets (`MAX_DROPOUT`, RFC 3550 §A.1, which has 3000). Chosen by us: senders that drop much
+/// leave large gaps; numbers beyond it indicate a restart.
 const MAX_AHEAD: u64 = 24_000;
 
 /// Class of a packet by its sequence number.

@@ -12,8 +12,9 @@ use crate::capture::Capture;
 /// A capture into a file.
 pub(super) type CaptureFile = Capture<BufWriter<File>>;
 
-/// Maximum plausible age of a packet's timestamp; an older one means that the wall clock was set.
-const OLDEST: Duration = Duration::from_secs(1);
+/// Maximum plausible age of a packet's timestamp; an older one means that the wall clock was set. Chosen by us: a
+/// higher value delays packets for longer after that.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// `CLOCK_MONOTONIC` since the emulator was created, with conversion to `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ impl Clock {
     pub(super) fn arrival(&self, stamp: Option<StdDuration>) -> Instant {
         let (now, realtime) = (self.now(), read(ClockId::Realtime));
         let age = stamp.map_or(Duration::ZERO, |stamp| realtime - Duration::from(stamp));
-        now.saturating_sub(if age > OLDEST { Duration::ZERO } else { age })
+        now.saturating_sub(if age > MAX_AGE { Duration::ZERO } else { age })
     }
 }
 
@@ -65,7 +66,7 @@ mod tests {
         let age = Duration::from_millis(500);
         let (before, arrival, after) = around(&|| clock.arrival(stamp(age)));
         assert!(arrival <= after.saturating_sub(age), "500 ms ago, or more where we were held up");
-        assert!(arrival + age + OLDEST >= before, "but not much more");
+        assert!(arrival + age + MAX_AGE >= before, "but not much more");
 
         let impossible = [None, stamp(Duration::from_secs(5)), Some(StdDuration::from_secs(1 << 40))];
         for stamp in impossible {

@@ -12,8 +12,9 @@ use super::stop::Stop;
 use crate::link::{Counters, Link, LinkConfig, Markable};
 use crate::path::{Direction, Path};
 
-/// Kernel timer slack: the last part of a wait, done in short polls instead.
-const SHORT: Duration = Duration::from_micros(50);
+/// Kernel timer slack (Linux's default, prctl(2)): the last part of a wait, done in short polls instead. A higher value
+/// costs more time, and lets packets leave more exactly.
+const TIMER_SLACK: Duration = Duration::from_micros(50);
 
 /// Reason why [`run_until`](super::Emulator::run_until) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl<E: Ends> Pump<E> {
                 return Ok(Ended::TimeUp);
             }
             let wake = self.path.poll_timeout().unwrap_or(until).min(until);
-            let ready = wait(stop, &self.ends.descriptors(), (wake - now) - SHORT)?;
+            let ready = wait(stop, &self.ends.descriptors(), (wake - now) - TIMER_SLACK)?;
             match ready {
                 Ready::Stop => return Ok(Ended::Stopped),
                 Ready::Descriptors(indexes) => {

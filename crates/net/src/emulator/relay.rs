@@ -20,14 +20,16 @@ use crate::capture::{Interface, UdpFlow, udp_overhead};
 use crate::link::{LinkConfig, Markable, Verdict};
 use crate::path::{Direction, Path};
 
-/// Size of a receive buffer, at least that of the largest datagram.
+/// Size of a receive buffer, in bytes, at least that of the largest datagram (16-bit length, RFC 768).
 const BUFFER: usize = 1 << 16;
-/// Buffers filled by one call.
+/// Buffers filled by one call. Chosen by us: a higher value takes more memory and fewer system calls.
 const BATCH: usize = 8;
-/// Socket buffer size: room for bursts while a capture is written.
+/// Socket buffer size, in bytes: room for bursts while a capture is written. Chosen by us: a lower value loses packets
+/// that the link would carry.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Idle time after which a client's place is given to a new one, if no place is free.
-const QUIET: Duration = Duration::from_secs(30);
+/// Idle time after which a client's place is given to a new one, if no place is free. Chosen by us: a higher value
+/// refuses new clients for longer.
+const IDLE_TIME: Duration = Duration::from_secs(30);
 
 /// Settings of a relay.
 #[derive(Debug)]
@@ -270,7 +272,7 @@ impl RelayEnds {
         }
         let quiet = |client: &Client| now - client.last_heard;
         let (place, client) = self.clients.iter().enumerate().max_by_key(|(_, client)| quiet(client))?;
-        (quiet(client) >= QUIET).then_some(place)
+        (quiet(client) >= IDLE_TIME).then_some(place)
     }
 
     fn welcome(&mut self, place: usize, meta: &RecvMeta, now: Instant) -> Result<usize, EmulatorError> {

@@ -20,8 +20,10 @@ use crate::path::{Direction, Path};
 
 /// Default device name in both namespaces.
 const DEVICE: &str = "timeous0";
-/// Maximum number of packets read from a device before the other gets its turn.
+/// Maximum number of packets read from a device before the other gets its turn. Chosen by us: a higher value delays the
+/// other direction.
 const BATCH: usize = 64;
+/// Size of the read buffer, in bytes: the greatest IP packet (16-bit length, RFC 791 §3.1).
 const BUFFER: usize = 1 << 16;
 
 /// One end of the wire.

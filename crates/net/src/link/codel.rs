@@ -6,10 +6,10 @@ use super::mark::{Markable, mark};
 use super::queue::{Discipline, DropTail, Next, Waiting};
 use super::verdict::DropCause;
 
-/// Packet size for the lower bound of the target: its transmission time (RFC 8290 §5.2.2).
+/// Packet size in bytes for the lower bound of the target: its transmission time (RFC 8290 §5.2.2).
 const FULL_PACKET: u64 = 1_500;
-/// Number of intervals within which a new dropping state resumes the previous drop rate.
-const MEMORY: u64 = 16;
+/// Number of intervals within which a new dropping state resumes the previous drop rate (pseudocode of RFC 8289 §5).
+const RESUME_INTERVALS: u64 = 16;
 
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl<P> Codel<P> {
     /// Enters the dropping state.
     fn begin_round(&mut self, now: Instant) {
         let before = self.count - self.last_count;
-        let recent = now - self.drop_next < self.config.interval * MEMORY;
+        let recent = now - self.drop_next < self.config.interval * RESUME_INTERVALS;
         self.dropping = true;
         self.count = if before > 1 && recent { before } else { 1 };
         self.last_count = self.count;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use timeous_core::units::{UnitError, parse_duration, parse_share};
 use timeous_core::{Duration, Rng};
 
-/// Maximum of [`Distribution::Heavy`], in multiples of its mean.
-const HEAVIEST: f64 = 100.0;
+/// Maximum of [`Distribution::Heavy`], in multiples of its mean. Chosen by us: a higher value makes rare delays longer.
+const MAX_HEAVY: f64 = 100.0;
 
 /// Distribution of the delay variation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ impl Distribution {
         match self {
             Self::Uniform => 2.0 * rng.unit() - 1.0,
             Self::Normal => (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0,
-            Self::Heavy => (1.0 / (1.0 - rng.unit()).sqrt() - 1.0).min(HEAVIEST),
+            Self::Heavy => (1.0 / (1.0 - rng.unit()).sqrt() - 1.0).min(MAX_HEAVY),
         }
     }
 }

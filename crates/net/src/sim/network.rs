@@ -17,10 +17,11 @@ use super::routes::Routes;
 use super::topology::{LinkId, NodeId, Topology};
 use crate::link::{DropCause, Link, Verdict};
 
-/// Hop limit, the usual initial TTL.
+/// Hop limit of packets: the recommended default TTL (RFC 1700).
 const HOP_LIMIT: u8 = 64;
-/// Maximum number of events at one time, or packets from a host at once: more indicate an endless loop.
-const TOO_MANY: u32 = 1 << 22;
+/// Maximum number of events at one time, or packets from a host at once: more indicate an endless loop. Chosen by us:
+/// above any simulation's number.
+const MAX_EVENTS: u32 = 1 << 22;
 
 /// Counters of packets outside of links; links have [`Counters`](crate::Counters) of their own.
 ///
@@ -139,7 +140,7 @@ impl<H: Host> Network<H> {
             };
             self.pass_to(at);
             self.at_this_moment += 1;
-            assert!(self.at_this_moment < TOO_MANY, "a host asks for its timeout at {at:?} again and again");
+            assert!(self.at_this_moment < MAX_EVENTS, "a host asks for its timeout at {at:?} again and again");
             self.ring(alarm);
         }
         false
@@ -197,7 +198,7 @@ impl<H: Host> Network<H> {
 
     /// Lets a host send its packets, and updates its alarm.
     fn drain(&mut self, number: u32) {
-        for _ in 0..TOO_MANY {
+        for _ in 0..MAX_EVENTS {
             let standing = &mut self.hosts[number as usize];
             let Some(packet) = standing.host.poll_transmit(self.now) else {
                 let due = standing.host.poll_timeout().map(|due| due.max(self.now));

@@ -10,6 +10,7 @@ use super::packet::{Packet, Protocol};
 use crate::capture::{Capture, CaptureError, Interface, UdpFlow};
 use crate::link::DropCause;
 
+/// Hop limit of packets: the recommended default TTL (RFC 1700).
 const HOP_LIMIT: u8 = 64;
 
 /// Captures packets as they enter and leave a link. After an error it stops, and keeps the error.

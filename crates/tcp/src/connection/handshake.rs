@@ -12,7 +12,7 @@ use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
 use crate::segment::{Flags, Segment};
 use crate::sender::{Detection, Kept, Late, Payload, PeerWindow, Sender};
 
-/// The initial timeout (RFC 6298 §2.1).
+/// Initial timeout of a SYN (RFC 6298 §2.1).
 const SYN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// "If the timer expires awaiting the ACK of a SYN segment …, the RTO MUST be re-initialized to 3 seconds when data

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Minimum allocation, in bytes.
-const LEAST: usize = 4_096;
+/// Minimum allocation, in bytes. Chosen by us: a higher value takes more memory for an idle connection.
+const MIN_BYTES: usize = 4_096;
 
 /// Bytes by stream offset: those before `start` are dropped.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Ring {
         }
         let mut kept = Vec::new();
         self.read(self.start..self.end, &mut kept);
-        let size = (2 * self.bytes.len()).max(LEAST).min(self.limit).max(needed);
+        let size = (2 * self.bytes.len()).max(MIN_BYTES).min(self.limit).max(needed);
         self.bytes = vec![0; size];
         let (first, second) = self.places(self.start..self.end);
         let (head, tail) = kept.split_at(first.len());

@@ -2,8 +2,8 @@
 
 use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, PADDING, SEALED, SEALED_HEAD};
 
-/// Minimum length of a padding record; shorter padding consists of zeros only.
-const LEAST_PADDING: usize = DELIMITERS + 2;
+/// Minimum length of a padding record, in bytes; shorter padding consists of zeros only.
+const MIN_PADDING: usize = DELIMITERS + 2;
 
 /// Returns the length on the wire of a sealed record with a payload of `len` bytes.
 ///
@@ -77,7 +77,7 @@ pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
 /// ```
 pub fn pad(len: usize, out: &mut Vec<u8>) {
     let end = out.len() + len;
-    if len >= LEAST_PADDING {
+    if len >= MIN_PADDING {
         // The COBS form of the sub-stream and of zeros for the rest: each takes one byte.
         out.extend_from_slice(&[0, 2, PADDING]);
         out.resize(end - 1, 1);

@@ -1,8 +1,9 @@
 //! Duplicate detection by record number, with a sliding window.
 
-/// Window of remembered numbers; older ones count as delivered. Only a window of more than 2^16 datagrams has more in
-/// flight.
+/// Window of remembered numbers; older ones count as delivered. Chosen by us: only a window of more than 2^16 datagrams
+/// has more in flight; a higher value takes more memory.
 const WINDOW: i64 = 1 << 16;
+/// Size of the window in words of 64 bits.
 const WORDS: usize = WINDOW as usize / 64;
 
 /// Set of delivered numbers.

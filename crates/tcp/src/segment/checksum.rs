@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// TCP's IP protocol number.
+/// TCP's IP protocol number (IANA).
 const PROTOCOL: u64 = 6;
 
 /// Source and destination addresses of a segment, which the checksum covers.

@@ -28,8 +28,9 @@ use super::{Acknowledgement, Feedback, Sender};
 /// Segments in flight from which a stream is not thin: enough to detect a loss soon (Linux's `tcp_stream_is_thin`, used by Evensen et al.
 /// and Opstad et al.).
 const THIN: usize = 4;
-/// Number of last segments among which the carriers are: a thin stream's, and those behind a loss that are SACKed already.
-const FEW: usize = 2 * THIN;
+/// Number of last segments among which the carriers are: a thin stream's, and those behind a loss that are SACKed
+/// already. Chosen by us: twice a thin stream's segments.
+const MAX_CARRIERS: usize = 2 * THIN;
 
 /// Losses hidden by bundles, as shown by an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +77,7 @@ impl Sender {
 
     /// Returns the bytes in flight without bundled ones.
     pub(crate) fn fresh_under_way(&self) -> u64 {
-        self.board.pipe() - self.board.bundled(FEW)
+        self.board.pipe() - self.board.bundled(MAX_CARRIERS)
     }
 
     /// Appends bundled bytes to `packet`.
@@ -97,7 +98,7 @@ impl Sender {
     pub(super) fn is_of_bundle(&mut self, ack: &Acknowledgement<'_>, feedback: &Feedback) -> bool {
         let Some(dsack) = &ack.dsack else { return false };
         let has_come = feedback.carried.iter().any(|carried| overlap(&carried.span, dsack));
-        let is_ours = has_come || self.board.is_bundled(dsack, FEW);
+        let is_ours = has_come || self.board.is_bundled(dsack, MAX_CARRIERS);
         self.bundling.tells |= is_ours;
         is_ours
     }

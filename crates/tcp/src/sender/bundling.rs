@@ -1,11 +1,13 @@
 //! State of bundling: whether the peer reports duplicates, and the spacing of bundles.
 
-/// Bundles without a DSACK, before any DSACK, from which the peer counts as one that reports none.
-const MOST_SILENT: u32 = 3;
-/// Consecutive bundles with a known fate after which the spacing shrinks.
-const KNOWN_IN_A_ROW: u32 = 32;
-/// Maximum spacing of bundles, in segments.
-const MOST_APART: u32 = 8;
+/// Bundles without a DSACK, before any DSACK, from which the peer counts as one that reports none. Chosen by us: a
+/// higher value sends more copies that nobody reports.
+const MAX_UNREPORTED: u32 = 3;
+/// Consecutive bundles with a known fate after which the spacing shrinks. Chosen by us: a higher value bundles again
+/// later.
+const MIN_KNOWN_IN_A_ROW: u32 = 32;
+/// Maximum spacing of bundles, in segments. Chosen by us: a higher value bundles less after losses.
+const MAX_SPACING: u32 = 8;
 
 /// State of bundling towards a peer.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +34,12 @@ impl Bundling {
     /// Notes whether the second copy of a bundle was reported, where the peer had the first.
     pub(super) fn had_both(&mut self, is_told: bool) {
         self.silent += u32::from(!is_told && !self.tells);
-        self.is_on &= self.silent < MOST_SILENT;
+        self.is_on &= self.silent < MAX_UNREPORTED;
     }
 
     pub(super) fn is_known(&mut self) {
         self.known_in_a_row += 1;
-        if self.known_in_a_row >= KNOWN_IN_A_ROW {
+        if self.known_in_a_row >= MIN_KNOWN_IN_A_ROW {
             (self.known_in_a_row, self.apart) = (0, self.apart.saturating_sub(1).max(1));
         }
     }
@@ -45,6 +47,6 @@ impl Bundling {
     /// Notes a delayed DSACK: the peer acknowledged `segments` segments together.
     pub(super) fn waited(&mut self, segments: usize) {
         self.known_in_a_row = 0;
-        self.apart = self.apart.max(segments as u32).min(MOST_APART);
+        self.apart = self.apart.max(segments as u32).min(MAX_SPACING);
     }
 }

@@ -33,12 +33,15 @@ use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, seal
 use held::Held;
 use place::{Place, Version};
 
-/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place.
-const MOST_WAITING: usize = 4;
-/// Pause of replacement after the first place that arrived only when restored; doubled after the second.
-const PAUSE: Duration = Duration::from_secs(2);
-/// Places that arrived only when restored, after which the path counts as rejecting changes.
-const MOST_REFUSALS: u32 = 3;
+/// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place. Chosen by us:
+/// a higher value fills more places, and chooses earlier.
+const MAX_WAITING: usize = 4;
+/// Pause of replacement after the first place that arrived only when restored; doubled after the second. Chosen by us:
+/// a higher value sends more stale data after a wrong suspicion.
+const REPLACEMENT_PAUSE: Duration = Duration::from_secs(2);
+/// Places that arrived only when restored, after which the path counts as rejecting changes
+/// (docs/decisions/tcp-path-check.md). A lower value gives up more paths that bear changes.
+const MAX_RESTORED: u32 = 3;
 
 /// Datagrams as records, each in a place of the stream.
 #[derive(Debug)]
@@ -122,7 +125,7 @@ impl Late {
         if known.is_some() {
             return known;
         }
-        while self.waiting.len() < MOST_WAITING {
+        while self.waiting.len() < MAX_WAITING {
             // Pulled with the room of a segment: with less, the source would drop those longer than this place.
             let Some(number) = self.held.pull(now, path, self.room, source) else { break };
             if self.held.len(number) <= room && self.held.is_timed(number) {
@@ -232,8 +235,8 @@ impl Late {
             self.is_borne = true;
         } else if place.has_gone_back() && !self.is_borne && now >= self.paused_until {
             self.refusals += 1;
-            self.paused_until = now + PAUSE * u64::from(self.refusals);
-            self.changes.refused = self.refusals >= MOST_REFUSALS;
+            self.paused_until = now + REPLACEMENT_PAUSE * u64::from(self.refusals);
+            self.changes.refused = self.refusals >= MAX_RESTORED;
             self.replaces &= !self.changes.refused;
         }
     }

@@ -2,7 +2,7 @@
 
 use timeous_core::Duration;
 
-/// Maximum delay of an acknowledgement for a single segment (`TLP.max_ack_delay`); Linux's value.
+/// Maximum delay of an acknowledgement for a single segment (`TLP.max_ack_delay`, RFC 8985 §5.3); Linux's value.
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// The state of RFC 8985 §7.1.

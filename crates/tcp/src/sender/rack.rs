@@ -9,9 +9,9 @@ use super::scoreboard::Scoreboard;
 use super::sent::Sent;
 use super::spurious::millis;
 
-/// Number of SACKed segments that prove a loss without a reordering window (`DupThresh`).
+/// Number of SACKed segments that prove a loss without a reordering window (`DupThresh`, RFC 8985 §6.2).
 const DUP_THRESH: usize = 3;
-/// "RACK.reo_wnd_persist … 16": recoveries for which a widened window is kept.
+/// Recoveries for which a widened window is kept: "RACK.reo_wnd_persist = 16" (RFC 8985 §6.2).
 const PERSIST: u32 = 16;
 
 /// A transmission.

@@ -44,7 +44,8 @@ pub(super) fn listen(
     engine.listen_with_room(local, config(options), room)
 }
 
-/// With `transport=auto`, silence after which the peer is probed.
+/// Silence after which the peer is probed, with `transport=auto`: less than half of the engine's second (`follow.rs`).
+/// A higher value tries TCP needlessly.
 const ALIVE: Duration = Duration::from_millis(400);
 
 /// Waits for a caller; one that does not finish its handshake is ignored.

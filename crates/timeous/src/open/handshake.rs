@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use timeous_core::{Duration, Instant, Priority};
 use timeous_engine::{CloseReason, Status, Stream, clock};
 
-/// Lowest priority that is retransmitted: an application's least valuable ADUs are not.
+/// Lowest priority that is retransmitted. Chosen by us: an application's least valuable ADUs (0) are not; a higher
+/// value retransmits less.
 pub(super) const REPAIRED: Priority = Priority(1);
 
-/// Duration of TIMEWAIT. The RFC's four minutes protect ports that are reused; ours are chosen by the system for each
-/// call, and a tool that ends should be gone.
+/// Duration of TIMEWAIT (RFC 4340 §8.3: two maximum segment lifetimes, four minutes). Chosen by us: ports are chosen by
+/// the system for each call, and a tool that ends should be gone (docs/design/dccp.md).
 pub(super) const TIMEWAIT: Duration = Duration::from_secs(4);
 
 /// Local address of a listener; all addresses by default.

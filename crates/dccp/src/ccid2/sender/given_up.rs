@@ -9,8 +9,8 @@ use timeous_core::Instant;
 use crate::ack_vector::Report;
 use crate::seq::Seq;
 
-/// Maximum number of packets remembered, the newest.
-const MOST: usize = 64;
+/// Maximum number of packets remembered, the newest. Chosen by us: a higher value takes more memory.
+const MAX_PACKETS: usize = 64;
 
 /// A packet that was in flight.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct GivenUp(VecDeque<(Open, bool)>);
 impl GivenUp {
     /// Adds a packet that a timeout declared lost; `is_oldest`: the timeout waited for it.
     pub(super) fn add(&mut self, open: Open, is_oldest: bool) {
-        if self.0.len() == MOST {
+        if self.0.len() == MAX_PACKETS {
             self.0.pop_front();
         }
         self.0.push_back((open, is_oldest));

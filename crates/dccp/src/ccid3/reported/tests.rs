@@ -185,7 +185,7 @@ proptest! {
             if let Ok(told) = reported.take(&against(&log, ack), &heard(skip, &intervals), small) {
                 prop_assert!((0.0..=1.0).contains(&told.p), "{:?}", told);
             }
-            prop_assert!(reported.0.len() <= KEPT);
+            prop_assert!(reported.0.len() <= KEPT_INTERVALS);
         }
     }
 }

@@ -8,20 +8,25 @@ use super::stake::is_referred_to;
 use crate::options::PARITY_MAP;
 use crate::seq::Seq;
 
-/// Maximum number of data packets in a block.
-const MOST_DATA: usize = 160;
-/// Maximum span of a block in sequence numbers: the Parity option lists all of them.
-const MOST_SPAN: u64 = PARITY_MAP as u64 * 8;
-/// Maximum number of parity packets for a block.
-const MOST_PARITY: usize = 64;
-/// Target failure probability of a block.
-const RESIDUAL: f64 = 1e-3;
-/// Target failure probability of a block with data of the highest priority.
-const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
-/// Time reserved for a packet's processing, besides the path's delay.
-const MARGIN: Duration = Duration::from_millis(5);
-/// Maximum time that a block stays open, with or without deadlines.
-const LONGEST: Duration = Duration::from_millis(200);
+/// Maximum number of data packets in a block (docs/decisions/parity-block-size.md): with 48 fewer frames survive bursts
+/// of losses, with 235 no more.
+const MAX_DATA: usize = 160;
+/// Maximum span of a block, in sequence numbers: the Parity option's map has a bit for each of them.
+const MAX_SPAN: u64 = PARITY_MAP as u64 * 8;
+/// Maximum number of parity packets for a block. Chosen by us: a higher value protects large blocks on paths that lose
+/// more than a quarter of their packets.
+const MAX_PARITY: usize = 64;
+/// Target failure probability of a block (docs/design/repair.md). Chosen by us: a lower value sends more parity.
+const TARGET_FAILURE: f64 = 1e-3;
+/// Target failure probability of a block with data of the highest priority (docs/design/repair.md). Chosen by us: a
+/// lower value sends more parity.
+const TARGET_FAILURE_OF_HIGHEST: f64 = 1e-4;
+/// Time reserved for a packet's processing, besides the path's delay. Chosen by us: a higher value closes blocks
+/// earlier, so that they are smaller.
+const PROCESSING_TIME: Duration = Duration::from_millis(5);
+/// Maximum time that a block stays open, with or without deadlines (docs/design/repair.md). Chosen by us: a higher
+/// value makes larger blocks whose data is rebuilt later.
+const MAX_OPEN_TIME: Duration = Duration::from_millis(200);
 
 /// Data that were sent and wait for their parity.
 #[derive(Clone, Debug)]
@@ -64,7 +69,7 @@ impl Block {
     }
 
     pub(super) fn has_room_for(&self, seq: Seq) -> bool {
-        self.seqs.len() < MOST_DATA && self.seqs.first().is_none_or(|&first| seq.distance_from(first) < MOST_SPAN)
+        self.seqs.len() < MAX_DATA && self.seqs.first().is_none_or(|&first| seq.distance_from(first) < MAX_SPAN)
     }
 
     /// Adds sent data, whose one-way delay is estimated as `way`.
@@ -86,10 +91,10 @@ impl Block {
         // Estimated transmission time of the parity itself.
         let parity = path.rate.time_for((1 + self.seqs.len() as u64 / 4) * payload.len() as u64);
         let varies = path.srtt.unwrap_or(Duration::ZERO) / 8 + path.rttvar;
-        let left = deadline.saturating_since(now).saturating_sub(parity + MARGIN);
+        let left = deadline.saturating_since(now).saturating_sub(parity + PROCESSING_TIME);
         let least = path.shortest_way();
-        self.latest = self.latest.min(now + left.saturating_sub(least).min(LONGEST));
-        self.due = self.due.min(now + left.saturating_sub(way + varies).min(LONGEST));
+        self.latest = self.latest.min(now + left.saturating_sub(least).min(MAX_OPEN_TIME));
+        self.due = self.due.min(now + left.saturating_sub(way + varies).min(MAX_OPEN_TIME));
         self.deadline = self.deadline.min(deadline);
         self.exposed += usize::from(!path.has_second_chance(now, deadline));
     }
@@ -128,7 +133,7 @@ impl Block {
     }
 
     fn needed(&self, loss: f64, burst: f64) -> usize {
-        let residual = if self.priority == Priority::HIGHEST { RESIDUAL_OF_HIGHEST } else { RESIDUAL };
+        let residual = if self.priority == Priority::HIGHEST { TARGET_FAILURE_OF_HIGHEST } else { TARGET_FAILURE };
         parity(self.seqs.len(), loss, burst, residual)
     }
 }
@@ -149,7 +154,7 @@ fn worth(data: usize, loss: f64, burst: f64, (stake, price): (f64, f64)) -> usiz
     let mut lost = Lost::new(loss.min(0.5), burst);
     (0..data).for_each(|_| lost.sent());
     let mut best = (lost.more_than(0) * stake, 0);
-    for count in 1..=MOST_PARITY.min(data * 2) {
+    for count in 1..=MAX_PARITY.min(data * 2) {
         lost.sent();
         let cost = lost.more_than(count) * stake + count as f64 * price;
         if cost < best.0 {
@@ -162,8 +167,8 @@ fn worth(data: usize, loss: f64, burst: f64, (stake, price): (f64, f64)) -> usiz
 /// Distribution of the number of losses in a sequence of packets, with losses in bursts (Gilbert model), split by the
 /// last packet's fate. The last element holds all greater numbers.
 struct Lost {
-    arrived: [f64; MOST_PARITY + 2],
-    lost: [f64; MOST_PARITY + 2],
+    arrived: [f64; MAX_PARITY + 2],
+    lost: [f64; MAX_PARITY + 2],
     enters: f64,
     leaves: f64,
 }
@@ -172,7 +177,7 @@ impl Lost {
     fn new(loss: f64, burst: f64) -> Self {
         // Without burstiness a loss follows a loss with probability `loss`, so the mean burst is 1 / (1 − loss).
         let leaves = 1.0 / burst.clamp(1.0 / (1.0 - loss), 8.0);
-        let (mut arrived, mut lost) = ([0.0; MOST_PARITY + 2], [0.0; MOST_PARITY + 2]);
+        let (mut arrived, mut lost) = ([0.0; MAX_PARITY + 2], [0.0; MAX_PARITY + 2]);
         (arrived[0], lost[0]) = (1.0 - loss, loss);
         Self { arrived, lost, enters: leaves * loss / (1.0 - loss), leaves }
     }
@@ -186,7 +191,7 @@ impl Lost {
             (self.arrived[count], self.lost[count]) = (comes, carried);
             carried = goes;
         }
-        self.lost[MOST_PARITY + 1] += carried;
+        self.lost[MAX_PARITY + 1] += carried;
     }
 
     fn more_than(&self, count: usize) -> f64 {
@@ -204,9 +209,9 @@ fn parity(data: usize, loss: f64, burst: f64, residual: f64) -> usize {
     let fits = |count: usize| fails(data + count, count, loss) <= residual;
     // With fewer than the mean number of losses, half of the blocks would fail.
     let mean = (data as f64 * loss) as usize;
-    let least = (mean.max(1)..MOST_PARITY).find(|&count| fits(count)).unwrap_or(MOST_PARITY);
-    let most = MOST_PARITY.min(data.max(1) * 2);
-    ((least as f64 * burst.clamp(1.0, 4.0)).round() as usize).clamp(1, most.max(least).min(MOST_PARITY))
+    let least = (mean.max(1)..MAX_PARITY).find(|&count| fits(count)).unwrap_or(MAX_PARITY);
+    let most = MAX_PARITY.min(data.max(1) * 2);
+    ((least as f64 * burst.clamp(1.0, 4.0)).round() as usize).clamp(1, most.max(least).min(MAX_PARITY))
 }
 
 /// Probability that more than `spare` of `all` packets are lost.
@@ -229,12 +234,12 @@ mod tests {
 
     #[test]
     fn parity_follows_the_losses() {
-        let of = |data, loss| parity(data, loss, 1.0, RESIDUAL);
+        let of = |data, loss| parity(data, loss, 1.0, TARGET_FAILURE);
         assert_eq!([of(1, 0.0), of(10, 0.0)], [0, 0], "where nothing is lost nothing is added");
         assert_eq!([of(1, 0.02), of(1, 0.05)], [1, 2], "4 in 10000; 1 in 10000");
         assert_eq!([of(10, 0.02), of(10, 0.05), of(48, 0.05)], [3, 4, 9]);
-        assert!((1..=MOST_DATA).all(|data| (1..60).all(|percent| of(data, f64::from(percent) / 100.0) <= MOST_PARITY)));
-        assert_eq!(parity(10, 0.02, 2.0, RESIDUAL), 6, "two at a time");
+        assert!((1..=MAX_DATA).all(|data| (1..60).all(|percent| of(data, f64::from(percent) / 100.0) <= MAX_PARITY)));
+        assert_eq!(parity(10, 0.02, 2.0, TARGET_FAILURE), 6, "two at a time");
     }
 
     #[test]

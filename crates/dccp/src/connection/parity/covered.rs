@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use crate::seq::Seq;
 
-/// Packets for which the peer keeps received data: parity sent later than that is assumed useless.
-const KEPT: u64 = 768;
-/// Maximum number of blocks remembered.
-const MOST: usize = 64;
+/// Packets for which the peer is sure to keep received data, out of its 1024 (docs/design/repair.md). Chosen by us:
+/// with a higher value parity is sent that may be useless.
+const PEER_MEMORY: u64 = 768;
+/// Maximum number of blocks remembered. Chosen by us: a higher value takes more memory; the fate of older blocks is
+/// settled.
+const MAX_BLOCKS: usize = 64;
 
 /// Unique name of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +93,7 @@ impl Covered {
     pub(super) fn parity_left(&mut self, id: BlockId, seq: Option<Seq>) -> Vec<Verdict> {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.unsent = block.unsent.map(|unsent| unsent.saturating_sub(1));
-            if let Some(seq) = seq.filter(|seq| seq.distance_from(block.first) < KEPT) {
+            if let Some(seq) = seq.filter(|seq| seq.distance_from(block.first) < PEER_MEMORY) {
                 block.under_way += 1;
                 self.under_way.insert(seq.value(), id);
             }
@@ -121,7 +123,7 @@ impl Covered {
     pub(crate) fn came_again(&mut self, seq: Seq, token: u64) -> Vec<Verdict> {
         let is_it = |&(_, lost): &(Seq, u64)| lost == token;
         let found = self.blocks.iter_mut().find_map(|(&id, block)| {
-            if seq.distance_from(block.first) >= KEPT {
+            if seq.distance_from(block.first) >= PEER_MEMORY {
                 return None;
             }
             let list = if block.told.iter().any(is_it) { &mut block.told } else { &mut block.lost };
@@ -147,7 +149,7 @@ impl Covered {
         if block.under_way == 0 && block.unsent == Some(0) && block.told.is_empty() {
             self.blocks.remove(&id);
         }
-        if self.blocks.len() > MOST {
+        if self.blocks.len() > MAX_BLOCKS {
             let is_over = |block: &Open| block.under_way == 0 && block.unsent == Some(0);
             let oldest = self.blocks.iter().find(|(_, block)| is_over(block)).map(|(&id, _)| id);
             oldest.and_then(|id| self.blocks.remove(&id));
@@ -251,9 +253,9 @@ mod tests {
         assert_eq!(covered.came_again(Seq::new(20), 1), [verdict(0, true)]);
         assert!(covered.blocks.is_empty());
         lost(&mut covered);
-        assert_eq!(covered.came_again(Seq::new(10 + KEPT), 1), [], "the peer has forgotten the rest");
-        (0..MOST as u64 + 9).for_each(|_| lost(&mut covered));
-        assert!(covered.blocks.len() <= MOST);
+        assert_eq!(covered.came_again(Seq::new(10 + PEER_MEMORY), 1), [], "the peer has forgotten the rest");
+        (0..MAX_BLOCKS as u64 + 9).for_each(|_| lost(&mut covered));
+        assert!(covered.blocks.len() <= MAX_BLOCKS);
     }
 
     #[test]
@@ -262,7 +264,7 @@ mod tests {
         let id = block(&mut covered);
         covered.end(id, 1);
         assert_eq!(covered.decide(Seq::new(10), false, Some(0)), Some(vec![]));
-        assert_eq!(covered.parity_left(id, Some(Seq::new(10 + KEPT))), [verdict(0, false)]);
+        assert_eq!(covered.parity_left(id, Some(Seq::new(10 + PEER_MEMORY))), [verdict(0, false)]);
     }
 
     #[test]

@@ -5,10 +5,12 @@ use timeous_cm::Loss;
 use crate::ccid2::PacketFate;
 use crate::seq::Seq;
 
-/// Decay per packet: the window is about 500 packets.
-const MEMORY: f64 = 1.0 - 1.0 / 500.0;
-/// Minimum number of packets for an estimate of its own.
-const LEAST: f64 = 50.0;
+/// Decay of the loss counts per packet: a window of about 500 packets (docs/design/repair.md). Chosen by us: a higher
+/// value follows the path later.
+const DECAY: f64 = 1.0 - 1.0 / 500.0;
+/// Minimum number of packets for an estimate of the connection's own; below it the macroflow's counts too
+/// (docs/design/repair.md). Chosen by us: a lower value sizes parity by few packets.
+const MIN_PACKETS: f64 = 50.0;
 
 /// Loss statistics of this connection's data.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +42,8 @@ impl Losses {
     }
 
     fn note_arrived(&mut self) {
-        self.packets = self.packets * MEMORY + 1.0;
-        self.lost *= MEMORY;
+        self.packets = self.packets * DECAY + 1.0;
+        self.lost *= DECAY;
     }
 
     fn note_lost(&mut self, seq: Seq) {
@@ -60,7 +62,7 @@ impl Losses {
 
     /// Loss rate in parts per million; with few packets so far, at least `others`.
     pub(crate) fn ppm_or(&self, others: u32) -> u32 {
-        if self.packets < LEAST { self.ppm().max(others) } else { self.ppm() }
+        if self.packets < MIN_PACKETS { self.ppm().max(others) } else { self.ppm() }
     }
 
     /// Loss rate in parts per million, with one standard deviation added.
@@ -68,7 +70,7 @@ impl Losses {
         if self.lost < 0.5 {
             return 0;
         }
-        ((self.lost + self.lost.sqrt()) / self.packets.max(LEAST) * 1e6).min(1e6) as u32
+        ((self.lost + self.lost.sqrt()) / self.packets.max(MIN_PACKETS) * 1e6).min(1e6) as u32
     }
 
     /// Mean number of consecutive losses.

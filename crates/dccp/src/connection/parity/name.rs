@@ -3,8 +3,8 @@
 use crate::options::{Opt, PARITY_MAP as MAP};
 use crate::seq::Seq;
 
-/// Size of the option without its map: type, length and the other fields.
-const BEFORE_MAP: usize = 6;
+/// Size of the option without its map, in bytes: type, length, distance (2), index and number of parity packets.
+const FIXED_LEN: usize = 6;
 
 /// Contents of the Parity option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl ParityName {
     pub(super) fn option(&self) -> (Opt<'_>, usize) {
         let len = self.map.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let option = Opt::Parity { back: self.back, index: self.index, of: self.of, map: &self.map[..len] };
-        (option, BEFORE_MAP + len)
+        (option, FIXED_LEN + len)
     }
 
     /// Whether both describe the same block, given the same newest packet.

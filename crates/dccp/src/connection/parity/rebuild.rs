@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::name::ParityName;
 use crate::seq::Seq;
 
-/// Maximum number of data packets kept.
-const MOST_DATA: usize = 1024;
-/// Maximum number of parity packets kept.
-const MOST_PARITY: usize = 256;
-/// Maximum number of incomplete blocks; every received packet is looked up in each of them.
-const MOST_BLOCKS: usize = 16;
+/// Maximum number of data packets kept (docs/design/repair.md). Chosen by us: a higher value takes more memory, and
+/// rebuilds blocks whose parity arrives later.
+const MAX_DATA: usize = 1024;
+/// Maximum number of parity packets kept (docs/design/repair.md). Chosen by us: a higher value takes more memory, and
+/// keeps more incomplete blocks.
+const MAX_PARITY: usize = 256;
+/// Maximum number of incomplete blocks. Chosen by us: every received packet is looked up in each of them, so that a
+/// higher value costs time.
+const MAX_BLOCKS: usize = 16;
 
 /// Recently received data, and parity of incomplete blocks.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +52,7 @@ impl Rebuild {
         if self.data.insert(seq.value(), payload.to_vec()).is_none() {
             self.order.push_back(seq.value());
         }
-        if self.order.len() > MOST_DATA
+        if self.order.len() > MAX_DATA
             && let Some(oldest) = self.order.pop_front()
         {
             self.data.remove(&oldest);
@@ -70,7 +73,7 @@ impl Rebuild {
             self.blocks.push_back(Block { newest, name, missing, parity });
         }
         let held = |blocks: &VecDeque<Block>| blocks.iter().map(|block| block.parity.len()).sum::<usize>();
-        while self.blocks.len() > MOST_BLOCKS || held(&self.blocks) > MOST_PARITY {
+        while self.blocks.len() > MAX_BLOCKS || held(&self.blocks) > MAX_PARITY {
             self.blocks.pop_front();
         }
     }
@@ -174,7 +177,7 @@ mod tests {
             rebuild.add_parity(Seq::new(9_000 + n / 200), name, &[7; 64]);
             rebuild.add_parity(Seq::new(90_000 + n), name, &[7; 64]);
             let parity: usize = rebuild.blocks.iter().map(|block| block.parity.len()).sum();
-            assert!(rebuild.blocks.len() <= MOST_BLOCKS && parity <= MOST_PARITY && rebuild.data.len() <= MOST_DATA);
+            assert!(rebuild.blocks.len() <= MAX_BLOCKS && parity <= MAX_PARITY && rebuild.data.len() <= MAX_DATA);
             assert_eq!(rebuild.rebuild(), []);
         }
     }

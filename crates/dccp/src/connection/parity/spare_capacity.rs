@@ -2,18 +2,23 @@
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Rate};
 
-/// Time for which the best delivery rate is remembered, at least; at most twice that.
-const REMEMBERED: Duration = Duration::from_secs(3);
-/// Share of the best delivery rate considered reliable.
-const RELIED: f64 = 0.85;
-/// Window of the averages, in frames.
-const MEMORY: f64 = 16.0;
-/// Gap between frames, relative to the mean, from which it counts as a pause of the source and not as its rate.
-const PAUSE: f64 = 1.5;
-/// Consecutive pauses after which the longer gap is the new rate.
-const MOST_PAUSES: u32 = 16;
-/// Maximum queue for parity, in frame intervals.
-const FRAMES: f64 = 2.0;
+/// Time for which the best delivery rate is remembered, at least; at most twice that. Chosen by us: a higher value
+/// counts on capacity that the path may have lost.
+const BEST_RATE_LIFETIME: Duration = Duration::from_secs(3);
+/// Share of the best delivery rate considered reliable. Chosen by us: a higher value sends more parity, which may delay
+/// fresh data.
+const RELIABLE_SHARE: f64 = 0.85;
+/// Window of the averages, in frames. Chosen by us: a higher value follows the source's rate later.
+const AVERAGE_WINDOW: f64 = 16.0;
+/// Gap between frames from which it counts as a pause of the source, in multiples of the mean gap. Chosen by us: a
+/// higher value takes pauses for a lower rate of the source.
+const PAUSE_FACTOR: f64 = 1.5;
+/// Consecutive pauses after which the longer gap is the new rate. Chosen by us: a higher value follows a slower source
+/// later.
+const MAX_PAUSES: u32 = 16;
+/// Maximum queue of the path for parity, in frame intervals (docs/decisions/parity-rate-based.md): with one fewer
+/// frames were decodable; with a higher value more are late.
+const MAX_QUEUE_FRAMES: f64 = 2.0;
 
 /// Rate of the stream, and the best delivery rate of the path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,10 +58,11 @@ impl SpareCapacity {
         let next = AduBatch { frame: meta.frame, at: meta.enqueued, bytes: bytes as f64 };
         let Some(last) = self.newest.replace(next) else { return };
         let gap = meta.enqueued.saturating_since(last.at).as_secs_f64();
-        self.bytes += (last.bytes - self.bytes) / if self.bytes == 0.0 { 1.0 } else { MEMORY };
+        self.bytes += (last.bytes - self.bytes) / if self.bytes == 0.0 { 1.0 } else { AVERAGE_WINDOW };
         self.pauses += 1;
-        if self.gap == 0.0 || gap <= self.gap * PAUSE || self.pauses > MOST_PAUSES {
-            self.gap += (gap - self.gap) / if self.gap == 0.0 || gap < self.gap / PAUSE { 1.0 } else { MEMORY };
+        if self.gap == 0.0 || gap <= self.gap * PAUSE_FACTOR || self.pauses > MAX_PAUSES {
+            self.gap +=
+                (gap - self.gap) / if self.gap == 0.0 || gap < self.gap / PAUSE_FACTOR { 1.0 } else { AVERAGE_WINDOW };
             self.pauses = 0;
         }
     }
@@ -64,7 +70,7 @@ impl SpareCapacity {
     /// Notes the path's delivery rate, and whether its rate follows from receiver reports.
     pub(super) fn look(&mut self, now: Instant, path: &PathState, by_rate: bool) {
         self.by_rate = by_rate;
-        if now.saturating_since(self.since) >= REMEMBERED {
+        if now.saturating_since(self.since) >= BEST_RATE_LIFETIME {
             (self.best, self.since) = ([Rate::ZERO, self.best[0]], now);
         }
         if let Some(rate) = path.delivered {
@@ -91,7 +97,7 @@ impl SpareCapacity {
     /// intervals, one of which is the stream's own. A congestion window limits itself.
     pub(super) fn is_any(&self, path: &PathState) -> bool {
         let waits = path.latest_rtt.or(path.srtt).zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least));
-        !self.by_rate || waits.is_none_or(|waits| waits.as_secs_f64() <= self.gap * FRAMES)
+        !self.by_rate || waits.is_none_or(|waits| waits.as_secs_f64() <= self.gap * MAX_QUEUE_FRAMES)
     }
 
     /// Spare capacity in parity packets per data packet; zero if other flows fill the queue. The stream's rate is
@@ -100,7 +106,7 @@ impl SpareCapacity {
         if path.contended || !self.is_any(path) || self.bytes == 0.0 || self.gap == 0.0 {
             return 0.0;
         }
-        let rate = path.rate.min(self.best(path)).as_bps() as f64 * RELIED / 8.0;
+        let rate = path.rate.min(self.best(path)).as_bps() as f64 * RELIABLE_SHARE / 8.0;
         (rate * self.gap / self.bytes - 1.0).max(0.0)
     }
 }

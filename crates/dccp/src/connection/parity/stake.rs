@@ -2,21 +2,26 @@
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant, Priority};
 
-/// Assumed packets in a group of frames before one has been seen.
-const UNKNOWN: f64 = 50.0;
-/// Price of an urgent parity packet, in packets, if the path is idle before each group or that is unknown. Everything
-/// behind it is delayed; with x times the capacity offered, x / (x − 1) packets at the end of a group become late:
-/// three at 1.5 times, two at twice the capacity.
-const PARITY_COST_QUEUED: f64 = 3.0;
-/// Price if groups queue: it displaces one packet, and half of another, as a frame that lacks one packet is useless.
-const PARITY_COST_IDLE: f64 = 1.5;
-/// Queueing time from which a group counts as having waited.
-const WAITED: Duration = Duration::from_millis(5);
-/// Share of frames that refer to the previous one from which frames form a chain; and the window of that average.
-const CHAINED: f64 = 0.9;
-const FRAMES: f64 = 16.0;
-/// Window of the overhead average, in packets.
-const MEMORY: f64 = 100.0;
+/// Assumed packets in a group of frames before one has been seen. Chosen by us: a higher value sends more parity at the
+/// beginning of a stream.
+const INITIAL_GROUP: f64 = 50.0;
+/// Price of an urgent parity packet, in packets, if the path is idle before each group or that is unknown
+/// (docs/decisions/parity-price.md). It delays all packets behind it: with x times the stream's rate as capacity, x /
+/// (x − 1) packets at the end of a group become late.
+const PARITY_COST_IDLE: f64 = 3.0;
+/// Price of an urgent parity packet, in packets, if groups queue (docs/decisions/parity-price.md): it displaces one
+/// packet, and half of another, as a frame that lacks one packet is useless.
+const PARITY_COST_QUEUED: f64 = 1.5;
+/// Queueing time from which a group counts as having waited. Chosen by us: a higher value prices parity as on an idle
+/// path more often.
+const MIN_QUEUEING: Duration = Duration::from_millis(5);
+/// Share of frames that refer to the previous one from which frames form a chain. Chosen by us: with a lower value
+/// parity of layered streams becomes cheaper.
+const CHAIN_SHARE: f64 = 0.9;
+/// Window of the average of that share, in frames. Chosen by us: a higher value follows the source later.
+const CHAIN_WINDOW: f64 = 16.0;
+/// Window of the overhead average, in packets. Chosen by us: a higher value follows the amount of parity later.
+const OVERHEAD_WINDOW: f64 = 100.0;
 
 /// Whether other frames may refer to it: frames without dependents have a lower priority.
 pub(super) fn is_referred_to(meta: &AduMeta) -> bool {
@@ -37,7 +42,7 @@ pub(crate) struct Groups {
 
 impl Default for Groups {
     fn default() -> Self {
-        Self { frame: FrameId::NONE, since: 0.0, mean: UNKNOWN, waited: 0.0, chained: 1.0 }
+        Self { frame: FrameId::NONE, since: 0.0, mean: INITIAL_GROUP, waited: 0.0, chained: 1.0 }
     }
 }
 
@@ -48,11 +53,11 @@ impl Groups {
         if begins && self.since > 0.0 {
             self.mean += (self.since - self.mean) / 4.0;
             self.since = 0.0;
-            let waited = now.saturating_since(meta.enqueued) > WAITED;
+            let waited = now.saturating_since(meta.enqueued) > MIN_QUEUEING;
             self.waited += (f64::from(u8::from(waited)) - self.waited) / 4.0;
         } else if !begins && meta.frame != self.frame {
             let refers = meta.references.iter().any(|frame| frame == self.frame);
-            self.chained += (f64::from(u8::from(refers)) - self.chained) / FRAMES;
+            self.chained += (f64::from(u8::from(refers)) - self.chained) / CHAIN_WINDOW;
         }
         self.frame = meta.frame;
         self.since += 1.0;
@@ -68,10 +73,10 @@ impl Groups {
     /// other flow. Where frames do not form a chain, as with layers, less depends on a block than assumed, so the price
     /// is higher.
     pub(super) fn price(self, is_full: bool) -> f64 {
-        if is_full && self.chained >= CHAINED {
-            PARITY_COST_QUEUED + (PARITY_COST_IDLE - PARITY_COST_QUEUED) * self.waited
+        if is_full && self.chained >= CHAIN_SHARE {
+            PARITY_COST_IDLE + (PARITY_COST_QUEUED - PARITY_COST_IDLE) * self.waited
         } else {
-            PARITY_COST_QUEUED
+            PARITY_COST_IDLE
         }
     }
 }
@@ -83,7 +88,7 @@ pub(crate) struct Overhead(f64);
 impl Overhead {
     /// Notes a block of `packets` data packets with `parity` urgent parity packets.
     pub(crate) fn note(&mut self, packets: usize, parity: usize) {
-        let gain = (packets as f64 / MEMORY).min(1.0);
+        let gain = (packets as f64 / OVERHEAD_WINDOW).min(1.0);
         self.0 += (parity as f64 / packets.max(1) as f64 - self.0) * gain;
     }
 
@@ -134,14 +139,14 @@ mod tests {
                 groups.left(enqueued + Duration::from_millis(after), &meta);
             }
         };
-        assert_eq!(groups.price(true), PARITY_COST_QUEUED, "who knows");
+        assert_eq!(groups.price(true), PARITY_COST_IDLE, "who knows");
         groups_begin(&mut groups, 50, 1);
-        assert!(groups.price(true) < PARITY_COST_IDLE + 0.2 && groups.price(false) == PARITY_COST_QUEUED);
+        assert!(groups.price(true) < PARITY_COST_QUEUED + 0.2 && groups.price(false) == PARITY_COST_IDLE);
         let mut layers = groups;
         groups_begin(&mut layers, 50, 2);
-        assert_eq!(layers.price(true), PARITY_COST_QUEUED);
+        assert_eq!(layers.price(true), PARITY_COST_IDLE);
         groups_begin(&mut groups, 0, 1);
-        assert!(groups.price(true) > PARITY_COST_QUEUED - 0.2);
+        assert!(groups.price(true) > PARITY_COST_IDLE - 0.2);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use libc::sock_filter;
 
-/// Capture length of sent packets, in bytes: their headers.
+/// Capture length of sent packets, in bytes: their headers, of at most 60 each (RFC 791 §3.1, RFC 9293 §3.1).
 const HEADERS: u32 = 128;
-/// Capture length of received packets: all of them.
+/// Capture length of received packets, in bytes: all of them.
 const ALL: u32 = 0x0004_0000;
 
 const LOAD_WORD: u16 = 0x20;

@@ -5,11 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{sock_filter, sock_fprog};
 
-/// Maximum packet length, merged packets (GRO) included.
+/// Maximum packet length, merged packets (GRO) included, in bytes. Chosen by us: four times what a 16-bit length
+/// allows; a higher value takes more memory.
 pub(super) const LONGEST: usize = 0x0004_0000;
-/// Receive buffer in bytes. Packets that do not fit are not seen by the tap, and are read from the stream.
+/// Receive buffer in bytes. Packets that do not fit are not seen by the tap, and are read from the stream. Chosen by
+/// us: a higher value takes more memory.
 const ROOM: i32 = 4 << 20;
-/// `struct cmsghdr`.
+/// Size of a control message's header (`struct cmsghdr`), in bytes.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 /// All protocols: other settings do not show sent packets.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();

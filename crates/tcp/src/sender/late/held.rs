@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use timeous_core::{AduMeta, AduSource, Copied, Instant, PathState, PulledAdu};
 
-/// Maximum number of spare buffers.
-const MOST_SPARE: usize = 64;
+/// Maximum number of spare buffers. Chosen by us: a higher value takes more memory and allocates less often.
+const MAX_SPARE: usize = 64;
 
 #[derive(Debug)]
 struct Datagram {
@@ -143,7 +143,7 @@ impl Held {
     }
 
     fn keep_spare(&mut self, mut payload: Vec<u8>) {
-        if self.spare.len() < MOST_SPARE {
+        if self.spare.len() < MAX_SPARE {
             payload.clear();
             self.spare.push(payload);
         }

@@ -4,7 +4,8 @@ use timeous_core::Duration;
 
 use super::error::FeedbackError;
 
-/// Maximum number of runs in an acknowledgement, the newest; earlier acknowledgements contained older ones.
+/// Maximum number of runs in an acknowledgement, the newest; earlier acknowledgements contained older ones. Chosen by
+/// us: a higher value makes acknowledgements longer.
 pub const MAX_RUNS: usize = 64;
 
 /// First byte of every acknowledgement, which tells it from an application's own packets.

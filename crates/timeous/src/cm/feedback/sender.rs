@@ -10,7 +10,8 @@ use super::error::FeedbackError;
 
 /// Packet reordering threshold (RFC 9002 §6.1.1): newer arrivals after which a packet is lost.
 const REORDERING: u64 = 3;
-/// Maximum number of times that the timeout doubles (RFC 6298 §5.5 bounds it at 60 s or more).
+/// Maximum number of times that the timeout doubles (RFC 6298 §5.5 allows a maximum of 60 s or more). Chosen by us: a
+/// higher value waits longer for a dead path.
 const MAX_BACKOFF: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
