@@ -3,8 +3,8 @@
 use serde_json::json;
 use timeous_cm::Kind;
 
-use super::bed::Measured;
 use super::grid::{KINDS, choices};
+use super::trial::Measured;
 use crate::experiment::{Bound, Claim, Findings, Table};
 
 /// Bounds for the live-stream controller: least link utilisation, and largest 95th percentile of
