@@ -9,7 +9,7 @@ use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
 use crate::notice::tell;
-use crate::source::Due;
+use crate::source::DueFrame;
 
 /// CSV file, or none. If it cannot be written any more, the stream goes on: the error is reported at once, and returned
 /// at the end.
@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// Describes a packet that was queued at `enqueued`.
-    pub(crate) fn entry(&self, adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>) -> Entry {
+    pub(crate) fn entry(&self, adu: &MediaAdu, due: &DueFrame, enqueued: Instant, deadline: Option<Instant>) -> Entry {
         Entry::new(adu, due, enqueued, deadline, &|at| (at + self.unix_offset).as_nanos())
     }
 
@@ -86,7 +86,7 @@ impl Entry {
     /// Describes a packet that was queued at `enqueued`.
     fn new(
         adu: &MediaAdu,
-        due: &Due,
+        due: &DueFrame,
         enqueued: Instant,
         deadline: Option<Instant>,
         unix: &dyn Fn(Instant) -> u64,

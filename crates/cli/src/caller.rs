@@ -4,21 +4,26 @@ use timeous::core::Instant;
 use timeous::{DialEvent, Dialer, Error, Receiver, Sender, Uri};
 
 use crate::failure::Failure;
-use crate::notice::Limited;
+use crate::notice::RateLimitedMessages;
 
 /// Calls to one peer.
-pub(crate) struct Calling {
+pub(crate) struct Caller {
     dialer: Dialer,
     again: bool,
     was_connected: bool,
-    failed: Limited,
+    failed: RateLimitedMessages,
 }
 
-impl Calling {
+impl Caller {
     /// Starts calling.
     pub(crate) fn begin(uri: &Uri) -> Result<Self, Failure> {
         let dialer = Dialer::new(uri.clone())?;
-        Ok(Self { dialer, again: uri.options.reconnects(), was_connected: false, failed: Limited::default() })
+        Ok(Self {
+            dialer,
+            again: uri.options.reconnects(),
+            was_connected: false,
+            failed: RateLimitedMessages::default(),
+        })
     }
 
     /// Returns the connection once there is one. A failed call is reported and repeated.

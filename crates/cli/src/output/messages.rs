@@ -8,13 +8,13 @@ const BETWEEN: Duration = Duration::from_secs(10);
 
 /// State of the messages about a sink.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct SinkMessages {
     at: Option<Instant>,
     /// Whether the last problem was reported.
     open: bool,
 }
 
-impl Told {
+impl SinkMessages {
     /// Reports a problem, unless one was reported a moment ago.
     pub(super) fn trouble(&mut self, line: &str) {
         let now = clock::now();
