@@ -12,14 +12,14 @@ fn skip(test: &str, needs: &str) {
 }
 
 /// Two hosts, 10.77.0.1 and 10.77.0.2, which exist until this is dropped.
-pub(crate) struct Bed {
+pub(crate) struct TestNetwork {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
     stopper: Stopper,
     router: Option<JoinHandle<()>>,
 }
 
-impl Bed {
+impl TestNetwork {
     /// Creates the test bed with the link that `set` configures; reports why and returns `None` where that is not
     /// allowed.
     pub(crate) fn make(test: &str, set: impl FnOnce(&mut RouterConfig)) -> Option<Self> {
@@ -44,7 +44,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for TestNetwork {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(router) = self.router.take() {
