@@ -16,14 +16,14 @@ use timeous_net::link::{Capacity, Limit};
 pub(crate) const RIGHT: &str = "10.77.0.2";
 
 /// A link between two namespaces: 10 Mbit/s and a queue of 100 packets from the left, 20 ms each way.
-pub(crate) struct Bed {
+pub(crate) struct TestNetwork {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
     stopper: Stopper,
     router: Option<JoinHandle<Result<(), EmulatorError>>>,
 }
 
-impl Bed {
+impl TestNetwork {
     pub(crate) fn make(name: &str) -> Result<Self, EmulatorError> {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-{name}-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
@@ -40,7 +40,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for TestNetwork {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(router) = self.router.take() {
@@ -50,13 +50,13 @@ impl Drop for Bed {
 }
 
 /// The program under a test's name. It is removed when this is dropped.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedProgram {
     pub(crate) name: String,
     pub(crate) at: PathBuf,
     pub(crate) installed: Option<Installed>,
 }
 
-impl Loaded {
+impl LoadedProgram {
     pub(crate) fn new(test: &str) -> Result<Self, KernelError> {
         let name = format!("t{}_{test}", std::process::id() % 100_000);
         let at = PathBuf::from(format!("{}_{name}", timeous_kernel::PINNED));
@@ -69,7 +69,7 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedProgram {
     fn drop(&mut self) {
         if let Some(installed) = self.installed.take() {
             installed.remove("reno").unwrap();
@@ -91,11 +91,11 @@ pub(crate) fn need<T, E: std::fmt::Display>(test: &str, what: Result<T, E>) -> O
 }
 
 /// Opens a connection, with this congestion control if given; returns the caller's and the listener's end.
-pub(crate) fn pair(bed: &Bed, to: &str, congestion_control: Option<&str>) -> (TcpStream, TcpStream) {
+pub(crate) fn pair(network: &TestNetwork, to: &str, congestion_control: Option<&str>) -> (TcpStream, TcpStream) {
     let any: SocketAddr = SocketAddr::new(to.parse().unwrap(), 0);
-    let listener = bed.right.within(|| TcpListener::bind(any)).unwrap().unwrap();
+    let listener = network.right.within(|| TcpListener::bind(any)).unwrap().unwrap();
     let address = listener.local_addr().unwrap();
-    let called = bed.left.within(|| call(address, congestion_control)).unwrap().unwrap();
+    let called = network.left.within(|| call(address, congestion_control)).unwrap().unwrap();
     (called, listener.accept().unwrap().0)
 }
 
