@@ -8,7 +8,7 @@
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial};
-use crate::tfrc::allowed::{Allowed, Heard, Path};
+use crate::tfrc::allowed::{Allowed, FeedbackReport, Path};
 use crate::tfrc::{LossIntervals, equation, receiver};
 
 /// Window in round trips of the allowed rate: more than one, so that the pacing rate is the limit.
@@ -115,8 +115,8 @@ impl Tfrc {
 
     /// Processes an emulated feedback packet.
     fn hear(&mut self, now: Instant, rtt: Duration, receive_rate: f64, new_loss_event: bool, data_limited: bool) {
-        let heard = Heard { receive_rate, p: self.loss_event_rate(), new_loss_event, data_limited };
-        self.allowed.on_feedback(now, &self.path(rtt), heard);
+        let report = FeedbackReport { receive_rate, p: self.loss_event_rate(), new_loss_event, data_limited };
+        self.allowed.on_feedback(now, &self.path(rtt), report);
     }
 
     /// Begins a round with an acknowledgement of the previous round trip's data, `flight` bytes of which were counted already.
