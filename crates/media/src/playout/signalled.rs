@@ -10,7 +10,7 @@ const REMEMBERED: u64 = 512;
 /// Tracks references by descriptors: a frame can be decoded if it is an entry point, or if all its references were
 /// decoded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ToldReferences {
+pub(super) struct SignalledReferences {
     /// The number of the last frame seen, extended to 64 bits.
     last: Option<u64>,
     /// Missing frames, counted by gaps in the frame numbers.
@@ -20,7 +20,7 @@ pub(super) struct ToldReferences {
     is_unbroken: bool,
 }
 
-impl ToldReferences {
+impl SignalledReferences {
     /// Returns whether the frame, next in decoding order, can be decoded; if so, records it as decoded.
     pub(super) fn decode(&mut self, descriptor: &FrameDescriptor) -> bool {
         let number = self.place(descriptor.frame);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_frame_needs_what_it_refers_to_and_nothing_else() {
-        let mut told = ToldReferences::default();
+        let mut told = SignalledReferences::default();
         assert!(!told.decode(&frame(65_534, &[1])), "nothing to begin with");
         assert!(told.decode(&entry(65_535)));
         assert!(told.decode(&frame(0, &[1])));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_too_far_back_to_be_told_is_there_if_nothing_is_missing() {
-        let mut told = ToldReferences::default();
+        let mut told = SignalledReferences::default();
         assert!(told.decode(&entry(0)));
         assert!((1..400).all(|number| told.decode(&frame(number, &[1]))));
         assert!(told.decode(&frame(400, &[0])));
