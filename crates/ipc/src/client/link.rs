@@ -19,7 +19,7 @@ use crate::socket::{receive_with_descriptors, send};
 
 /// An open flow.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct FlowEntry {
     generation: u32,
     mtu: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Link {
     bell: OwnedFd,
     peer: Peer,
     /// Open flows by their slots.
-    flows: Vec<Option<Known>>,
+    flows: Vec<Option<FlowEntry>>,
     open: u32,
     connection: u32,
     next_call: u32,
@@ -127,7 +127,7 @@ impl Link {
         Some(self.known(handle).map(|_| handle).ok_or(Failure::UnknownFlow(handle)))
     }
 
-    fn known(&self, handle: Handle) -> Option<Known> {
+    fn known(&self, handle: Handle) -> Option<FlowEntry> {
         let known = *self.flows.get(handle.slot as usize)?;
         known.filter(|known| known.generation == handle.generation)
     }
@@ -135,7 +135,7 @@ impl Link {
     pub(crate) fn opened(&mut self, handle: Handle, mtu: u32) -> Result<Flow, Lost> {
         let place = self.flows.get_mut(handle.slot as usize);
         let place = place.ok_or_else(|| Lost::Broken(format!("flow {handle} is beyond the flows granted")))?;
-        *place = Some(Known { generation: handle.generation, mtu });
+        *place = Some(FlowEntry { generation: handle.generation, mtu });
         self.open += 1;
         if self.open == 1 {
             self.beat = LivenessCheck { next: now() + self.beat.every, until: None, ..self.beat };
