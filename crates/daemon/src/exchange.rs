@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     /// and its events stay in the manager: grants that wait too long lapse.
     stalled: VecDeque<Completion>,
     /// Feedback that arrived sooner than possible.
-    early: VecDeque<Early>,
+    early: VecDeque<PrematureFeedback>,
     /// Whether the client was sent something for which it may have to be woken.
     told: bool,
     /// Flows whose path state has changed.
@@ -39,7 +39,7 @@ pub(crate) struct Exchange {
 /// Premature feedback, retried until it is plausible. A delayed daemon may learn of a packet and of its acknowledgement
 /// at once; a client gains nothing by forged feedback that waiting would not have given it as well.
 #[derive(Clone, Copy, Debug)]
-struct Early {
+struct PrematureFeedback {
     flow: Handle,
     update: Update,
     pause: Duration,
@@ -121,7 +121,7 @@ impl Exchange {
             Err(CmError::Implausible { what: Implausible::TooSoon { .. }, .. })
                 if pause <= LAST_PAUSE && self.early.len() < EARLY =>
             {
-                self.early.push_back(Early { flow: handle, update, pause, again: now + pause });
+                self.early.push_back(PrematureFeedback { flow: handle, update, pause, again: now + pause });
                 Ok(())
             }
             Err(error) => Err(refused(refusal(&error))),

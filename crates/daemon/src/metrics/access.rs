@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::view::View;
 
 /// Function that returns a view of the daemon.
-pub type Look = Arc<dyn Fn() -> View + Send + Sync>;
+pub type ViewSource = Arc<dyn Fn() -> View + Send + Sync>;
 
 /// Hosts that may read metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum MetricsAccess {
     /// This host only.
     #[default]
     Loopback,
