@@ -70,7 +70,7 @@ impl RunInputs<'_> {
         let program = tool.program(self.timeous);
 
         let mut link = Process::start("the link", self.timeous, &self.link_words(way, port, &files)?, &log("emulate"))?;
-        let entry = link.wait_until(SOON, self.stop, |link| Ok(listening_at(&link.said()?)))?;
+        let entry = link.wait_until(SOON, self.stop, |link| Ok(listening_at(&link.output_so_far()?)))?;
         let begin = clock::now() + LEAD;
         let words = tool.receiver(&self.terms, port, out, &files);
         let (mut receiver, _, stdout) = Process::start_piped("the receiver", &program, &words, &log("receiver"))?;

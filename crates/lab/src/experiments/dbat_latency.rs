@@ -52,7 +52,7 @@ fn swing(outcome: &Outcome) -> f64 {
 }
 
 /// Returns the largest latency difference between consecutive packets, in milliseconds.
-fn leap(outcome: &Outcome) -> f64 {
+fn largest_step(outcome: &Outcome) -> f64 {
     let latencies = outcome.latencies();
     latencies.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).fold(0.0, f64::max)
 }
@@ -71,7 +71,7 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
             spread(|outcome| below(outcome, 0.99)),
             spread(|outcome| below(outcome, 1.0)),
             spread(swing),
-            spread(leap),
+            spread(largest_step),
         ]);
     }
     table
@@ -80,7 +80,7 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     let spreads = ORDER.spreads(outcomes, SetupDifference::PAPER, RTT);
     let [_, _, dbat] = spreads;
-    let leaps = Spread::over(outcomes, StreamTransport::Tcp, RTT, leap);
+    let leaps = Spread::over(outcomes, StreamTransport::Tcp, RTT, largest_step);
     vec![
         ORDER.claim("TCP > TFRC > DBAT", &spreads),
         Claim::new("DBAT's p99 over its median, ms", "", format!("{dbat:.0}"), dbat.mean)

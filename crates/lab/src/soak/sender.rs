@@ -26,7 +26,7 @@ pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut 
         if rng.chance(REWRITE) {
             rewrite(ring, &mut offered, 1 + rng.below(4) as usize)?;
         }
-        hear(ring, &mut offered);
+        take_completions(ring, &mut offered);
         if let Status::Closed(reason) = ring.status() {
             return Err(LabError::Machine(format!("the stream ended before its time: {reason:?}")));
         }
@@ -36,10 +36,10 @@ pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut 
     ring.finish();
     let end = clock::now() + PATIENCE;
     while !matches!(ring.status(), Status::Closed(_)) && clock::now() < end {
-        hear(ring, &mut offered);
+        take_completions(ring, &mut offered);
         ring.wait(Some(clock::now() + Duration::from_millis(50)));
     }
-    hear(ring, &mut offered);
+    take_completions(ring, &mut offered);
     Ok(offered)
 }
 
@@ -79,7 +79,7 @@ fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<
     Ok(())
 }
 
-fn hear(ring: &mut SendHalf, offered: &mut Offered) {
+fn take_completions(ring: &mut SendHalf, offered: &mut Offered) {
     while let Some(done) = ring.poll_completion() {
         offered.fate(done.seq.0, done.fate);
     }

@@ -60,11 +60,11 @@ impl TestSetup {
         let mut listener = far.listen(there, config()).map_err(unusable)?;
         let mut sending = near.connect(there, config()).map_err(unusable)?;
         let end = clock::now() + PATIENCE;
-        let receiving = listener.accept(Some(end)).ok_or_else(nobody)?;
+        let receiving = listener.accept(Some(end)).ok_or_else(no_connection)?;
         while sending.status() == Status::Connecting && clock::now() < end {
             sending.sending().wait(Some(end));
         }
-        if sending.status() == Status::Open { Ok(StreamEnds { sending, receiving }) } else { Err(nobody()) }
+        if sending.status() == Status::Open { Ok(StreamEnds { sending, receiving }) } else { Err(no_connection()) }
     }
 
     /// Takes the link down, and returns its counters.
@@ -116,6 +116,6 @@ fn unusable(error: EngineError) -> LabError {
     LabError::Machine(error.to_string())
 }
 
-fn nobody() -> LabError {
+fn no_connection() -> LabError {
     LabError::Machine("nobody answers at the other end of the link: is a firewall between the namespaces?".to_owned())
 }

@@ -41,13 +41,13 @@ const AFTER: Duration = Duration::from_secs(3);
 fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
     let mut frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
-    frames.iter_mut().for_each(|frame| frame.bytes = told(frame.bytes));
+    frames.iter_mut().for_each(|frame| frame.bytes = with_stamp_room(frame.bytes));
     (frames, course(cell.course, cell.rate(), BEGIN + LASTING + AFTER, &mut rng))
 }
 
 /// Returns a frame size whose last packet has room for the arrival stamp: up to a few bytes more
 /// than `bytes`.
-fn told(bytes: usize) -> usize {
+fn with_stamp_room(bytes: usize) -> usize {
     match bytes % PACKET {
         0 => bytes,
         last => bytes - last + last.max(stamp::LEN),
@@ -61,7 +61,7 @@ pub(super) fn run(trial: &Trial) -> Outcome {
     let mut topology =
         Topology::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
     if way == SenderKind::Told {
-        topology.tell(&rates, cell.losses.share());
+        topology.apply_rates(&rates, cell.losses.share());
     }
     topology.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
     topology.outcome(WARM_UP)
@@ -153,7 +153,7 @@ impl Topology {
     }
 
     /// Tells the sender each rate of the link when it takes effect, from the stream's beginning on.
-    fn tell(&mut self, rates: &Rates, lost: f64) {
+    fn apply_rates(&mut self, rates: &Rates, lost: f64) {
         let begin = Duration::from_millis(BEGIN.as_millis() - 100);
         let now = rates.each().filter(|&(from, _)| from <= begin).last().map(|(_, rate)| (begin, rate));
         let later = rates.each().filter(|&(from, _)| from > begin && from < BEGIN + LASTING);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn every_packet_of_a_stream_tells_when_it_came() {
-        assert_eq!([0, 1, 7, 8, 1_100, 1_101, 1_109].map(told), [0, 8, 8, 8, 1_100, 1_108, 1_109]);
+        assert_eq!([0, 1, 7, 8, 1_100, 1_101, 1_109].map(with_stamp_room), [0, 8, 8, 8, 1_100, 1_108, 1_109]);
         let (frames, _) = given(&with_room()[0], 1);
         assert!(frames.iter().all(|frame| frame.bytes % PACKET == 0 || frame.bytes % PACKET >= stamp::LEN));
     }

@@ -38,23 +38,23 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
         rustix::thread::set_thread_uid(uid).map_err(|errno| LabError::system("become another user")(errno.into()))?;
     }
     let mut sender = Sender::connect(&work)?;
-    say(&ProgressReport { memory: resident("self")? })?;
+    write_line(&ProgressReport { memory: resident("self")? })?;
     hear()?;
     sender.open()?;
-    say(&ProgressReport { memory: resident("self")? })?;
+    write_line(&ProgressReport { memory: resident("self")? })?;
     hear()?;
     let before = cpu();
     sender.run()?;
     sender.done.cpu_nanos = (cpu() - before).as_nanos();
     sender.done.memory = resident("self")?;
-    say(&sender.done)
+    write_line(&sender.done)
 }
 
 fn hear() -> Result<(), LabError> {
     io::stdin().read_line(&mut String::new()).map(drop).map_err(LabError::system("wait for the others"))
 }
 
-fn say(what: &impl serde::Serialize) -> Result<(), LabError> {
+fn write_line(what: &impl serde::Serialize) -> Result<(), LabError> {
     let line = serde_json::to_string(what).map_err(|error| LabError::Machine(error.to_string()))?;
     writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
 }

@@ -148,13 +148,13 @@ impl ClientProcess {
 
     /// Lets it open its flows, and returns its memory in bytes.
     pub(super) fn open(&mut self) -> Result<u64, LabError> {
-        self.say()?;
+        self.write_line()?;
         Ok(self.hear::<ProgressReport>()?.memory)
     }
 
     /// Lets it start sending.
     pub(super) fn go(&mut self) -> Result<(), LabError> {
-        self.say()
+        self.write_line()
     }
 
     /// Starts a client and opens its flows.
@@ -165,7 +165,7 @@ impl ClientProcess {
         Ok(member)
     }
 
-    fn say(&mut self) -> Result<(), LabError> {
+    fn write_line(&mut self) -> Result<(), LabError> {
         let input = self.input.as_mut().expect("it is there until the end");
         input.write_all(b"go\n").map_err(LabError::system("tell a client process"))
     }

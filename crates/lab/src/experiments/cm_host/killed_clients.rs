@@ -84,7 +84,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
 
     let mut rng = Rng::from_seed(run.seed);
     for number in 1..=BEFORE {
-        live_and_die(&dying(host, port, number), &mut rng)?;
+        run_and_kill(&dying(host, port, number), &mut rng)?;
     }
     let clients = OTHERS as usize + 1;
     host.until("the first dead are forgotten", || Ok(host.view()?.clients.len() == clients))?;
@@ -94,7 +94,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
     let task = run.progress.task("deaths", DEATHS);
     let begin = timeous::clock::now();
     for number in BEFORE + 1..=BEFORE + DEATHS {
-        live_and_die(&dying(host, port, number), &mut rng)?;
+        run_and_kill(&dying(host, port, number), &mut rng)?;
         task.step();
     }
     let (dead, time_of_death) = (far.take(), timeous::clock::now() - begin);
@@ -172,7 +172,7 @@ fn dying(host: &DaemonHost, port: u16, number: u64) -> Work {
     }
 }
 
-fn live_and_die(work: &Work, rng: &mut Rng) -> Result<(), LabError> {
+fn run_and_kill(work: &Work, rng: &mut Rng) -> Result<(), LabError> {
     let mut member = ClientProcess::opened(work)?;
     member.go()?;
     pause(Duration::from_micros(20_000 + rng.below(60_000)));

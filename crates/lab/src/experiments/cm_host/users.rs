@@ -62,9 +62,9 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, 
         path.members.iter_mut().try_for_each(ClientProcess::go)?;
     }
     pause(WARM_UP);
-    let begins: Vec<_> = paths.iter().map(Path::look).collect();
+    let begins: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
     pause(TIME);
-    let ends: Vec<_> = paths.iter().map(Path::look).collect();
+    let ends: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
     let both = begins.into_iter().zip(ends);
     paths.into_iter().zip(both).map(|(path, (begin, end))| path.end(end.0.saturating_since(begin.0), end.1)).collect()
 }
@@ -91,7 +91,7 @@ impl Path {
     }
 
     /// Returns the current time, and the bytes of each user since the last call.
-    fn look(&self) -> (timeous::core::Instant, [u64; 3]) {
+    fn sample_bytes(&self) -> (timeous::core::Instant, [u64; 3]) {
         let seen = self.far.take();
         (timeous::clock::now(), [0, 1, 2].map(|user| seen.get(&user).map_or(0, |seen| seen.bytes)))
     }

@@ -86,9 +86,9 @@ pub(super) struct Sender {
     /// Times at which packets will be reported as arrived.
     claims: VecDeque<Instant>,
     /// Bytes not yet reported to the manager.
-    untold: u64,
+    unreported: u64,
     /// Bytes reported as lost and not reported as arrived since.
-    told_lost: u64,
+    reported_lost: u64,
     /// Whether a request is outstanding.
     asked: bool,
     refused: u64,
@@ -105,8 +105,8 @@ impl Sender {
             feedback: Feedback::with_ack_delay(Duration::ZERO),
             next: manner.start,
             claims: VecDeque::new(),
-            untold: 0,
-            told_lost: 0,
+            unreported: 0,
+            reported_lost: 0,
             asked: false,
             refused: 0,
             window: 0,
@@ -134,10 +134,10 @@ impl Sender {
     }
 
     /// Gives feedback; returns whether it was accepted.
-    fn say(&mut self, now: Instant, cm: &mut Manager, flow: FlowId, update: Update) -> bool {
+    fn give_feedback(&mut self, now: Instant, cm: &mut Manager, flow: FlowId, update: Update) -> bool {
         let believed = cm.update(now, flow, update).is_ok();
         if believed {
-            self.untold -= update.acked + update.lost;
+            self.unreported -= update.acked + update.lost;
         }
         self.refused += u64::from(!believed);
         self.window = self.window.max(cm.query(flow).expect(OPEN).window);
@@ -145,25 +145,25 @@ impl Sender {
     }
 
     /// Reports true feedback, or the lie in its place.
-    fn tell(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
+    fn report_feedback(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
         let (Some(truth), Some((_, flow))) = (update, self.open) else { return };
-        let acked = truth.acked.min(self.untold);
-        let lost = truth.lost.min(self.untold - acked);
+        let acked = truth.acked.min(self.unreported);
+        let lost = truth.lost.min(self.unreported - acked);
         let truth = Update { acked, lost, ..truth };
-        let again = self.told_lost.min(self.untold - acked - lost);
+        let again = self.reported_lost.min(self.unreported - acked - lost);
         let lie = match self.manner.lie {
             FalseFeedback::None | FalseFeedback::Early => None,
-            FalseFeedback::More => Some(Update { acked: self.untold + 1, ..truth }),
+            FalseFeedback::More => Some(Update { acked: self.unreported + 1, ..truth }),
             FalseFeedback::Again => Some(Update { acked: acked + again, ..truth }).filter(|_| again > 0),
             FalseFeedback::Deaf => Some(Update { acked: acked + lost, lost: 0, loss: None, ..truth }),
             FalseFeedback::Halved => Some(Update { rtt: truth.rtt.map(|rtt| rtt / 2), ..truth }),
             FalseFeedback::Swift | FalseFeedback::Outside => return,
         };
-        if lie.is_some_and(|lie| self.say(now, cm, flow, lie)) {
-            self.told_lost += lost;
-            self.told_lost -= again.min(self.told_lost);
-        } else if self.say(now, cm, flow, truth) {
-            self.told_lost += lost;
+        if lie.is_some_and(|lie| self.give_feedback(now, cm, flow, lie)) {
+            self.reported_lost += lost;
+            self.reported_lost -= again.min(self.reported_lost);
+        } else if self.give_feedback(now, cm, flow, truth) {
+            self.reported_lost += lost;
         }
     }
 
@@ -172,11 +172,11 @@ impl Sender {
         let Some((_, flow)) = self.open else { return };
         while self.claims.front().is_some_and(|&at| at <= now) {
             let arrived = Update {
-                acked: self.untold.min(self.manner.len as u64),
+                acked: self.unreported.min(self.manner.len as u64),
                 rtt: Some(self.manner.half),
                 ..Update::default()
             };
-            let believed = self.say(now, cm, flow, arrived);
+            let believed = self.give_feedback(now, cm, flow, arrived);
             self.claims.pop_front();
             if !believed {
                 self.claims.push_front(now + AGAIN);
@@ -199,11 +199,11 @@ impl Sender {
         self.asked = false;
         let len = self.manner.len as u64;
         cm.notify(now, flow, len).expect("it was granted");
-        self.untold += len;
+        self.unreported += len;
         match self.manner.lie {
             FalseFeedback::Early => {
-                let all = Update { acked: self.untold, ..Update::default() };
-                self.say(now, cm, flow, all);
+                let all = Update { acked: self.unreported, ..Update::default() };
+                self.give_feedback(now, cm, flow, all);
             }
             FalseFeedback::Swift => self.claims.push_back(now + self.manner.half),
             _ => {}
@@ -224,13 +224,13 @@ impl Agent for Sender {
     fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &sim::Packet) {
         let Ok(ack) = Ack::decode(&packet.payload) else { return };
         let update = self.feedback.acked(now, &ack).expect("the receiver has what was sent");
-        self.tell(now, cm, update);
+        self.report_feedback(now, cm, update);
     }
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         self.claim(now, cm);
         let update = self.feedback.handle_timeout(now);
-        self.tell(now, cm, update);
+        self.report_feedback(now, cm, update);
     }
 
     fn granted(&mut self, _: FlowId) -> bool {

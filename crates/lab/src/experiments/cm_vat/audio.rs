@@ -111,7 +111,7 @@ impl Vat {
         &self.waited
     }
 
-    fn take_in(&mut self, now: Instant, made: Instant, path: &PathState) {
+    fn enqueue_frame(&mut self, now: Instant, made: Instant, path: &PathState) {
         self.counted.made += 1;
         if self.way == SendMethod::Vat && !self.policer.passes(now, path) {
             self.counted.policed += 1;
@@ -140,7 +140,7 @@ impl Application for Vat {
     fn run(&mut self, now: Instant, flow: &mut Flow<'_>) {
         let mut next = self.next.unwrap_or(now);
         while next <= now {
-            self.take_in(now, next, &flow.query());
+            self.enqueue_frame(now, next, &flow.query());
             next += INTERVAL;
         }
         self.next = Some(next);

@@ -31,7 +31,7 @@ impl Cell<'_> {
     }
 
     /// Returns the share of received frames, of those made that fit the path.
-    fn heard(&self) -> f64 {
+    fn received_share(&self) -> f64 {
         let frames = self.outcomes.len() as f64 * TIME.as_secs_f64() / INTERVAL.as_secs_f64();
         self.ages().len() as f64 / (frames * (self.available as f64 / 64.0).min(1.0))
     }
@@ -63,7 +63,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
             "way": cell.way,
             "available_kbps": cell.available,
             "p99_age_ms": quantile(cell.ages(), 0.99),
-            "heard": cell.heard(),
+            "heard": cell.received_share(),
         })
     });
     Ok(Findings {
@@ -98,7 +98,7 @@ fn table(cells: &[Cell<'_>]) -> Table {
             cell.available.to_string(),
             format!("{:.1}", 100.0 * cell.share(|outcome| outcome.counted.policed)),
             format!("{:.1}", 100.0 * cell.share(|outcome| outcome.counted.dropped)),
-            format!("{:.1}", 100.0 * cell.heard()),
+            format!("{:.1}", 100.0 * cell.received_share()),
             millis(&waited, 0.5),
             millis(&waited, 0.99),
             millis(&ages, 0.5),
@@ -119,7 +119,7 @@ fn claims(cells: &[Cell<'_>]) -> Vec<Claim> {
         quantile(cell.ages(), 0.99) / (1e3 * (BUFFER + path_delay(cell.available)).as_secs_f64())
     });
     let growth = worst(SendMethod::Vat, growth);
-    let least = of(SendMethod::Vat).map(Cell::heard).fold(f64::INFINITY, f64::min);
+    let least = of(SendMethod::Vat).map(Cell::received_share).fold(f64::INFINITY, f64::min);
     let others = of(SendMethod::Tail).zip(of(SendMethod::Vat));
     let longer = others
         .filter(|(tail, _)| tail.available < 64)

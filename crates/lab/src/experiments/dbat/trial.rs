@@ -159,7 +159,7 @@ impl Topology {
     }
 
     /// Returns streamer and player.
-    fn look(&self, ends: &StreamEnds) -> (&Server, &Player) {
+    fn applications(&self, ends: &StreamEnds) -> (&Server, &Player) {
         let (left, right) = (self.network.host(self.net.left[0]), self.network.host(self.net.right[0]));
         let found = match *ends {
             StreamEnds::Tcp(streamer, player) => (
@@ -185,7 +185,7 @@ impl Trial {
         let (from, to) = (topology.net.left[1], topology.net.right[1]);
         topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
         topology.network.run_until(STREAM[1] + AFTER);
-        let (server, player) = topology.look(&ends);
+        let (server, player) = topology.applications(&ends);
         let ftp = topology.network.host(to).agent(ftp.1).session().expect("FTP has called");
         Outcome {
             apart: self.apart,

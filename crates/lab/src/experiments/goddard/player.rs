@@ -157,7 +157,7 @@ impl Player {
     }
 
     /// Requests the current level and phase.
-    fn ask(&mut self, up: bool) {
+    fn request_rate(&mut self, up: bool) {
         let Self { phase, level, request: Request { number, .. }, .. } = *self;
         let (play, fast) = (phase != Phase::Probing, phase == Phase::Buffering);
         self.request = Request { number: number + 1, play, fast, level, up };
@@ -193,7 +193,7 @@ impl Player {
         self.level = if self.rules.by_pair { fitting(capacity) } else { self.level.min(self.affordable(now)) };
         self.phase = Phase::Buffering;
         self.start_anew(now);
-        self.ask(false);
+        self.request_rate(false);
     }
 
     /// Raises the level by one, if losses, the best packet pair and the last empty buffer permit.
@@ -209,7 +209,7 @@ impl Player {
                 && self.counted.share_lost() < TOLERABLE
             {
                 self.level = above;
-                self.ask(true);
+                self.request_rate(true);
             }
         }
         self.start_anew(now);
@@ -224,7 +224,7 @@ impl Player {
         if self.counted.share_lost() > INTOLERABLE {
             if self.affordable(now) < self.level {
                 self.level -= 1;
-                self.ask(false);
+                self.request_rate(false);
             }
             self.well = now;
             self.start_anew(now);
@@ -251,7 +251,7 @@ impl Player {
             if let Some(pause) = self.pauses.last_mut() {
                 pause.to = Some(now);
             }
-            self.ask(false);
+            self.request_rate(false);
         }
         self.judge_losses(now);
     }
@@ -274,7 +274,7 @@ impl Application for Player {
             self.pauses.push(Pause { from: empty, to: None });
             self.begin = None;
             self.probe();
-            self.ask(false);
+            self.request_rate(false);
         }
         if self.phase == Phase::Probing {
             self.look = now + LOOK;

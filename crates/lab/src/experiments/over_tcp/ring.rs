@@ -29,7 +29,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
     for (index, offer) in plan.offers.iter().enumerate() {
         sleep_until(begin + offer.at);
         if !status.ended && matches!(stream.status(), Status::Closed(_)) {
-            status = SenderStatus { ended: true, ..take_in(status, &mut stream) };
+            status = SenderStatus { ended: true, ..add_counters(status, &mut stream) };
             stream = call(&engine, plan, false)?;
         }
         let ring = stream.sending();
@@ -40,7 +40,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
     }
     sleep_until(end);
     status.ended |= matches!(stream.status(), Status::Closed(_));
-    Ok((begin, take_in(status, &mut stream)))
+    Ok((begin, add_counters(status, &mut stream)))
 }
 
 fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
@@ -52,7 +52,7 @@ fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stre
 }
 
 /// Adds the counters of a connection to those of the previous ones.
-fn take_in(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
+fn add_counters(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
     // The first snapshot requests an update, which the second one contains.
     let _ = stream.sending().snapshot();
     sleep_until(clock::now() + NEWS);

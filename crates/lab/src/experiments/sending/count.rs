@@ -112,7 +112,7 @@ impl End {
         self.endpoint.poll_transmit(now, &mut self.cm, sources, packet).expect(ORDER)
     }
 
-    fn hear(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
+    fn handle_acks(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
         self.cm.handle_timeout(now);
         self.endpoint.handle_timeout(now, &mut self.cm).expect(ORDER);
         for packet in packets {
@@ -141,7 +141,7 @@ impl CountingHarness {
         let (mut sender, mut peer) = (End::new(&config, 1), End::new(&config, 2));
         peer.endpoint.listen(PORT, &[SERVICE]);
         let now = Instant::from_nanos(1);
-        let id = sender.endpoint.connect(now, there(), PORT, SERVICE).expect("the first connection of all");
+        let id = sender.endpoint.connect(now, peer_address(), PORT, SERVICE).expect("the first connection of all");
         let ring = One(RingSource::new(consumer).leaving_payloads_apart());
         let counts = Counts::default();
         let mut rig = Self { now, sender, peer, ring, producer, id, next: 0, to_peer: Vec::new(), counts };
@@ -205,13 +205,13 @@ impl CountingHarness {
     /// Gives the headers to the peer, and its acknowledgements to the sender.
     fn answer(&mut self) {
         let Self { now, sender, peer, ring, producer, to_peer, .. } = self;
-        peer.hear(*now, there(), std::mem::take(to_peer));
+        peer.handle_acks(*now, peer_address(), std::mem::take(to_peer));
         let (mut answers, mut packet) = (Vec::new(), Vec::new());
         while peer.poll(*now, &mut One(NoAdus), &mut packet).is_some() {
             answers.push(packet.clone());
         }
         while peer.endpoint.poll_event().is_some() {}
-        sender.hear(*now, there(), answers);
+        sender.handle_acks(*now, peer_address(), answers);
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
                 Event::Acked { token, .. } => ring.0.acked(token),
@@ -223,7 +223,7 @@ impl CountingHarness {
     }
 }
 
-fn there() -> SocketAddr {
+fn peer_address() -> SocketAddr {
     ([10, 9, 9, 2], 9).into()
 }
 

@@ -63,7 +63,7 @@ fn data(one: &Measured) -> serde_json::Value {
 }
 
 /// Returns the controllers that were run.
-fn there(measured: &[Measured]) -> impl Iterator<Item = Kind> {
+fn controllers(measured: &[Measured]) -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|&kind| measured.iter().any(|m| m.trial.who == MeasuredFlow::Greedy(kind)))
 }
 
@@ -84,7 +84,7 @@ fn greedy(measured: &[Measured]) -> Table {
     ];
     let mut table = Table::new("With always something to send", &head);
     for (flows, queue) in cells() {
-        let kinds = there(measured).map(|kind| (kind.to_string(), MeasuredFlow::Greedy(kind)));
+        let kinds = controllers(measured).map(|kind| (kind.to_string(), MeasuredFlow::Greedy(kind)));
         for (name, who) in kinds.chain([("one CUBIC flow more".to_owned(), MeasuredFlow::Tcp)]) {
             let cell = Cell::of(measured, who, queue, flows);
             let queued = [0, 1].map(|at| cell.mean(|m| m.queued[at]));
@@ -122,7 +122,7 @@ fn live(measured: &[Measured]) -> Table {
     ];
     let mut table = Table::new("A live stream", &head);
     for (flows, queue) in cells() {
-        for kind in there(measured) {
+        for kind in controllers(measured) {
             let cell = Cell::of(measured, MeasuredFlow::Live(kind), queue, flows);
             table.row([
                 format!("{flows} CUBIC"),

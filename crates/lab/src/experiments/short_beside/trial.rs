@@ -211,7 +211,7 @@ pub(super) fn run(trial: &Trial) -> Measured {
         late: 0,
     };
     if let FlowEnds::Stream(sender, receiver) = ends {
-        look(&network, (left[0], sender), (right[0], receiver), rate, &mut measured);
+        evaluate_stream(&network, (left[0], sender), (right[0], receiver), rate, &mut measured);
     }
     measured
 }
@@ -231,7 +231,7 @@ fn tcp(network: &mut Network<Machine>, [left, right]: [NodeId; 2], n: u8, rng: &
 }
 
 /// Evaluates the stream's packets and frames.
-fn look(
+fn evaluate_stream(
     network: &Network<Machine>,
     (here, sender): (NodeId, Handle<Dccp>),
     (there, receiver): (NodeId, Handle<Dccp>),

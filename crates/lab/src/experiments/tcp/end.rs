@@ -32,7 +32,7 @@ struct PeriodicLoss {
 }
 
 impl PeriodicLoss {
-    fn lose(&mut self) -> bool {
+    fn drops_next(&mut self) -> bool {
         self.seen += 1;
         self.seen.is_multiple_of(self.every)
     }
@@ -109,7 +109,7 @@ impl End {
         self.connection.as_ref().and_then(Connection::flow)
     }
 
-    fn hear(&mut self) {
+    fn process_events(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         while connection.poll_event().is_some() {}
         while self.manager.poll_granted().is_some() {}
@@ -120,12 +120,12 @@ impl End {
 
 impl Host for End {
     fn handle_packet(&mut self, now: Instant, packet: Packet) {
-        if self.gaps.as_mut().is_some_and(PeriodicLoss::lose) {
+        if self.gaps.as_mut().is_some_and(PeriodicLoss::drops_next) {
             return;
         }
         if let Some(connection) = &mut self.connection {
             connection.handle_datagram(now, &mut self.manager, &packet.payload, packet.ecn).expect(ORDER);
-            self.hear();
+            self.process_events();
         }
     }
 
@@ -137,7 +137,7 @@ impl Host for End {
         self.manager.handle_timeout(now);
         if let Some(connection) = &mut self.connection {
             connection.handle_timeout(now, &mut self.manager).expect(ORDER);
-            self.hear();
+            self.process_events();
         }
     }
 
