@@ -167,7 +167,7 @@ impl Encoder {
             EncoderControl::Bitrate { rate, range: (least, most) } => {
                 *rate = advice.rate.clamp(*least, *most);
                 let line = format!("bitrate {}\n", rate.as_bps());
-                self.tell(&line);
+                self.send_line(&line);
             }
             EncoderControl::Encodings(encodings) => {
                 encodings.follow(advice);
@@ -210,12 +210,14 @@ impl Encoder {
         let asked = |(last, of): (Instant, Option<usize>)| of == encoding && now.saturating_since(last) < KEYFRAMES;
         if !self.keyframe.is_some_and(asked) {
             self.keyframe = Some((now, encoding));
-            self.tell(&encoding.map_or("keyframe\n".to_owned(), |encoding| format!("keyframe {}\n", encoding + 1)));
+            self.send_line(
+                &encoding.map_or("keyframe\n".to_owned(), |encoding| format!("keyframe {}\n", encoding + 1)),
+            );
         }
     }
 
     /// Writes a line to the encoder; if the pipe is full it is dropped, as later lines supersede it.
-    fn tell(&mut self, line: &str) {
+    fn send_line(&mut self, line: &str) {
         if let Err(error) = self.commands.write_all(line.as_bytes()) {
             tracing::debug!(%error, line, "telling the encoder");
         }

@@ -53,17 +53,17 @@ impl Journal {
         let offset = self.unix_offset;
         let row = make(&|at| (at + offset).as_nanos());
         let written = writeln!(out, "{row}");
-        self.mind(written);
+        self.record_error(written);
     }
 
     /// Flushes the journal; fails if any row could not be written.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         let written = self.out.as_mut().map_or(Ok(()), Write::flush);
-        self.mind(written);
+        self.record_error(written);
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn mind(&mut self, written: std::io::Result<()>) {
+    fn record_error(&mut self, written: std::io::Result<()>) {
         let Err(error) = written else { return };
         let failure = Failure::file(&self.path, &error);
         tell(format_args!("{failure}: nothing more is written there, and the stream goes on"));

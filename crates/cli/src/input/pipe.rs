@@ -88,7 +88,7 @@ pub(super) fn read_live(
         if count == 0 {
             break;
         }
-        pause.heard(&chunk[..count]);
+        pause.on_data(&chunk[..count]);
         let came_at = pending_since.unwrap_or(pause.since);
         let pushed = reader.push(&chunk[..count]);
         left_out.look(reader.left_out());
@@ -213,9 +213,9 @@ impl PauseDetector {
         (!self.is_taken).then_some(self.since)
     }
 
-    fn heard(&mut self, bytes: &[u8]) {
+    fn on_data(&mut self, bytes: &[u8]) {
         if std::mem::take(&mut self.has_paused) {
-            self.judge(bytes);
+            self.assess_pause(bytes);
         }
         if std::mem::take(&mut self.is_silent) {
             let silent = clock::now().saturating_since(self.since);
@@ -229,7 +229,7 @@ impl PauseDetector {
     }
 
     /// Judges a pause: good if a start code follows. One within a NAL unit makes pauses untrusted, longer each time.
-    fn judge(&mut self, next: &[u8]) {
+    fn assess_pause(&mut self, next: &[u8]) {
         if next.starts_with(&[0, 0]) {
             self.clean = self.clean.saturating_add(1);
         } else {

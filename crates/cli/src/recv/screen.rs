@@ -145,7 +145,7 @@ impl Screen {
     /// Handles a packet.
     pub(super) fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
         if control::is_control(packet) {
-            Control::read(packet).into_iter().for_each(|message| self.hear(message));
+            Control::read(packet).into_iter().for_each(|message| self.on_control(message));
             return Ok(());
         }
         if let Err(error) = self.playout.handle_packet(at, packet) {
@@ -154,7 +154,7 @@ impl Screen {
         self.show()
     }
 
-    fn hear(&mut self, message: Control) {
+    fn on_control(&mut self, message: Control) {
         if let Control::Terms { latency, .. } = message {
             let agreed = latency.max(self.latency);
             if agreed != self.playout.latency() {

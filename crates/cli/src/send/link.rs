@@ -65,7 +65,7 @@ struct PathDelay {
 }
 
 impl PathDelay {
-    fn look(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
+    fn update(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
         if now < self.next_look {
             return;
         }
@@ -92,7 +92,7 @@ impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packetizer: Packetizer) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
         let mut way = PathDelay::default();
-        way.look(clock::now(), || sender.stats());
+        way.update(clock::now(), || sender.stats());
         Self {
             sender,
             receiver,
@@ -213,7 +213,7 @@ impl Link {
     /// Sends due control messages, and handles received ones.
     pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64) {
         let now = clock::now();
-        self.way.look(now, || self.sender.stats());
+        self.way.update(now, || self.sender.stats());
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
@@ -231,7 +231,7 @@ impl Link {
         while !self.is_over {
             match self.receiver.poll_receive() {
                 Ok(Some(Arrival::Data(received))) if control::is_control(&received.bytes) => {
-                    Control::read(&received.bytes).into_iter().for_each(|message| self.hear(message));
+                    Control::read(&received.bytes).into_iter().for_each(|message| self.on_control(message));
                 }
                 Ok(Some(Arrival::Data(_))) => {}
                 Ok(Some(Arrival::Nothing) | None) => return,
@@ -240,7 +240,7 @@ impl Link {
         }
     }
 
-    fn hear(&mut self, message: Control) {
+    fn on_control(&mut self, message: Control) {
         match message {
             Control::Terms { latency, excess } => {
                 let agreed = latency.max(self.sender.options().latency);
