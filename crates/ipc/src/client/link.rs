@@ -68,7 +68,7 @@ fn broken(broken: Broken) -> Lost {
 }
 
 /// Receives the next message of a socket, with its descriptors.
-pub(crate) fn hear(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
+pub(crate) fn receive_message(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
     let packet = match receive_with_descriptors(&socket, room) {
         // Reported once, before the daemon's last messages.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => receive_with_descriptors(&socket, room),
@@ -202,7 +202,7 @@ impl Link {
 
     /// Returns the next event that is in the queue already.
     pub(crate) fn queued(&mut self) -> Result<Option<Event>, Lost> {
-        let event = self.told()?;
+        let event = self.next_completion()?;
         if event.is_none() {
             self.ring();
         }
@@ -215,7 +215,7 @@ impl Link {
             if let Some(event) = self.queued()? {
                 return Ok(Some(event));
             }
-            match hear(&self.socket, &mut self.room)? {
+            match receive_message(&self.socket, &mut self.room)? {
                 None => {}
                 Some((FromDaemon::Answer { .. }, _)) => return Err(Lost::Broken("an answer to no call".to_owned())),
                 Some(message) => {
@@ -272,7 +272,7 @@ impl Link {
     }
 
     /// Returns the next event of the queue. Events of closed flows are skipped.
-    fn told(&mut self) -> Result<Option<Event>, Lost> {
+    fn next_completion(&mut self) -> Result<Option<Event>, Lost> {
         loop {
             if let Some((handle, count)) = self.grants.take() {
                 self.grants = (count > 1).then_some((handle, count - 1));
@@ -339,7 +339,7 @@ impl Link {
             }
         }
         loop {
-            match hear(&self.socket, &mut self.room)? {
+            match receive_message(&self.socket, &mut self.room)? {
                 None if wait_for(&self.socket, PollFlags::IN, Some(deadline)) => {}
                 None => return Err(Lost::NoAnswer),
                 Some((FromDaemon::Answer { id: of, result }, descriptors)) if of == id => {
@@ -353,7 +353,7 @@ impl Link {
     /// Reads the daemon's last messages after it has closed, for its reason.
     fn last_words(&mut self) -> Lost {
         loop {
-            match hear(&self.socket, &mut self.room) {
+            match receive_message(&self.socket, &mut self.room) {
                 Err(lost) => return lost,
                 Ok(Some((FromDaemon::Goodbye(reason), _))) => return Lost::Said(reason),
                 Ok(Some(_)) => {}

@@ -355,7 +355,7 @@ impl Client {
     /// Handles the loss of the daemon during a verb.
     fn over(&mut self, lost: Lost) -> ClientError {
         let error = if lost == Lost::NoAnswer { ClientError::NoAnswer } else { ClientError::Disconnected };
-        self.lose(lost);
+        self.on_disconnected(lost);
         error
     }
 
