@@ -15,7 +15,7 @@ use timeous::core::{Advice, Duration, Instant, Rate};
 use timeous::{PolicyName, Uri};
 
 use crate::failure::Failure;
-use crate::source::Due;
+use crate::source::DueFrame;
 use encodings::{Encodings, names, pipes};
 
 /// Options for a live encoder.
@@ -60,13 +60,13 @@ const KEYFRAMES: Duration = Duration::from_millis(500);
 pub(crate) struct Encoder {
     child: Child,
     commands: ChildStdin,
-    has: Has,
+    has: EncoderControl,
     /// Time and encoding of the last keyframe request.
     keyframe: Option<(Instant, Option<usize>)>,
 }
 
 /// Encoder output that follows the advice.
-enum Has {
+enum EncoderControl {
     /// One encoding, with a bitrate within a range.
     Bitrate { rate: Rate, range: (Rate, Rate) },
     /// Several encodings, of which one is sent.
@@ -100,18 +100,18 @@ impl AdaptArgs {
         Ok(Some((Encoder { child, commands, has, keyframe: None }, outputs)))
     }
 
-    fn has(&self) -> Result<Has, Failure> {
+    fn has(&self) -> Result<EncoderControl, Failure> {
         let wrong = |why: &str| Failure::Usage(why.to_owned());
         if !self.encodings.is_empty() {
             let encodings = Encodings::new(&self.encodings);
             return encodings
-                .map(|encodings| Has::Encodings(Box::new(encodings)))
+                .map(|encodings| EncoderControl::Encodings(Box::new(encodings)))
                 .ok_or_else(|| wrong("--encodings must be bitrates that rise"));
         }
         if self.min_bitrate > self.bitrate || self.bitrate > self.max_bitrate {
             return Err(wrong("--bitrate must be from --min-bitrate to --max-bitrate"));
         }
-        Ok(Has::Bitrate { rate: self.bitrate, range: (self.min_bitrate, self.max_bitrate) })
+        Ok(EncoderControl::Bitrate { rate: self.bitrate, range: (self.min_bitrate, self.max_bitrate) })
     }
 
     /// Selects the policy that advises the encoder (dbat); fails if the URI names another.
@@ -146,7 +146,7 @@ fn command(adapt: &str) -> Command {
     }
 }
 
-impl Has {
+impl EncoderControl {
     fn rate(&self) -> Rate {
         match self {
             Self::Bitrate { rate, .. } => *rate,
@@ -164,12 +164,12 @@ impl Encoder {
     /// Follows the advice as far as possible; returns the bitrate that is encoded now.
     pub(crate) fn follow(&mut self, advice: &Advice) -> Rate {
         match &mut self.has {
-            Has::Bitrate { rate, range: (least, most) } => {
+            EncoderControl::Bitrate { rate, range: (least, most) } => {
                 *rate = advice.rate.clamp(*least, *most);
                 let line = format!("bitrate {}\n", rate.as_bps());
-                self.tell(&line);
+                self.send_line(&line);
             }
-            Has::Encodings(encodings) => {
+            EncoderControl::Encodings(encodings) => {
                 encodings.follow(advice);
                 self.look_after(advice.at);
             }
@@ -178,18 +178,18 @@ impl Encoder {
     }
 
     /// Handles a frame from the encoder; returns the frames to send. Frame ids are unique across encodings.
-    pub(crate) fn pass(&mut self, due: Due) -> Vec<Due> {
+    pub(crate) fn pass(&mut self, due: DueFrame) -> Vec<DueFrame> {
         match &mut self.has {
-            Has::Bitrate { .. } => vec![due],
-            Has::Encodings(encodings) => encodings.pass(due),
+            EncoderControl::Bitrate { .. } => vec![due],
+            EncoderControl::Encodings(encodings) => encodings.pass(due),
         }
     }
 
     /// Requests a keyframe after a reference frame was lost or dropped.
     pub(crate) fn ask_for_keyframe(&mut self, now: Instant) {
         match &self.has {
-            Has::Bitrate { .. } => self.ask_for(now, None),
-            Has::Encodings(encodings) => {
+            EncoderControl::Bitrate { .. } => self.ask_for(now, None),
+            EncoderControl::Encodings(encodings) => {
                 if let Some(encoding) = encodings.to_begin(true) {
                     self.ask_for(now, Some(encoding));
                 }
@@ -199,7 +199,7 @@ impl Encoder {
 
     /// Requests a keyframe if a switch of encodings waits for one. To be called regularly.
     pub(crate) fn look_after(&mut self, now: Instant) {
-        if let Has::Encodings(encodings) = &self.has
+        if let EncoderControl::Encodings(encodings) = &self.has
             && let Some(encoding) = encodings.to_begin(false)
         {
             self.ask_for(now, Some(encoding));
@@ -210,12 +210,14 @@ impl Encoder {
         let asked = |(last, of): (Instant, Option<usize>)| of == encoding && now.saturating_since(last) < KEYFRAMES;
         if !self.keyframe.is_some_and(asked) {
             self.keyframe = Some((now, encoding));
-            self.tell(&encoding.map_or("keyframe\n".to_owned(), |encoding| format!("keyframe {}\n", encoding + 1)));
+            self.send_line(
+                &encoding.map_or("keyframe\n".to_owned(), |encoding| format!("keyframe {}\n", encoding + 1)),
+            );
         }
     }
 
     /// Writes a line to the encoder; if the pipe is full it is dropped, as later lines supersede it.
-    fn tell(&mut self, line: &str) {
+    fn send_line(&mut self, line: &str) {
         if let Err(error) = self.commands.write_all(line.as_bytes()) {
             tracing::debug!(%error, line, "telling the encoder");
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{ArgAction, Args};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use timeous::core::units::parse_bytes;
-use timeous_daemon::metrics::{MetricsError, Reach};
+use timeous_daemon::metrics::{MetricsAccess, MetricsError};
 use timeous_daemon::{Config, Daemon, DaemonError, Limits, Stopper, store};
 use timeous_ipc::{Geometry, own_socket};
 use tracing::Level;
@@ -118,7 +118,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     config.mode = args.mode.unwrap_or(config.mode);
     config.store = if args.no_store { None } else { args.store.or_else(store::default_path) };
     config.metrics = args.metrics;
-    config.metrics_reach = if args.metrics_beyond_loopback { Reach::Beyond } else { Reach::Loopback };
+    config.metrics_access = if args.metrics_beyond_loopback { MetricsAccess::Beyond } else { MetricsAccess::Loopback };
     config.qlog = args.qlog;
     config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::PINNED.into());
     config.limits = Limits {

@@ -14,8 +14,8 @@ use std::thread;
 use timeous_media::{Ending, FrameRate, SessionDescription};
 
 use self::captured::Frames;
-pub(crate) use self::captured::{Captured, Input, Timing};
-pub(crate) use self::rtp::{RtpSource, Told};
+pub(crate) use self::captured::{CapturedFrame, Input, Timing};
+pub(crate) use self::rtp::{ClockChangeMessage, RtpSource};
 use crate::failure::Failure;
 use crate::place::Place;
 
@@ -34,7 +34,7 @@ pub(crate) enum Pace {
 }
 
 /// Source being read.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSource {
     pub(crate) input: Receiver<Input>,
     pub(crate) is_live: bool,
     /// Number of parallel encodings.
@@ -42,7 +42,12 @@ pub(crate) struct Opened {
 }
 
 /// Starts reading a source.
-pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpSource) -> Result<Opened, Failure> {
+pub(crate) fn open(
+    place: &Place,
+    rate: Option<FrameRate>,
+    pace: Pace,
+    rtp: RtpSource,
+) -> Result<OpenedSource, Failure> {
     let (to, input) = sync_channel(WAITING);
     let frames = Frames::new(to, 0);
     let is_live = match place {
@@ -77,7 +82,7 @@ pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpS
             true
         }
     };
-    Ok(Opened { input, is_live, encodings: 1 })
+    Ok(OpenedSource { input, is_live, encodings: 1 })
 }
 
 fn read(
@@ -100,14 +105,14 @@ fn read(
 }
 
 /// Starts reading the output of an encoder, which may have several parallel encodings.
-pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened {
+pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> OpenedSource {
     let (to, input) = sync_channel(WAITING);
     let count = encodings.len();
     for (output, encoding) in encodings.into_iter().zip(0..) {
         let frames = Frames::new(to.clone(), encoding);
         spawn(frames, move |frames| pipe::read_live(output, rate, frames, count > 1));
     }
-    Opened { input, is_live: true, encodings: count }
+    OpenedSource { input, is_live: true, encodings: count }
 }
 
 /// Binds a UDP socket for RTP.

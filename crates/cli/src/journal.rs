@@ -9,7 +9,7 @@ use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
 use crate::notice::tell;
-use crate::source::Due;
+use crate::source::DueFrame;
 
 /// CSV file, or none. If it cannot be written any more, the stream goes on: the error is reported at once, and returned
 /// at the end.
@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// Describes a packet that was queued at `enqueued`.
-    pub(crate) fn entry(&self, adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>) -> Entry {
+    pub(crate) fn entry(&self, adu: &MediaAdu, due: &DueFrame, enqueued: Instant, deadline: Option<Instant>) -> Entry {
         Entry::new(adu, due, enqueued, deadline, &|at| (at + self.unix_offset).as_nanos())
     }
 
@@ -53,17 +53,17 @@ impl Journal {
         let offset = self.unix_offset;
         let row = make(&|at| (at + offset).as_nanos());
         let written = writeln!(out, "{row}");
-        self.mind(written);
+        self.record_error(written);
     }
 
     /// Flushes the journal; fails if any row could not be written.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         let written = self.out.as_mut().map_or(Ok(()), Write::flush);
-        self.mind(written);
+        self.record_error(written);
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn mind(&mut self, written: std::io::Result<()>) {
+    fn record_error(&mut self, written: std::io::Result<()>) {
         let Err(error) = written else { return };
         let failure = Failure::file(&self.path, &error);
         tell(format_args!("{failure}: nothing more is written there, and the stream goes on"));
@@ -86,7 +86,7 @@ impl Entry {
     /// Describes a packet that was queued at `enqueued`.
     fn new(
         adu: &MediaAdu,
-        due: &Due,
+        due: &DueFrame,
         enqueued: Instant,
         deadline: Option<Instant>,
         unix: &dyn Fn(Instant) -> u64,

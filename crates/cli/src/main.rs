@@ -1,7 +1,7 @@
 //! The `timeous` command line tool: sends and receives live video, emulates links, and runs and inspects the daemon.
 
 mod adapt;
-mod calling;
+mod caller;
 mod cm;
 mod daemon;
 mod daemon_link;

@@ -19,17 +19,17 @@ pub(crate) fn tell(text: impl std::fmt::Display) {
 
 /// Rate limit for messages such as on refused packets: the first of each kind is printed, then one per interval.
 #[derive(Debug, Default)]
-pub(crate) struct Limited {
-    kinds: BTreeMap<String, Told>,
+pub(crate) struct RateLimitedMessages {
+    kinds: BTreeMap<String, MessageState>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct MessageState {
     next: Instant,
-    untold: u64,
+    suppressed: u64,
 }
 
-impl Limited {
+impl RateLimitedMessages {
     /// Most kinds that are distinguished, against senders that provoke new ones; further kinds are dropped.
     const MOST: usize = 64;
 
@@ -46,19 +46,19 @@ impl Limited {
     }
 
     fn line(&mut self, kind: &str, words: &str, now: Instant) -> Option<String> {
-        let Some(told) = self.kinds.get_mut(kind) else {
+        let Some(state) = self.kinds.get_mut(kind) else {
             if self.kinds.len() >= Self::MOST {
                 return None;
             }
-            self.kinds.insert(kind.to_owned(), Told { next: now + INTERVAL, untold: 0 });
+            self.kinds.insert(kind.to_owned(), MessageState { next: now + INTERVAL, suppressed: 0 });
             return Some(words.to_owned());
         };
-        told.untold += 1;
-        if now < told.next {
+        state.suppressed += 1;
+        if now < state.next {
             return None;
         }
-        told.next = now + INTERVAL;
-        let count = std::mem::take(&mut told.untold);
+        state.next = now + INTERVAL;
+        let count = std::mem::take(&mut state.suppressed);
         Some(format!("{words} ({count} more)"))
     }
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_comes_often_is_told_now_and_then_with_its_count() {
-        let mut limited = Limited::default();
+        let mut limited = RateLimitedMessages::default();
         let at = |secs| Instant::ZERO + Duration::from_secs(secs);
         assert_eq!(limited.line("late", "late", at(0)).as_deref(), Some("late"));
         assert_eq!(limited.line("late", "late", at(1)), None);

@@ -3,10 +3,10 @@
 mod args;
 mod error;
 mod file;
+mod messages;
 mod nals;
 mod queue;
 mod rtp;
-mod told;
 mod writer;
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use timeous::core::Duration;
 use timeous_media::{PlayoutFrame, annexb};
 
 pub(crate) use self::args::SinkArgs;
+use self::messages::SinkMessages;
 use self::nals::{AUD, MAX_SETS, is_set, nals_of, type_of};
 use self::queue::Queue;
 pub(crate) use self::queue::SinkStats;
-use self::told::Told;
 use self::writer::Writer;
 use crate::failure::Failure;
 use crate::place::Place;
@@ -35,7 +35,7 @@ pub(crate) struct Output {
     missed: u64,
     /// Parameter sets of the dropped frames, which may not be repeated.
     missed_sets: Vec<Vec<u8>>,
-    told: Told,
+    messages: SinkMessages,
 }
 
 impl Output {
@@ -48,7 +48,7 @@ impl Output {
             let (queue, name) = (queue.clone(), name.clone());
             move || writer::run(writer, &queue, &name)
         });
-        Ok(Self { queue, name, missed: 0, missed_sets: Vec::new(), told: Told::default() })
+        Ok(Self { queue, name, missed: 0, missed_sets: Vec::new(), messages: SinkMessages::default() })
     }
 
     /// Queues a frame for the sink without blocking. A slow sink gets no more frames until an entry point fits into the
@@ -60,7 +60,7 @@ impl Output {
         let goes_on = self.missed == 0 || frame.is_entry;
         if goes_on && self.offer(frame) {
             if self.missed > 0 {
-                self.told.recovery(&format!("{} keeps up again; {} frames were left out", self.name, self.missed));
+                self.messages.recovery(&format!("{} keeps up again; {} frames were left out", self.name, self.missed));
                 self.missed = 0;
                 self.missed_sets.clear();
             }
@@ -94,7 +94,7 @@ impl Output {
             }
         }
         if self.missed == 1 && !self.queue.is_gone() {
-            self.told.trouble(&format!("{} is too slow: frames are left out until it keeps up", self.name));
+            self.messages.trouble(&format!("{} is too slow: frames are left out until it keeps up", self.name));
         }
     }
 

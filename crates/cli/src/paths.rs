@@ -21,7 +21,7 @@ use crate::figures::{age, micros, ppm, scaled};
 #[derive(Args, Debug)]
 pub(crate) struct PathsArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    command: Option<PathsCommand>,
     /// Socket of the daemon, if not at the default path
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub(crate) struct PathsArgs {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum PathsCommand {
     /// List paths (the default)
     List {
         /// Print JSON; names of fields include their units
@@ -50,16 +50,16 @@ enum What {
 }
 
 /// Source of remembered paths: a running daemon, or a file without a daemon.
-enum Place {
+enum PathsSource {
     Daemon(Box<DaemonLink>),
     File(Store),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
-    let mut place = Place::find(args.socket, args.store)?;
-    match args.what.unwrap_or(What::List { json: false }) {
-        What::List { json } => {
+    let mut place = PathsSource::find(args.socket, args.store)?;
+    match args.command.unwrap_or(PathsCommand::List { json: false }) {
+        PathsCommand::List { json } => {
             let paths = place.paths()?;
             if json {
                 let text = serde_json::to_string(&paths).map_err(|error| Failure::Environment(error.to_string()))?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
                 print!("{}", table(&paths));
             }
         }
-        What::Forget { address, .. } => {
+        PathsCommand::Forget { address, .. } => {
             let count = place.forget(address)?;
             println!("{count} forgotten");
         }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Place {
+impl PathsSource {
     fn find(socket: Option<PathBuf>, file: Option<PathBuf>) -> Result<Self, Failure> {
         let why = match DaemonLink::try_connect(socket) {
             Ok(link) => return Ok(Self::Daemon(Box::new(link))),

@@ -12,7 +12,7 @@ pub(crate) use self::args::RecvArgs;
 pub(crate) use self::screen::FrameCounts;
 use self::screen::Screen;
 use self::serve::{End, WAIT, serve};
-use crate::calling::Calling;
+use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::meter::{Meter, record};
@@ -47,8 +47,8 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
             }
             let output = Output::open(&place, &args.sink_args)?;
             let screen = Screen::new(args, uri.options.latency, output)?;
-            let line = Line::open(&uri)?;
-            OneByOne { line, screen, meter: Meter::new(&args.meter)?, interrupt: interrupt()? }.run()
+            let source = StreamSource::open(&uri)?;
+            SequentialReceiver { source, screen, meter: Meter::new(&args.meter)?, interrupt: interrupt()? }.run()
         }
         Peer::Udp(local) => {
             let output = Output::open(&place, &args.sink_args)?;
@@ -60,17 +60,17 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
 }
 
 /// Source of streams, one after another.
-enum Line {
+enum StreamSource {
     /// Incoming calls; the flag tells whether more follow after the first.
     Listen(Box<Listener>, bool),
     /// Outgoing call.
-    Call(Calling),
+    Call(Caller),
 }
 
-impl Line {
+impl StreamSource {
     fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Calling::begin(uri)?)),
+            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 // Further callers are told that the receiver is busy.
@@ -107,14 +107,14 @@ impl Line {
 }
 
 /// Receiver that writes one stream after another into one sink.
-struct OneByOne {
-    line: Line,
+struct SequentialReceiver {
+    source: StreamSource,
     screen: Screen,
     meter: Meter,
     interrupt: Interrupt,
 }
 
-impl OneByOne {
+impl SequentialReceiver {
     fn run(mut self) -> Result<(), Failure> {
         let mut last = record(&[&timeous::Stats::default()]);
         let ended = loop {
@@ -125,7 +125,7 @@ impl OneByOne {
                 break Err(failure);
             }
             let limit = self.screen.due().saturating_since(clock::now()).min(WAIT);
-            let (sender, receiver) = match self.line.wait(limit) {
+            let (sender, receiver) = match self.source.wait(limit) {
                 Ok(Some(pair)) => pair,
                 Ok(None) => {
                     if self.meter.is_due() {
@@ -140,8 +140,8 @@ impl OneByOne {
             match ended {
                 Err(End::Sink(failure)) => break Err(failure),
                 _ if self.interrupt.is_set() => break Ok(()),
-                Ok(()) if !self.line.again() => break self.screen.drain(&self.interrupt),
-                Err(End::Stream(failure)) if !self.line.again() => break Err(failure),
+                Ok(()) if !self.source.again() => break self.screen.drain(&self.interrupt),
+                Err(End::Stream(failure)) if !self.source.again() => break Err(failure),
                 Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),
                 Err(End::Stream(failure)) => tell(format_args!("{failure}; waiting for the sender to come back")),
             }

@@ -17,14 +17,14 @@ use self::link::Link;
 use self::outlet::Outlet;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
-use crate::input::{self, Opened, Pace, RtpSource};
+use crate::input::{self, OpenedSource, Pace, RtpSource};
 use crate::interrupt::Interrupt;
 use crate::journal::{JOURNAL, Journal};
 use crate::meter::{Meter, MeterArgs, record};
 use crate::notice::tell;
 use crate::place::{Peer, Place};
 use crate::plain::PlainSender;
-use crate::source::{Due, Next, Source};
+use crate::source::{DueFrame, NextFrame, Source};
 
 /// Sends live H.264 video
 ///
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
 }
 
 /// Opens the source, or starts the encoder that it comes from.
-fn open(args: &SendArgs) -> Result<(Opened, Option<Encoder>), Failure> {
+fn open(args: &SendArgs) -> Result<(OpenedSource, Option<Encoder>), Failure> {
     if let Some((encoder, outputs)) = args.adapt.start(&args.source)? {
         return Ok((input::read_from(outputs, args.fps), Some(encoder)));
     }
@@ -124,7 +124,7 @@ fn interrupt() -> Result<Interrupt, Failure> {
 
 /// Waits for the first frame, or for an interrupt: `None`.
 fn begin(
-    opened: Opened,
+    opened: OpenedSource,
     encoder: Option<Encoder>,
     interrupt: &Interrupt,
 ) -> Result<Option<(Source, Option<Encoder>)>, Failure> {
@@ -170,7 +170,7 @@ struct Streaming<'a> {
     outlet: Outlet,
     links: Vec<Link>,
     /// Frames since the last entry point, kept within the latency while no receiver is connected.
-    backlog: VecDeque<Due>,
+    backlog: VecDeque<DueFrame>,
     latency: Duration,
     /// Packetizer for a called receiver, kept over reconnections so that sequence numbers continue.
     packetizer: Option<Packetizer>,
@@ -252,7 +252,7 @@ impl<'a> Streaming<'a> {
         while !self.interrupt.is_set() {
             self.connect()?;
             match self.source.next(TICK) {
-                Next::Frame(due) => {
+                NextFrame::Frame(due) => {
                     let dues = match &mut self.encoder {
                         Some(encoder) => encoder.pass(*due),
                         None => vec![*due],
@@ -261,8 +261,8 @@ impl<'a> Streaming<'a> {
                         self.keep_or_send(due)?;
                     }
                 }
-                Next::NotYet => {}
-                Next::End => return self.wait_with_backlog(),
+                NextFrame::NotYet => {}
+                NextFrame::End => return self.wait_with_backlog(),
             }
             self.look()?;
         }
@@ -316,7 +316,7 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
-    fn keep_or_send(&mut self, due: Due) -> Result<(), Failure> {
+    fn keep_or_send(&mut self, due: DueFrame) -> Result<(), Failure> {
         if due.part.first {
             self.sets.of(&due.part.frame.nals);
         }
@@ -337,7 +337,7 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
-    fn send(&mut self, due: &Due) -> Result<(), Failure> {
+    fn send(&mut self, due: &DueFrame) -> Result<(), Failure> {
         let wait = !self.source.is_live() && self.links.len() == 1;
         let sets = self.sets.missing_in(&due.part.frame.nals);
         for link in &mut self.links {
@@ -532,7 +532,7 @@ fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt:
     let mut meter = Meter::new(&args.meter)?;
     while !interrupt.is_set() {
         match source.next(TICK) {
-            Next::Frame(due) => {
+            NextFrame::Frame(due) => {
                 let part = &due.part;
                 let adus = packetizer.packetize_part(&part.frame, (part.first, part.last), &due.stamp);
                 for adu in &adus {
@@ -541,8 +541,8 @@ fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt:
                     journal.row(|_| format!("{},sent", entry.row));
                 }
             }
-            Next::NotYet => {}
-            Next::End => break,
+            NextFrame::NotYet => {}
+            NextFrame::End => break,
         }
         if meter.is_due() {
             meter.write(&record(&[plain.stats()]), &plain.stats().line());

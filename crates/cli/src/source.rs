@@ -8,7 +8,7 @@ use timeous::core::{Duration, Instant};
 use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
-use crate::input::{Captured, Input, Opened, Timing};
+use crate::input::{CapturedFrame, Input, OpenedSource, Timing};
 use crate::interrupt::Interrupt;
 
 /// Longest wait for the first frame between two looks for an interrupt.
@@ -17,18 +17,18 @@ const TICK: Duration = Duration::from_millis(50);
 /// Frames in sending order, each delivered when due.
 pub(crate) struct Source {
     input: Receiver<Input>,
-    next: Option<Box<Captured>>,
+    next: Option<Box<CapturedFrame>>,
     /// Encodings that have not ended.
     open: usize,
     /// Due time of a file's first frame.
     start: Option<Instant>,
     flaw: Option<Failure>,
     is_live: bool,
-    stamper: Stamper,
+    stamper: TimestampConverter,
 }
 
 /// Frame, or some of its slices, that is due.
-pub(crate) struct Due {
+pub(crate) struct DueFrame {
     pub(crate) part: FramePart,
     /// Index of the encoding, if there are several.
     pub(crate) encoding: usize,
@@ -39,9 +39,9 @@ pub(crate) struct Due {
 }
 
 /// Result of a wait for a frame.
-pub(crate) enum Next {
+pub(crate) enum NextFrame {
     /// Frame that is due.
-    Frame(Box<Due>),
+    Frame(Box<DueFrame>),
     /// No frame within the time limit.
     NotYet,
     /// End of the source.
@@ -51,9 +51,9 @@ pub(crate) enum Next {
 impl Source {
     /// Waits for the first frame, or for an interrupt: then there is no source. Input without video fails here. A source of
     /// several encodings ends with the last of them.
-    pub(crate) fn new(opened: Opened, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
-        let Opened { input, is_live, encodings } = opened;
-        let stamper = Stamper::new(clock::now());
+    pub(crate) fn new(opened: OpenedSource, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
+        let OpenedSource { input, is_live, encodings } = opened;
+        let stamper = TimestampConverter::new(clock::now());
         let mut source = Self { input, next: None, start: None, flaw: None, open: encodings, is_live, stamper };
         while source.next.is_none() && source.listen(TICK) {
             if interrupt.is_set() {
@@ -98,11 +98,11 @@ impl Source {
 
     /// Returns the next frame if it is due within `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the driver, and it waits until a frame is due")]
-    pub(crate) fn next(&mut self, limit: Duration) -> Next {
+    pub(crate) fn next(&mut self, limit: Duration) -> NextFrame {
         if self.next.is_none() && !self.listen(limit) {
-            return Next::End;
+            return NextFrame::End;
         }
-        let Some(next) = self.next.take() else { return Next::NotYet };
+        let Some(next) = self.next.take() else { return NextFrame::NotYet };
         let (captured, presented) = match next.timing {
             Timing::Live { captured, presented } => (captured, presented),
             Timing::Paced => {
@@ -111,18 +111,18 @@ impl Source {
                 if due > now + limit {
                     std::thread::sleep(limit.into());
                     self.next = Some(next);
-                    return Next::NotYet;
+                    return NextFrame::NotYet;
                 }
                 std::thread::sleep(due.saturating_since(now).into());
                 (due, None)
             }
         };
-        let Captured { part, encoding, .. } = *next;
+        let CapturedFrame { part, encoding, .. } = *next;
         let stamp = self.stamper.stamp(&part, captured, presented);
-        Next::Frame(Box::new(Due { part, encoding, captured, stamp }))
+        NextFrame::Frame(Box::new(DueFrame { part, encoding, captured, stamp }))
     }
 
-    /// Converts an instant to the RTP clock of [`Due::stamp`].
+    /// Converts an instant to the RTP clock of [`DueFrame::stamp`].
     pub(crate) fn ticks(&self, at: Instant) -> u64 {
         self.stamper.ticks(at)
     }
@@ -139,7 +139,7 @@ const REMEMBERED: usize = 64;
 const LEAD: Duration = Duration::from_secs(10);
 
 /// Converts capture times to RTP timestamps.
-struct Stamper {
+struct TimestampConverter {
     epoch: Instant,
     given: VecDeque<u64>,
     /// Number and stamp of the current frame.
@@ -148,7 +148,7 @@ struct Stamper {
     reorder: i64,
 }
 
-impl Stamper {
+impl TimestampConverter {
     fn new(epoch: Instant) -> Self {
         Self { epoch: epoch.saturating_sub(LEAD), given: VecDeque::new(), current: None, reorder: 0 }
     }

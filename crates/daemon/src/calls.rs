@@ -28,11 +28,11 @@ pub(crate) struct SharedState {
     pub(crate) engine: Engine,
 }
 
-type Answered = Result<(Answer, Vec<OwnedFd>), Failure>;
+type CallResult = Result<(Answer, Vec<OwnedFd>), Failure>;
 
 impl SharedState {
     /// Executes a call.
-    pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> Answered {
+    pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> CallResult {
         let owner = client.owner;
         match call {
             Call::Connect { remote, spec } => {
@@ -80,7 +80,7 @@ impl SharedState {
         self.sight.board().remove(client.cm.as_u64());
     }
 
-    fn open(&mut self, now: Instant, client: &mut Client, open: &OpenFlow) -> Answered {
+    fn open(&mut self, now: Instant, client: &mut Client, open: &OpenFlow) -> CallResult {
         let exchange = client.exchange.as_mut().ok_or_else(unannounced)?;
         let limit = exchange.channel().geometry().flows;
         if exchange.flows.len() >= limit as usize {
@@ -103,7 +103,7 @@ impl SharedState {
         }
     }
 
-    fn close(&mut self, now: Instant, client: &mut Client, handle: Handle) -> Answered {
+    fn close(&mut self, now: Instant, client: &mut Client, handle: Handle) -> CallResult {
         let exchange = client.exchange.as_mut().ok_or_else(unannounced)?;
         let flow = named(exchange, handle)?;
         exchange.closed(handle);
@@ -112,7 +112,7 @@ impl SharedState {
         plain(Answer::Done)
     }
 
-    fn describe(&self, owner: Owner, what: Document) -> Answered {
+    fn describe(&self, owner: Owner, what: Document) -> CallResult {
         let json = match what {
             Document::Snapshot => self.sight.snapshot(owner.uid)?,
             Document::Paths => self.sight.paths(owner.uid)?,
@@ -126,7 +126,7 @@ impl SharedState {
 }
 
 /// Executes a call that concerns only the Congestion Manager.
-fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call) -> Answered {
+fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call) -> CallResult {
     let about = |handle: Handle| named(exchange, handle);
     let (handle, done) = match call {
         Call::Query(handle) => {
@@ -170,7 +170,7 @@ fn named(exchange: &Exchange, handle: Handle) -> Result<FlowId, Failure> {
     exchange.flows.flow(handle).ok_or(Failure::UnknownFlow(handle))
 }
 
-fn plain(answer: Answer) -> Answered {
+fn plain(answer: Answer) -> CallResult {
     Ok((answer, Vec::new()))
 }
 

@@ -59,7 +59,7 @@ impl Client {
             Ok((answer, descriptors)) => (Ok(answer), descriptors),
             Err(failure) => (Err(failure), Vec::new()),
         };
-        self.wire.say(&FromDaemon::Answer { id, result }, descriptors);
+        self.wire.send_or_queue(&FromDaemon::Answer { id, result }, descriptors);
     }
 
     /// Returns the readiness for which its socket has to be polled.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::limits::Limits;
-use crate::metrics::Reach;
+use crate::metrics::MetricsAccess;
 
 /// The settings of a daemon.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Config {
     /// Address of the metrics server; `None`: no metrics.
     pub metrics: Option<SocketAddr>,
     /// Whether metrics may be read from other hosts.
-    pub metrics_reach: Reach,
+    pub metrics_access: MetricsAccess,
     /// File or directory of the qlog; `None`: no events are logged.
     pub qlog: Option<PathBuf>,
     /// Directory where the kernel TCP's macroflows are pinned, if the kernel's TCP is a client of a Congestion Manager:
@@ -39,7 +39,7 @@ impl Config {
             limits: Limits::default(),
             store: None,
             metrics: None,
-            metrics_reach: Reach::Loopback,
+            metrics_access: MetricsAccess::Loopback,
             qlog: None,
             kernel_tcp: None,
         }

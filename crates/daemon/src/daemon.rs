@@ -192,7 +192,7 @@ impl Daemon {
         match token {
             Token::ListeningSocket => self.let_in(),
             Token::Waker => drop(self.waker.clear()),
-            Token::Client(id) => self.hear(id),
+            Token::Client(id) => self.handle_client(id),
             Token::Bell(id) => self.activate(id),
             Token::Stream(id) | Token::StreamBell(id) => self.pump(id),
             Token::Callers(listener) => self.take_calls(listener as u32),
@@ -218,7 +218,7 @@ impl Daemon {
         let mut wire = Wire::new(socket);
         if !self.house.users.take_client(uid) {
             tracing::warn!(pid, uid, "too many clients");
-            wire.mention(&FromDaemon::Goodbye(Reason::Crowded), &[]);
+            wire.try_send(&FromDaemon::Goodbye(Reason::Crowded), &[]);
             return;
         }
         let id = self.next_client;
@@ -238,7 +238,7 @@ impl Daemon {
     }
 
     /// Reads and executes a client's messages.
-    fn hear(&mut self, id: u64) {
+    fn handle_client(&mut self, id: u64) {
         for _ in 0..AT_ONCE {
             let Some(client) = self.clients.get_mut(&id) else { return };
             // A failed write shows that the client is gone.
@@ -246,7 +246,7 @@ impl Daemon {
             if client.wire.is_full() {
                 break;
             }
-            let done = match client.wire.hear() {
+            let done = match client.wire.receive() {
                 Ok(ReadResult::Message(message)) => obey(&mut self.house, client, message),
                 Ok(ReadResult::Nothing) => break,
                 Ok(ReadResult::End) => Err(DisconnectReason::Left),
@@ -297,7 +297,7 @@ impl Daemon {
                 Ok(turn) => {
                     if turn.wake {
                         // If the socket is full, the client has much to read already.
-                        client.wire.mention(&FromDaemon::Wake, &[]);
+                        client.wire.try_send(&FromDaemon::Wake, &[]);
                     }
                     if let Some(due) = exchange.due() {
                         self.early.insert(id);
@@ -336,7 +336,7 @@ impl Daemon {
             let Some(client) = self.clients.get_mut(&owner.client) else { return };
             let descriptors = ends.descriptors();
             // If the socket is full, the stream ends: its caller may try again.
-            if !client.wire.mention(&FromDaemon::Incoming { listener }, &descriptors) {
+            if !client.wire.try_send(&FromDaemon::Incoming { listener }, &descriptors) {
                 tracing::warn!(client = owner.client, "a caller is refused: the client does not read");
             }
         }
@@ -363,7 +363,7 @@ impl Daemon {
             }
         }
         if let Some(reason) = farewell.reason() {
-            client.wire.mention(&FromDaemon::Goodbye(reason), &[]);
+            client.wire.try_send(&FromDaemon::Goodbye(reason), &[]);
         }
         self.house.forget(clock::now(), &client);
         self.by_cm.remove(&client.cm);
@@ -450,7 +450,7 @@ fn welcome(house: &mut SharedState, client: &mut Client) -> Result<(), Disconnec
     client.exchange = Some(Exchange::new(channel));
     let daemon = std::process::id();
     let welcome = Welcome { version: VERSION, client: client.cm.as_u64(), daemon, geometry };
-    client.wire.say(&FromDaemon::Welcome(welcome), descriptors.into());
+    client.wire.send_or_queue(&FromDaemon::Welcome(welcome), descriptors.into());
     Ok(())
 }
 

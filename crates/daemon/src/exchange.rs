@@ -29,9 +29,9 @@ pub(crate) struct Exchange {
     /// and its events stay in the manager: grants that wait too long lapse.
     stalled: VecDeque<Completion>,
     /// Feedback that arrived sooner than possible.
-    early: VecDeque<Early>,
+    early: VecDeque<PrematureFeedback>,
     /// Whether the client was sent something for which it may have to be woken.
-    told: bool,
+    has_completed: bool,
     /// Flows whose path state has changed.
     touched: Vec<Handle>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Exchange {
 /// Premature feedback, retried until it is plausible. A delayed daemon may learn of a packet and of its acknowledgement
 /// at once; a client gains nothing by forged feedback that waiting would not have given it as well.
 #[derive(Clone, Copy, Debug)]
-struct Early {
+struct PrematureFeedback {
     flow: Handle,
     update: Update,
     pause: Duration,
@@ -62,7 +62,7 @@ impl Exchange {
             flows: Handles::default(),
             stalled: VecDeque::new(),
             early: VecDeque::new(),
-            told: false,
+            has_completed: false,
             touched: Vec::new(),
         }
     }
@@ -121,7 +121,7 @@ impl Exchange {
             Err(CmError::Implausible { what: Implausible::TooSoon { .. }, .. })
                 if pause <= LAST_PAUSE && self.early.len() < EARLY =>
             {
-                self.early.push_back(Early { flow: handle, update, pause, again: now + pause });
+                self.early.push_back(PrematureFeedback { flow: handle, update, pause, again: now + pause });
                 Ok(())
             }
             Err(error) => Err(refused(refusal(&error))),
@@ -168,7 +168,7 @@ impl Exchange {
     fn relieve(&mut self) -> Result<bool, Violation> {
         while let Some(&completion) = self.stalled.front() {
             if self.channel.complete(completion)? {
-                self.told = true;
+                self.has_completed = true;
                 self.stalled.pop_front();
             } else if self.channel.starve()? {
                 return Ok(false);
@@ -180,7 +180,7 @@ impl Exchange {
     /// Sends a completion, or queues it if there is no room.
     fn tell(&mut self, completion: Completion) -> Result<(), Violation> {
         if self.stalled.is_empty() && self.channel.complete(completion)? {
-            self.told = true;
+            self.has_completed = true;
         } else if self.stalled.len() < STALLED {
             self.stalled.push_back(completion);
             // The client may have read meanwhile, and would not signal that.
@@ -290,7 +290,7 @@ impl Exchange {
     }
 
     fn end_turn(&mut self, done: bool) -> Result<TurnResult, Violation> {
-        let mut wake = std::mem::take(&mut self.told) && self.channel.must_wake();
+        let mut wake = std::mem::take(&mut self.has_completed) && self.channel.must_wake();
         if !self.stalled.is_empty() {
             // The client signals when it has read.
             return Ok(TurnResult { more: false, wake });

@@ -2,17 +2,17 @@
 //!
 //! A thread of its own answers; a scrape costs the rest of the daemon one snapshot, at most four per second.
 
+mod access;
 mod exposition;
 mod http;
-mod look;
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
+pub use access::{MetricsAccess, ViewSource};
 pub use exposition::{CONTENT_TYPE, LISTED, exposition};
-pub use look::{Look, Reach};
 
 /// Reason why no metrics are served.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +45,8 @@ impl Server {
     ///
     /// # Errors
     /// [`MetricsError::NotLoopback`] unless the reach allows it, or [`MetricsError::Io`].
-    pub fn start(address: SocketAddr, reach: Reach, look: Look) -> Result<Self, MetricsError> {
-        if reach == Reach::Loopback && !address.ip().to_canonical().is_loopback() {
+    pub fn start(address: SocketAddr, reach: MetricsAccess, look: ViewSource) -> Result<Self, MetricsError> {
+        if reach == MetricsAccess::Loopback && !address.ip().to_canonical().is_loopback() {
             return Err(MetricsError::NotLoopback(address));
         }
         let io = |error| MetricsError::Io { address, error };

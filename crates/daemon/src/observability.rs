@@ -47,7 +47,7 @@ impl Observability {
         congestion.lock().trace(log.is_some());
         let board = Arc::new(StatusBoard::new(now, congestion.clone(), store, log));
         let look = board.clone();
-        let serve = |address| Server::start(address, config.metrics_reach, Arc::new(move || look.view()));
+        let serve = |address| Server::start(address, config.metrics_access, Arc::new(move || look.view()));
         let server = config.metrics.map(serve).transpose()?;
         Ok(Self { board, server })
     }

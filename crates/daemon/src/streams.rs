@@ -32,7 +32,7 @@ struct Streaming {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingStream {
     listener: ListenerFor,
     owner: Owner,
 }
@@ -53,7 +53,7 @@ impl Ends {
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     running: BTreeMap<u64, Streaming>,
-    waiting: BTreeMap<u32, Waiting>,
+    waiting: BTreeMap<u32, PendingStream>,
     /// Ports being closed, with their users: they count until they are closed.
     closing: Vec<(u32, PortLife)>,
     next_stream: u64,
@@ -130,7 +130,7 @@ impl Streams {
             Ok(listener) => {
                 let local = listener.local_addr();
                 self.next_listener += 1;
-                self.waiting.insert(id, Waiting { listener, owner });
+                self.waiting.insert(id, PendingStream { listener, owner });
                 Ok((id, local))
             }
             Err(failure) => {

@@ -38,7 +38,7 @@ impl Wire {
     }
 
     /// Returns the next message. Descriptors sent along are closed by the kernel.
-    pub(crate) fn hear(&self) -> Result<ReadResult, Violation> {
+    pub(crate) fn receive(&self) -> Result<ReadResult, Violation> {
         let mut packet = [0; TO_DAEMON_MAX];
         match recv(&self.socket, &mut packet, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
             Ok((_, 0)) => Ok(ReadResult::End),
@@ -52,13 +52,13 @@ impl Wire {
     }
 
     /// Sends a message as soon as there is room. A disconnected client is detected by reading.
-    pub(crate) fn say(&mut self, message: &FromDaemon, descriptors: Vec<OwnedFd>) {
+    pub(crate) fn send_or_queue(&mut self, message: &FromDaemon, descriptors: Vec<OwnedFd>) {
         self.waiting.push_back((encode(message), descriptors));
         self.flush();
     }
 
-    /// As [`say`](Self::say), but only if there is room now; returns whether it was sent.
-    pub(crate) fn mention(&mut self, message: &FromDaemon, descriptors: &[OwnedFd]) -> bool {
+    /// As [`send_or_queue`](Self::say), but only if there is room now; returns whether it was sent.
+    pub(crate) fn try_send(&mut self, message: &FromDaemon, descriptors: &[OwnedFd]) -> bool {
         self.waiting.is_empty() && send(&self.socket, &encode(message), descriptors) == Ok(())
     }
 

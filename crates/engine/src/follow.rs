@@ -33,7 +33,7 @@ pub(crate) struct Follower {
     /// UDP port that the stream uses.
     pub(crate) port: u64,
     pub(crate) tcp: TcpConfig,
-    heard: Heard,
+    activity: PeerActivity,
     call: Option<Call>,
     next_call: Instant,
     /// Whether the TCP port refused the connection.
@@ -42,14 +42,14 @@ pub(crate) struct Follower {
 
 /// Progress of the DCCP connection: packets received, and whether it is open.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct PeerActivity {
     last: Instant,
     packets: u64,
     is_open: bool,
 }
 
-impl Heard {
-    fn until(&self) -> Instant {
+impl PeerActivity {
+    fn deadline(&self) -> Instant {
         self.last + if self.is_open { SILENCE } else { HANDSHAKE }
     }
 }
@@ -61,8 +61,8 @@ pub(crate) struct Followers(Vec<Follower>);
 impl Followers {
     /// Adds a stream that connects at `now`.
     pub(crate) fn add(&mut self, now: Instant, (id, port): (StreamId, u64), remote: SocketAddr, tcp: TcpConfig) {
-        let heard = Heard { last: now, packets: 0, is_open: false };
-        self.0.push(Follower { id, remote, port, tcp, heard, call: None, next_call: now, tcp_refused: false });
+        let activity = PeerActivity { last: now, packets: 0, is_open: false };
+        self.0.push(Follower { id, remote, port, tcp, activity, call: None, next_call: now, tcp_refused: false });
     }
 
     /// Connects by TCP for silent streams, and moves those that are answered there.
@@ -97,11 +97,11 @@ impl Followers {
 impl Follower {
     /// Returns the TCP connection attempt, if the stream is to move there.
     fn look(&mut self, now: Instant, packets: u64, is_open: bool, is_refused: bool) -> Option<Call> {
-        if packets != self.heard.packets || is_open != self.heard.is_open {
-            self.heard = Heard { last: now, packets, is_open };
+        if packets != self.activity.packets || is_open != self.activity.is_open {
+            self.activity = PeerActivity { last: now, packets, is_open };
             self.call = None;
         }
-        if now < self.heard.until() && !is_refused {
+        if now < self.activity.deadline() && !is_refused {
             return None;
         }
         match &self.call {
@@ -127,7 +127,7 @@ impl Follower {
     fn poll_timeout(&self, now: Instant) -> Instant {
         match &self.call {
             Some(_) => now + LOOK,
-            None => self.heard.until().max(self.next_call).max(now),
+            None => self.activity.deadline().max(self.next_call).max(now),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Detection of middleboxes on a lossy path: over an emulated link, behind a firewall that drops the first of some segments. Needs root,
 //! iproute2 and nftables.
 
-mod bed;
+mod test_network;
 
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use bed::Bed;
+use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
 use timeous_tcp::record::sealed_len;
@@ -21,9 +21,9 @@ const OTHERS: usize = 300;
 /// Length of the headers of IP and TCP, and of timestamps.
 const HEADERS: usize = 20 + 20 + 12;
 
-fn nft(bed: &Bed, rule: &str) -> bool {
+fn nft(network: &TestNetwork, rule: &str) -> bool {
     let nft = || Command::new("nft").arg(rule).stdin(Stdio::null()).output();
-    bed.right.within(nft).unwrap().is_ok_and(|output| output.status.success())
+    network.right.within(nft).unwrap().is_ok_and(|output| output.status.success())
 }
 
 fn send(stream: &mut Stream, seq: u64, len: usize, deadline: Instant) {
@@ -43,24 +43,27 @@ fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> boo
 /// was restored; its arrival counted as that of the original. After three of those the path was marked as unable to carry changes.
 #[test]
 fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_changed() {
-    let Some(bed) = Bed::make("borne", |config| {
+    let Some(network) = TestNetwork::make("borne", |config| {
         config.forward.delay = ONE_WAY;
         config.back.delay = ONE_WAY;
     }) else {
         return;
     };
-    if !nft(&bed, "add table inet t") {
+    if !nft(&network, "add table inet t") {
         eprintln!("SKIPPED borne: needs nftables");
         assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "it may not be skipped");
         return;
     }
-    assert!(nft(&bed, "add chain inet t input { type filter hook input priority 0; }"));
+    assert!(nft(&network, "add chain inet t input { type filter hook input priority 0; }"));
     // Drops a segment of this length and its first retransmission.
     let len = HEADERS + sealed_len(LOST);
     let quota = 2 * len + len / 2;
-    assert!(nft(&bed, &format!("add rule inet t input tcp dport 7000 ip length {len} quota until {quota} bytes drop")));
-    let listener = bed.right.within(|| TcpListener::bind("10.77.0.2:7000").unwrap()).unwrap();
-    let engine = bed.left.within(Engine::start).unwrap().unwrap();
+    assert!(nft(
+        &network,
+        &format!("add rule inet t input tcp dport 7000 ip length {len} quota until {quota} bytes drop")
+    ));
+    let listener = network.right.within(|| TcpListener::bind("10.77.0.2:7000").unwrap()).unwrap();
+    let engine = network.left.within(Engine::start).unwrap().unwrap();
     let config = StreamConfig {
         tcp: TcpConfig { framing: TcpFraming::Records, silence: PATIENCE, ..TcpConfig::default() },
         ..StreamConfig::new(Carrier::Tcp)

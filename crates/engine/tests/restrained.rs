@@ -1,13 +1,13 @@
 //! Over the kernel's TCP, a delay-based controller limits the sending below the kernel's window. The test uses an
 //! emulated link with a long queue, between network namespaces. Needs root.
 
-mod bed;
+mod test_network;
 
 use std::io::Read;
 use std::net::TcpListener;
 use std::thread;
 
-use bed::Bed;
+use test_network::TestNetwork;
 use timeous_cm::Kind;
 use timeous_core::{AduMeta, AduSeq, Duration, Rate};
 use timeous_engine::{Carrier, Engine, Status, StreamConfig, TcpConfig, clock};
@@ -18,22 +18,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DATAGRAMS: u64 = 600;
 
 /// Two ends of a link of 2 Mbit/s with a queue of two seconds.
-fn deep_queue() -> Option<Bed> {
+fn deep_queue() -> Option<TestNetwork> {
     let delay = Duration::from_millis(10);
-    let bed = Bed::make("restrained", |config| {
+    let network = TestNetwork::make("restrained", |config| {
         let capacity = Capacity::Fixed(Rate::from_kbps(2_000));
         config.forward = LinkConfig { capacity, queue: Limit::Bytes(500_000), delay, ..LinkConfig::default() };
         config.back = LinkConfig { delay, ..LinkConfig::default() };
     })?;
     // A loss-based controller, which fills queues, instead of this machine's default.
-    bed.left.set_sysctl("net/ipv4/tcp_congestion_control", "reno").unwrap();
-    Some(bed)
+    network.left.set_sysctl("net/ipv4/tcp_congestion_control", "reno").unwrap();
+    Some(network)
 }
 
 /// Sends data that would fill the queue for over a second; returns the longest smoothed RTT and the number of arrivals.
-fn longest_round_trip(bed: &Bed, controller: Option<Kind>) -> (Duration, u64) {
-    let listener = bed.right.within(|| TcpListener::bind("10.77.0.2:0").unwrap()).unwrap();
-    bed.left
+fn longest_round_trip(network: &TestNetwork, controller: Option<Kind>) -> (Duration, u64) {
+    let listener = network.right.within(|| TcpListener::bind("10.77.0.2:0").unwrap()).unwrap();
+    network
+        .left
         .within(|| {
             let engine = Engine::start().unwrap();
             let config = StreamConfig {
@@ -68,10 +69,10 @@ fn longest_round_trip(bed: &Bed, controller: Option<Kind>) -> (Duration, u64) {
 
 #[test]
 fn a_controller_by_delay_leaves_the_queue_empty_that_the_kernel_alone_fills() {
-    let Some(bed) = deep_queue() else { return };
-    let (filled, all) = longest_round_trip(&bed, None);
+    let Some(network) = deep_queue() else { return };
+    let (filled, all) = longest_round_trip(&network, None);
     assert_eq!(all, DATAGRAMS);
-    let (short, all) = longest_round_trip(&bed, Some(Kind::Copa));
+    let (short, all) = longest_round_trip(&network, Some(Kind::Copa));
     assert_eq!(all, DATAGRAMS, "what is held back leaves");
     assert!(short * 3 < filled, "{} ms beside {} ms", short.as_millis(), filled.as_millis());
 }

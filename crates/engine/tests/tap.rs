@@ -1,14 +1,14 @@
 //! Datagrams over the kernel's TCP with loss, received with a packet tap and without one, in network namespaces with an
 //! emulated link. Needs root and iproute2.
 
-mod bed;
+mod test_network;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 
-use bed::Bed;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, Rate};
 use timeous_engine::{
     Carrier, Engine, EngineError, ReceiveHalf, Status, Stream, StreamConfig, TcpConfig, Unordered, clock,
@@ -31,13 +31,13 @@ fn config(unordered: Unordered) -> StreamConfig {
 struct Scene {
     near: Engine,
     far: Engine,
-    _bed: Bed,
+    _network: TestNetwork,
 }
 
 impl Scene {
     fn make(test: &str) -> Option<Self> {
         let way = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
-        let bed = Bed::make(test, |config| {
+        let network = TestNetwork::make(test, |config| {
             config.forward = LinkConfig {
                 capacity: Capacity::Fixed(Rate::from_kbps(20_000)),
                 queue: Limit::Packets(100),
@@ -47,7 +47,7 @@ impl Scene {
             (config.back, config.seed) = (way, 3);
         })?;
         let start = |end: &Namespace| end.within(Engine::start).unwrap().unwrap();
-        Some(Self { near: start(&bed.left), far: start(&bed.right), _bed: bed })
+        Some(Self { near: start(&network.left), far: start(&network.right), _network: network })
     }
 
     /// Opens a stream whose receiver has a tap or not.

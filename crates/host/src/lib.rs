@@ -43,7 +43,7 @@ pub use application::{Application, Outlet, Refused, Sink};
 pub use dccp::{Dccp, DccpSettings, Session, Status};
 pub use journal::{AduRecord, Arrival, Arrivals, Journal};
 pub use machine::{Handle, Machine, ManagerId};
-pub use middlebox::{Meddling, Middlebox};
+pub use middlebox::{Middlebox, MiddleboxBehaviour};
 pub use ring::Stream;
 pub use socket::{SendBuffer, Socket};
 pub use tcp::{Dialer, Ended, Feed, Tcp, TcpSession, TcpStatus};

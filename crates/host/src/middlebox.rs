@@ -10,7 +10,7 @@ use timeous_tcp::{Addresses, Flags, Header, Options, SackBlock, Segment, Seq};
 
 /// Treatment of segments that the host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meddling {
+pub enum MiddleboxBehaviour {
     /// Forwards segments unchanged.
     Pass,
     /// Keeps the first version of all data, and replays it for retransmissions.
@@ -35,7 +35,7 @@ const SHIFT: u32 = 0x5bd1_e995;
 /// A host behind a middlebox.
 pub struct Middlebox<H> {
     host: H,
-    meddling: Meddling,
+    behaviour: MiddleboxBehaviour,
     streams: BTreeMap<(SocketAddr, SocketAddr), Stream>,
     leaving: VecDeque<Packet>,
     waiting: Option<(Instant, Packet)>,
@@ -68,8 +68,8 @@ impl Stream {
 
 impl<H: Host> Middlebox<H> {
     /// Creates a middlebox in front of `host`.
-    pub fn new(host: H, meddling: Meddling) -> Self {
-        Self { host, meddling, streams: BTreeMap::new(), leaving: VecDeque::new(), waiting: None, inconsistent: 0 }
+    pub fn new(host: H, behaviour: MiddleboxBehaviour) -> Self {
+        Self { host, behaviour, streams: BTreeMap::new(), leaving: VecDeque::new(), waiting: None, inconsistent: 0 }
     }
 
     /// Returns the host behind it.
@@ -88,15 +88,17 @@ impl<H: Host> Middlebox<H> {
     }
 
     fn pass(&mut self, now: Instant, packet: Packet) {
-        let is_tcp = packet.protocol == Protocol::Tcp && self.meddling != Meddling::Pass;
+        let is_tcp = packet.protocol == Protocol::Tcp && self.behaviour != MiddleboxBehaviour::Pass;
         let Some((segment, data)) = is_tcp.then(|| parse(&packet)).flatten() else {
             self.leaving.push_back(packet);
             return;
         };
-        match self.meddling {
-            Meddling::Pass => {}
-            Meddling::CachedOriginal | Meddling::Silence | Meddling::Reset => self.compare(now, packet, segment, data),
-            Meddling::Split if data.len() > 1 => {
+        match self.behaviour {
+            MiddleboxBehaviour::Pass => {}
+            MiddleboxBehaviour::CachedOriginal | MiddleboxBehaviour::Silence | MiddleboxBehaviour::Reset => {
+                self.compare(now, packet, segment, data)
+            }
+            MiddleboxBehaviour::Split if data.len() > 1 => {
                 let (front, back) = data.split_at(data.len() / 2);
                 let mut first = segment;
                 first.header.flags = without_end(segment.header.flags);
@@ -104,9 +106,9 @@ impl<H: Host> Middlebox<H> {
                 second.header.seq = segment.header.seq + front.len() as u32;
                 self.leaving.extend([build(&packet, &first, front), build(&packet, &second, back)]);
             }
-            Meddling::Split => self.leaving.push_back(packet),
-            Meddling::Merge => self.merge(now, packet, segment, &data),
-            Meddling::Rewrite => {
+            MiddleboxBehaviour::Split => self.leaving.push_back(packet),
+            MiddleboxBehaviour::Merge => self.merge(now, packet, segment, &data),
+            MiddleboxBehaviour::Rewrite => {
                 let mut other = segment;
                 other.header.seq = segment.header.seq + SHIFT;
                 self.leaving.push_back(build(&packet, &other, &data));
@@ -126,9 +128,9 @@ impl<H: Host> Middlebox<H> {
         if !differs {
             return self.leaving.push_back(packet);
         }
-        match self.meddling {
-            Meddling::CachedOriginal => self.leaving.push_back(build(&packet, &segment, &data)),
-            Meddling::Reset => {
+        match self.behaviour {
+            MiddleboxBehaviour::CachedOriginal => self.leaving.push_back(build(&packet, &segment, &data)),
+            MiddleboxBehaviour::Reset => {
                 let there = Parts { header: reset(&segment.header, expected), options: Options::default() };
                 self.leaving.push_back(build(&packet, &there, &[]));
                 let (header, next) = (&segment.header, segment.header.ack.unwrap_or_default());
@@ -179,7 +181,7 @@ impl<H: Host> Middlebox<H> {
         {
             stream.expected = ack;
         }
-        if self.meddling != Meddling::Rewrite {
+        if self.behaviour != MiddleboxBehaviour::Rewrite {
             return packet;
         }
         let shift = |seq: Seq| Seq::new(seq.value().wrapping_sub(SHIFT));

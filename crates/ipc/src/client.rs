@@ -20,7 +20,7 @@ use crate::error::{ConnectError, Lost};
 use crate::messages::{FROM_DAEMON_MAX, FromDaemon, ToDaemon, VERSION, encode};
 use crate::path::daemon_socket;
 use crate::socket::{connect_to, send};
-use link::{Link, hear};
+use link::{Link, receive_message};
 use watch::{Watch, wait_for};
 
 /// Settings of a client's connection.
@@ -165,7 +165,7 @@ impl Client {
                     }
                     self.heard_at = Some(time);
                 }
-                Err(lost) => self.lose(lost),
+                Err(lost) => self.on_disconnected(lost),
             }
         }
         self.poll(false)
@@ -186,7 +186,7 @@ impl Client {
                         }
                         return None;
                     }
-                    Err(lost) => self.lose(lost),
+                    Err(lost) => self.on_disconnected(lost),
                 },
                 State::Greeting { .. } | State::Down { .. } => {
                     if !self.reach() {
@@ -213,7 +213,7 @@ impl Client {
         match link.doze() {
             Ok(asleep) => asleep,
             Err(lost) => {
-                self.lose(lost);
+                self.on_disconnected(lost);
                 false
             }
         }
@@ -238,7 +238,7 @@ impl Client {
     }
 
     /// Handles the loss of the connection.
-    fn lose(&mut self, lost: Lost) {
+    fn on_disconnected(&mut self, lost: Lost) {
         self.state = State::Down { at: now() + FIRST_PAUSE, pause: FIRST_PAUSE };
         self.events.push_back(Event::Disconnected(lost));
         self.watch.nudge();
@@ -307,7 +307,7 @@ fn say_hello(socket: OwnedFd, name: &str) -> io::Result<OwnedFd> {
 
 /// Reads the daemon's welcome; returns the socket if there is none yet.
 fn welcomed(socket: OwnedFd, connection: u32, every: Duration) -> Result<Result<Link, OwnedFd>, ConnectError> {
-    match hear(&socket, &mut vec![0; FROM_DAEMON_MAX]) {
+    match receive_message(&socket, &mut vec![0; FROM_DAEMON_MAX]) {
         Ok(None) => Ok(Err(socket)),
         Ok(Some((FromDaemon::Welcome(welcome), descriptors))) => {
             Link::new(socket, (welcome, descriptors), connection, every).map(Ok)

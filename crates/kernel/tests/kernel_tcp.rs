@@ -2,13 +2,13 @@
 
 #![cfg(feature = "bpf")]
 
-mod bed;
+mod test_network;
 
 use std::fs;
 use std::io::Write;
 
-use bed::{Bed, Loaded, RIGHT, need, pair, transfer};
 use rustix::net::sockopt::{self, tcp_congestion};
+use test_network::{LoadedProgram, RIGHT, TestNetwork, need, pair, transfer};
 use timeous_cm::{FlowId, Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, SocketSelection};
@@ -23,7 +23,7 @@ fn wait_a_little() {
 }
 
 /// Waits until the first macroflow fulfils `so`, for example until all data is acknowledged; returns the macroflows.
-fn until(loaded: &Loaded, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
+fn until(loaded: &LoadedProgram, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
     loop {
         let macroflows = loaded.installed().macroflows().unwrap();
         if so(&macroflows[0]) {
@@ -34,15 +34,15 @@ fn until(loaded: &Loaded, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
 }
 
 /// Loads the program and creates a link.
-fn ready(test: &str) -> Option<(Bed, Loaded)> {
-    let loaded = need(test, Loaded::new(test))?;
-    Some((need(test, Bed::make(test))?, loaded))
+fn ready(test: &str) -> Option<(TestNetwork, LoadedProgram)> {
+    let loaded = need(test, LoadedProgram::new(test))?;
+    Some((need(test, TestNetwork::make(test))?, loaded))
 }
 
 #[test]
 fn a_connection_that_asks_by_name_draws_its_window_from_a_macroflow() {
-    let Some((bed, loaded)) = ready("named") else { return };
-    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let Some((network, loaded)) = ready("named") else { return };
+    let (sending, receiving) = pair(&network, RIGHT, Some(&loaded.name));
     transfer(&sending, &receiving, 1_000_000);
     let macroflows = until(&loaded, |macroflow| macroflow.committed == 0);
     let [macroflow] = &macroflows[..] else { panic!("{macroflows:?}") };
@@ -50,7 +50,7 @@ fn a_connection_that_asks_by_name_draws_its_window_from_a_macroflow() {
     assert!(macroflow.acked >= 1_000_000, "{macroflow:?}");
     let round_trip = macroflow.min_rtt.unwrap();
     assert!(round_trip >= Duration::from_millis(40) && round_trip < Duration::from_millis(60), "{macroflow:?}");
-    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let flows = network.left.within(|| loaded.installed().flows()).unwrap().unwrap();
     let [flow] = &flows[..] else { panic!("{flows:?}") };
     assert_eq!((flow.local, flow.remote), (sending.local_addr().unwrap(), sending.peer_addr().unwrap()));
     assert!(u64::from(flow.window * flow.mss) <= macroflow.window, "{flow:?} of {macroflow:?}");
@@ -60,14 +60,14 @@ fn a_connection_that_asks_by_name_draws_its_window_from_a_macroflow() {
 
 #[test]
 fn the_next_connection_starts_from_what_the_path_bears() {
-    let Some((bed, loaded)) = ready("next") else { return };
-    let first = pair(&bed, RIGHT, Some(&loaded.name));
+    let Some((network, loaded)) = ready("next") else { return };
+    let first = pair(&network, RIGHT, Some(&loaded.name));
     transfer(&first.0, &first.1, 500_000);
     drop(first);
     // The last acknowledgements still increase the window.
     let known = until(&loaded, |macroflow| macroflow.flows == 0 && macroflow.committed == 0)[0].window;
-    let next = pair(&bed, RIGHT, Some(&loaded.name));
-    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let next = pair(&network, RIGHT, Some(&loaded.name));
+    let flows = network.left.within(|| loaded.installed().flows()).unwrap().unwrap();
     let flow = flows.iter().find(|flow| flow.remote == next.0.peer_addr().unwrap()).unwrap();
     assert!(flow.window > 20, "Linux would start with 10 packets: {flow:?}");
     let window = u64::from(flow.window * flow.mss);
@@ -76,8 +76,8 @@ fn the_next_connection_starts_from_what_the_path_bears() {
 
 #[test]
 fn connections_share_one_window() {
-    let Some((bed, loaded)) = ready("share") else { return };
-    let pairs: Vec<_> = (0..4).map(|_| pair(&bed, RIGHT, Some(&loaded.name))).collect();
+    let Some((network, loaded)) = ready("share") else { return };
+    let pairs: Vec<_> = (0..4).map(|_| pair(&network, RIGHT, Some(&loaded.name))).collect();
     std::thread::scope(|scope| {
         for (sending, receiving) in &pairs {
             scope.spawn(|| transfer(sending, receiving, 700_000));
@@ -106,40 +106,40 @@ fn connections_share_one_window() {
 
 #[test]
 fn the_default_and_a_route_serve_programs_that_know_nothing_of_it_and_are_put_back() {
-    let Some((bed, loaded)) = ready("wish") else { return };
+    let Some((network, loaded)) = ready("wish") else { return };
     let file = tempfile::tempdir().unwrap();
     let file = file.path().join("changes.json");
-    let before = bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap();
+    let before = network.left.sysctl("net/ipv4/tcp_congestion_control").unwrap();
     for wish in [
         SocketSelection { default: true, routes: Vec::new() },
         SocketSelection { default: false, routes: vec![RIGHT.to_owned()] },
         SocketSelection { default: false, routes: vec!["10.77.0.0/24".to_owned()] },
     ] {
         let apply = || Settings::apply(&file, &loaded.name, &loaded.at, &wish);
-        let settings = bed.left.within(apply).unwrap().unwrap();
-        let during = pair(&bed, RIGHT, None);
+        let settings = network.left.within(apply).unwrap().unwrap();
+        let during = pair(&network, RIGHT, None);
         assert_eq!(tcp_congestion(&during.0).unwrap(), loaded.name, "{wish:?}");
         transfer(&during.0, &during.1, 10_000);
         // As after a crash: only the file's content is known.
         let read = Settings::read(&file).unwrap().unwrap();
         assert_eq!(read, settings);
         assert!(matches!(read.undo(&file), Err(KernelError::OtherNamespace { .. })));
-        bed.left.within(|| read.undo(&file)).unwrap().unwrap();
-        let after = pair(&bed, RIGHT, None);
+        network.left.within(|| read.undo(&file)).unwrap().unwrap();
+        let after = pair(&network, RIGHT, None);
         assert_eq!(tcp_congestion(&after.0).unwrap(), before, "{wish:?}");
         assert_eq!(Settings::read(&file).unwrap(), None);
     }
-    assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before);
+    assert_eq!(network.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before);
     let nowhere = SocketSelection { default: true, routes: vec!["127.0.0.1".to_owned()] };
-    let refused = bed.left.within(|| Settings::apply(&file, &loaded.name, &loaded.at, &nowhere)).unwrap();
+    let refused = network.left.within(|| Settings::apply(&file, &loaded.name, &loaded.at, &nowhere)).unwrap();
     assert!(matches!(refused, Err(KernelError::Route { .. })), "{refused:?}");
-    assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before, "nothing was changed");
+    assert_eq!(network.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before, "nothing was changed");
 }
 
 #[test]
 fn connections_in_flight_survive_its_removal() {
-    let Some((bed, mut loaded)) = ready("remove") else { return };
-    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let Some((network, mut loaded)) = ready("remove") else { return };
+    let (sending, receiving) = pair(&network, RIGHT, Some(&loaded.name));
     transfer(&sending, &receiving, 100_000);
     // As after a crash: the process that loaded the program is gone, and another one finds it.
     drop(loaded.installed.take());
@@ -163,24 +163,24 @@ fn connections_in_flight_survive_its_removal() {
 
 #[test]
 fn ipv6_has_macroflows_too() {
-    let Some((bed, loaded)) = ready("ipv6") else { return };
-    bed.right.ip(&["link", "set", "lo", "up"]).unwrap();
-    let listener = bed.right.within(|| std::net::TcpListener::bind("[::1]:0")).unwrap().unwrap();
+    let Some((network, loaded)) = ready("ipv6") else { return };
+    network.right.ip(&["link", "set", "lo", "up"]).unwrap();
+    let listener = network.right.within(|| std::net::TcpListener::bind("[::1]:0")).unwrap().unwrap();
     let address = listener.local_addr().unwrap();
-    let sending = bed.right.within(|| std::net::TcpStream::connect(address)).unwrap().unwrap();
+    let sending = network.right.within(|| std::net::TcpStream::connect(address)).unwrap().unwrap();
     rustix::net::sockopt::set_tcp_congestion(&sending, &loaded.name).unwrap();
     transfer(&sending, &listener.accept().unwrap().0, 1_000_000);
     let macroflows = loaded.installed().macroflows().unwrap();
     assert_eq!(macroflows.len(), 1, "{macroflows:?}");
     assert_eq!(macroflows[0].path.addr, "::1".parse::<std::net::IpAddr>().unwrap());
-    let flows = bed.right.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let flows = network.right.within(|| loaded.installed().flows()).unwrap().unwrap();
     assert_eq!(flows[0].local, sending.local_addr().unwrap());
 }
 
 #[test]
 fn idle_macroflows_are_forgotten_and_busy_ones_are_not() {
-    let Some((bed, loaded)) = ready("forget") else { return };
-    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let Some((network, loaded)) = ready("forget") else { return };
+    let (sending, receiving) = pair(&network, RIGHT, Some(&loaded.name));
     transfer(&sending, &receiving, 10_000);
     assert_eq!(loaded.installed().forget_idle(Duration::ZERO).unwrap(), 0);
     drop((sending, receiving));
@@ -242,11 +242,11 @@ impl Bulk {
 
 #[test]
 fn the_daemons_flows_share_the_window_with_connections() {
-    let Some((bed, loaded)) = ready("daemon") else { return };
-    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let Some((network, loaded)) = ready("daemon") else { return };
+    let (sending, receiving) = pair(&network, RIGHT, Some(&loaded.name));
     let alone = std::thread::scope(|scope| {
         let transfer = scope.spawn(|| transfer(&sending, &receiving, 3_000_000));
-        let shared = scope.spawn(|| bed.left.within(|| share_with_the_daemon(&loaded)).unwrap());
+        let shared = scope.spawn(|| network.left.within(|| share_with_the_daemon(&loaded)).unwrap());
         let (shared, alone) = shared.join().unwrap();
         assert!((0.3..=0.7).contains(&shared), "the daemon has {shared} of the window");
         transfer.join().unwrap();
@@ -258,7 +258,7 @@ fn the_daemons_flows_share_the_window_with_connections() {
 }
 
 /// Returns the daemon's part of the window beside a connection, and the number of its flows some time after they ended.
-fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
+fn share_with_the_daemon(loaded: &LoadedProgram) -> (f64, u64) {
     let look = || loaded.installed().macroflows().unwrap()[0];
     let mut companion = Companion::open(&loaded.at).unwrap();
     let mut bulk = Bulk::new();
@@ -285,13 +285,13 @@ fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
 /// Many connections at once that end in order or are reset while sending, over a queue that overflows.
 #[test]
 fn nothing_is_held_by_connections_that_are_gone() {
-    let Some((bed, loaded)) = ready("gone") else { return };
+    let Some((network, loaded)) = ready("gone") else { return };
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let (bed, loaded) = (&bed, &loaded);
+            let (network, loaded) = (&network, &loaded);
             scope.spawn(move || {
                 for number in 0..12 {
-                    let (sending, receiving) = pair(bed, RIGHT, Some(&loaded.name));
+                    let (sending, receiving) = pair(network, RIGHT, Some(&loaded.name));
                     if (thread + number) % 3 > 0 {
                         transfer(&sending, &receiving, 30_000);
                     } else {
@@ -307,8 +307,8 @@ fn nothing_is_held_by_connections_that_are_gone() {
     let macroflow = until(&loaded, |macroflow| macroflow.flows == 0)[0];
     assert_eq!((macroflow.opened, macroflow.committed, macroflow.hungry), (96, 0, 0), "{macroflow:?}");
     // The next connection gets the whole window.
-    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
-    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let (sending, receiving) = pair(&network, RIGHT, Some(&loaded.name));
+    let flows = network.left.within(|| loaded.installed().flows()).unwrap().unwrap();
     let flow = flows.iter().find(|flow| flow.remote == sending.peer_addr().unwrap()).unwrap();
     let macroflow = loaded.installed().macroflows().unwrap()[0];
     assert!(u64::from((flow.window + 1) * flow.mss) > macroflow.window, "{flow:?} of {macroflow:?}");

@@ -46,10 +46,10 @@ const MOST_SETS: usize = 512;
 const MOST_NEEDED: usize = 128;
 
 /// Frames of a set that later ones depend on, as bits.
-type Held = u128;
+type ReferenceSet = u128;
 
-/// Pareto front of the sets with the same `Held`: value, and time at which the link is free; both rise.
-type Front = Vec<(u64, u64)>;
+/// Pareto front of the sets with the same `ReferenceSet`: value, and time at which the link is free; both rise.
+type ParetoFront = Vec<(u64, u64)>;
 
 /// Computes the bound for frames over a link.
 pub(crate) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
@@ -58,21 +58,23 @@ pub(crate) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
     let last_need = last_needs(jobs);
     // Indices of frames that later ones depend on, by bit.
     let mut needed: Vec<usize> = Vec::new();
-    let mut sets: BTreeMap<Held, Front> = BTreeMap::from([(0, vec![(0, 0)])]);
+    let mut sets: BTreeMap<ReferenceSet, ParetoFront> = BTreeMap::from([(0, vec![(0, 0)])]);
     for (place, job) in jobs.iter().enumerate() {
-        let mask = job.needs.iter().fold(0, |mask: Held, need| match needed.iter().position(|place| place == need) {
-            Some(bit) => mask | 1 << bit,
-            None => {
-                exact = false;
-                mask
-            }
-        });
+        let mask =
+            job.needs.iter().fold(0, |mask: ReferenceSet, need| match needed.iter().position(|place| place == need) {
+                Some(bit) => mask | 1 << bit,
+                None => {
+                    exact = false;
+                    mask
+                }
+            });
         let keeps: Vec<usize> = needed.iter().copied().filter(|&held| last_need[held] > place).collect();
         let moves: Vec<usize> = keeps.iter().filter_map(|keep| needed.iter().position(|place| place == keep)).collect();
         let own = (last_need[place] > place && keeps.len() < MOST_NEEDED).then_some(keeps.len());
-        let mut next: BTreeMap<Held, Front> = BTreeMap::new();
+        let mut next: BTreeMap<ReferenceSet, ParetoFront> = BTreeMap::new();
         for (held, front) in &sets {
-            let rest = moves.iter().enumerate().fold(0, |rest: Held, (to, from)| rest | (held >> from & 1) << to);
+            let rest =
+                moves.iter().enumerate().fold(0, |rest: ReferenceSet, (to, from)| rest | (held >> from & 1) << to);
             next.entry(rest).or_default().extend(front.iter().map(|&(value, free)| (value, free.max(releases[place]))));
             if held & mask == mask {
                 let with = rest | own.map_or(0, |bit| 1 << bit);
@@ -133,7 +135,7 @@ fn last_needs(jobs: &[Job]) -> Vec<usize> {
 }
 
 /// Removes dominated entries: those with no more value than one that is sent no later.
-fn prune(front: &mut Front) {
+fn prune(front: &mut ParetoFront) {
     front.sort_unstable_by_key(|&(value, free)| (free, std::cmp::Reverse(value)));
     let mut best = None;
     front.retain(|&(value, _)| {

@@ -5,8 +5,8 @@ mod clip;
 mod idle;
 mod judge;
 mod link;
+mod run;
 mod table;
-mod take;
 mod tool;
 mod ts;
 
@@ -29,9 +29,9 @@ use crate::experiment::Progress;
 use clip::Clip;
 use judge::Judgement;
 use link::LinkName;
+use run::{PathKind, RunInputs};
 use table::Row;
-use take::{Take, Way};
-use tool::{SRT, Terms, Tool};
+use tool::{SRT, Tool, ToolOptions};
 
 /// Streams a live camera by Timeous and by SRT over seven links, and compares frames and delay
 ///
@@ -124,17 +124,17 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn take<'a>(&'a self, clip: &'a Clip, is_immediate: bool) -> Take<'a> {
+    fn take<'a>(&'a self, clip: &'a Clip, is_immediate: bool) -> RunInputs<'a> {
         let keys = self.args.stream.as_deref().map(|keys| format!("&{keys}")).unwrap_or_default();
-        let terms = Terms { latency: self.args.latency, is_immediate, keys };
-        Take { timeous: self.timeous, raw: self.raw, clip, terms, stop: self.stop }
+        let terms = ToolOptions { latency: self.args.latency, is_immediate, keys };
+        RunInputs { timeous: self.timeous, raw: self.raw, clip, terms, stop: self.stop }
     }
 
     fn idle(&self) -> Result<Vec<idle::Row>, DemoError> {
         let task = self.progress.task("idle", SLICES.len() as u64);
         let run = |slices: u32| {
             let clip = Clip::make(self.raw, self.args.seconds, slices)?;
-            let way = Way::Idle(idle::DELAY);
+            let way = PathKind::Idle(idle::DELAY);
             let run = self.take(&clip, true).run(Tool::Timeous, way, &format!("idle-{slices}"))?;
             task.step();
             Ok(idle::Row::new(slices, &run))
@@ -163,7 +163,7 @@ impl Stage<'_> {
     fn both(&self, clip: &Clip, link: LinkName, seed: u64) -> Result<Vec<Judgement>, DemoError> {
         let take = self.take(clip, false);
         let one = |tool: Tool| {
-            let run = take.run(tool, Way::Link(link, seed), &format!("{}-{seed}-{}", link.name(), tool.name()));
+            let run = take.run(tool, PathKind::Link(link, seed), &format!("{}-{seed}-{}", link.name(), tool.name()));
             if run.is_err() {
                 self.stop.store(true, Ordering::Relaxed);
             }

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
     let rows: Vec<Row> = runs.iter().map(|run| run.judgement.row.clone()).collect();
     let broken = broken_promises(&rows, setting.latency);
     let videos = write_videos(&args.out, &clip, &runs)?;
-    let story = page::Story {
+    let story = page::PageContent {
         setting: &setting,
         duration: clip.duration,
         broken: &broken,

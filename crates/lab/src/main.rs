@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, Extent, LabError, Progress, Run};
-use experiments::cm_api::place;
+use experiments::cm_api::daemon;
 use experiments::cm_host;
-use experiments::sending::crowd;
+use experiments::sending::processes;
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
 ///
@@ -42,12 +42,12 @@ enum Task {
     Peers(peers::PeersArgs),
     #[command(name = peers::COMMAND, hide = true)]
     PeersMember(peers::MemberArgs),
-    #[command(name = crowd::COMMAND, hide = true)]
-    CrowdMember(crowd::MemberArgs),
+    #[command(name = processes::COMMAND, hide = true)]
+    CrowdMember(processes::MemberArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
     CmHostClient(cm_host::ClientArgs),
-    #[command(name = place::COMMAND, hide = true)]
-    DaemonMember(place::DaemonArgs),
+    #[command(name = daemon::COMMAND, hide = true)]
+    DaemonMember(daemon::DaemonArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -139,11 +139,11 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
-        Task::CrowdMember(args) => match crowd::member(&args) {
+        Task::CrowdMember(args) => match processes::member(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
-        Task::DaemonMember(args) => match place::serve(&args) {
+        Task::DaemonMember(args) => match daemon::serve(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },

@@ -1,19 +1,19 @@
 //! Comparison with other protocols' implementations: the same trace over the same links, with one evaluation for all.
 
-mod beside;
-mod course;
+mod capture;
+mod cross_traffic;
 mod datagram;
-mod far;
 mod judge;
+mod link_runs;
 mod links;
 mod member;
-mod near;
 mod peer;
 mod programs;
+mod receiver;
+mod sender;
 mod summary;
 mod trace;
 mod trial;
-mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use timeous::core::Duration;
 use timeous::core::units::parse_duration;
 
 use crate::experiment::{LabError, Progress};
-use course::Course;
+use link_runs::LinkRuns;
 use links::{LinkName, Setting};
 pub(crate) use member::{COMMAND, MemberArgs, run as member};
 use peer::Peer;
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
     let wishes = wishes.flat_map(|(course, seed)| course.peers.iter().map(move |peer| (course, seed, peer)));
     let wishes: Vec<_> = wishes.collect();
     let rows = all(&wishes, args.at_once, progress, |index, &(course, seed, peer)| {
-        let Course { link, setting, .. } = course;
+        let LinkRuns { link, setting, .. } = course;
         let plan = Plan { setting, trace: &trace, link: *link, seed, out: &raw };
         let outcome = plan.run(&format!("peer{index}"), peer)?;
         if let Outcome::Ran(ran) = &outcome {
@@ -140,12 +140,12 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
     Ok(broken.is_empty())
 }
 
-fn courses(args: &PeersArgs, asked: &Setting, trace: &Trace) -> Result<Vec<Course>, LabError> {
+fn courses(args: &PeersArgs, asked: &Setting, trace: &Trace) -> Result<Vec<LinkRuns>, LabError> {
     let links = if args.links.is_empty() { LinkName::ALL.as_slice() } else { &args.links };
     let course = |&link: &LinkName| {
         let setting = link.setting(asked);
         let peers = peers(args, &setting)?;
-        Ok(Course { link, setting, peers, bound: link.bound(&setting, trace) })
+        Ok(LinkRuns { link, setting, peers, bound: link.bound(&setting, trace) })
     };
     links.iter().map(course).collect()
 }

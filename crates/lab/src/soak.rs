@@ -1,8 +1,8 @@
 //! Soak test: a stream over kernel TCP through loss and reordering, with every byte checked.
 
 mod content;
-mod scene;
 mod sender;
+mod setup;
 mod tally;
 
 use std::thread;
@@ -16,7 +16,7 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 
 use crate::experiment::LabError;
-use scene::Scene;
+use setup::TestSetup;
 use tally::{Counts, Faults, Received};
 
 /// Link delay, each way.
@@ -95,7 +95,7 @@ fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
     let back = LinkConfig { delay: DELAY, loss: Loss::Bernoulli { p: args.loss }, ..LinkConfig::default() };
     let mut rng = Rng::from_seed(args.seed);
     let began = clock::now();
-    let (scene, ends) = Scene::make(forward, back, rng.next_u64())?;
+    let (scene, ends) = TestSetup::make(forward, back, rng.next_u64())?;
     let (mut sending, mut receiving, _held) = ends.split();
     let (offered, view, (received, arrived)) = thread::scope(|scope| {
         let receiver = scope.spawn(move || (receive(&mut receiving), receiving.snapshot().transport));

@@ -64,7 +64,7 @@ pub(crate) fn run(
     fs::write(&path, claims(&outcomes, seed)).map_err(LabError::file(&path))?;
     let path = out.join("index.html");
     fs::write(&path, page(&outcomes, seed, real)).map_err(LabError::file(&path))?;
-    outcomes.iter().for_each(say);
+    outcomes.iter().for_each(print_outcome);
     Ok(outcomes.iter().map(code).max().unwrap_or(0))
 }
 
@@ -92,7 +92,7 @@ fn code(outcome: &Outcome<'_>) -> u8 {
     }
 }
 
-fn say(outcome: &Outcome<'_>) {
+fn print_outcome(outcome: &Outcome<'_>) {
     match &outcome.result {
         Ok(findings) => {
             let broken: Vec<String> = broken(findings).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
-const FLOORS: [&[&str]; 6] = [
+const LAYERS: [&[&str]; 6] = [
     &["core"],
     &["cm", "ring", "net", "media"],
     &["dccp", "tcp", "choice", "ipc"],
@@ -23,59 +23,68 @@ fn crates() -> Vec<PathBuf> {
     entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-fn floor(name: &str) -> usize {
-    FLOORS.iter().position(|floor| floor.contains(&name)).unwrap_or_else(|| panic!("{name} has no floor in the house"))
+fn layer(name: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| layer.contains(&name))
+        .unwrap_or_else(|| panic!("{name} is in no layer of the architecture"))
 }
 
 #[test]
-fn arrows_between_crates_point_down() {
+fn crates_depend_on_lower_layers_only() {
     let mut seen = BTreeSet::new();
     for path in crates() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
-        for used in dependencies(&manifest) {
-            assert!(floor(&used) < floor(&name), "the arrow from {name} to {used} does not point down");
+        for used in crate_dependencies(&manifest) {
+            assert!(layer(&used) < layer(&name), "{name} depends on {used}, which is not in a lower layer");
         }
         seen.insert(name);
     }
-    assert_eq!(seen.len(), FLOORS.iter().map(|floor| floor.len()).sum::<usize>(), "every crate has a floor: {seen:?}");
+    assert_eq!(
+        seen.len(),
+        LAYERS.iter().map(|layer| layer.len()).sum::<usize>(),
+        "every crate is in a layer: {seen:?}"
+    );
 }
 
 /// Crates of this workspace among the dependencies of a manifest, those for its tests included.
-fn dependencies(manifest: &str) -> BTreeSet<String> {
+fn crate_dependencies(manifest: &str) -> BTreeSet<String> {
     let keys = manifest.lines().filter_map(|line| line.split(['.', '=', ' ']).next());
     keys.filter_map(|key| if key == "timeous" { Some("timeous") } else { key.strip_prefix("timeous-") })
-        .filter(|name| FLOORS.iter().any(|floor| floor.contains(name)))
+        .filter(|name| LAYERS.iter().any(|layer| layer.contains(name)))
         .map(str::to_owned)
         .collect()
 }
 
 #[test]
-fn no_crate_has_a_circle_of_rooms() {
-    let mut circles = Vec::new();
+fn no_crate_has_a_module_cycle() {
+    let mut cycles = Vec::new();
     for path in crates() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let arrows = arrows(&path.join("src"));
-        circles.extend(bent(&arrows).iter().map(|(from, to)| format!("{name}: {from} -> {to}")));
+        let graph = module_dependencies(&path.join("src"));
+        cycles.extend(edges_in_cycles(&graph).iter().map(|(from, to)| format!("{name}: {from} -> {to}")));
     }
-    assert!(circles.is_empty(), "arrows that are part of a circle:\n{}", circles.join("\n"));
+    assert!(cycles.is_empty(), "module dependencies that are part of a cycle:\n{}", cycles.join("\n"));
 }
 
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+type DependencyGraph = BTreeMap<String, BTreeSet<String>>;
 
 /// For each module (`a::b` for `src/a/b.rs`), the modules of the same crate that it uses.
-fn arrows(src: &Path) -> Arrows {
+fn module_dependencies(src: &Path) -> DependencyGraph {
     let mut files = BTreeMap::new();
     collect(src, "", &mut files);
-    let rooms: BTreeSet<String> = files.keys().cloned().collect();
-    let door = ["lib.rs", "main.rs"].iter().map(|name| src.join(name)).find(|path| path.exists()).map(|p| parse(&p));
-    let door = door.map(|code| front_door(&code)).unwrap_or_default();
-    let used = |room: &String, file: &PathBuf| {
-        let mut finder = Finder { room, rooms: &rooms, door: &door, depth: 0, found: BTreeSet::new() };
+    let modules: BTreeSet<String> = files.keys().cloned().collect();
+    let reexports =
+        ["lib.rs", "main.rs"].iter().map(|name| src.join(name)).find(|path| path.exists()).map(|p| parse(&p));
+    let reexports = reexports.map(|code| reexports_of(&code)).unwrap_or_default();
+    let used = |module: &String, file: &PathBuf| {
+        let mut finder =
+            UseFinder { module, modules: &modules, reexports: &reexports, depth: 0, found: BTreeSet::new() };
         finder.visit_file(&parse(file));
         finder.found
     };
-    files.iter().map(|(room, file)| (room.clone(), used(room, file))).collect()
+    files.iter().map(|(module, file)| (module.clone(), used(module, file))).collect()
 }
 
 fn parse(file: &Path) -> syn::File {
@@ -83,19 +92,19 @@ fn parse(file: &Path) -> syn::File {
 }
 
 /// Names that the crate root re-exports, with the module where each is defined.
-type Door = BTreeMap<String, Vec<String>>;
+type Reexports = BTreeMap<String, Vec<String>>;
 
-fn front_door(code: &syn::File) -> Door {
-    let mut door = Door::new();
+fn reexports_of(code: &syn::File) -> Reexports {
+    let mut reexports = Reexports::new();
     for item in &code.items {
         if let syn::Item::Use(item) = item {
             leaves(&item.tree, &mut Vec::new(), &mut |name, place| {
                 let place = place.iter().filter(|s| !["self", "crate"].contains(&s.as_str())).cloned().collect();
-                door.insert(name.to_owned(), place);
+                reexports.insert(name.to_owned(), place);
             });
         }
     }
-    door
+    reexports
 }
 
 /// Calls `found` with each name that a `use` imports (`*` for all) and its path.
@@ -121,28 +130,28 @@ fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let room = if prefix.is_empty() { stem.clone() } else { format!("{prefix}::{stem}") };
+        let module = if prefix.is_empty() { stem.clone() } else { format!("{prefix}::{stem}") };
         if path.is_dir() {
-            collect(&path, &room, files);
+            collect(&path, &module, files);
         } else if path.extension().is_some_and(|e| e == "rs") && !["lib", "main", "tests"].contains(&&*stem) {
-            files.insert(room, path);
+            files.insert(module, path);
         }
     }
 }
 
 /// Finds the modules that a file uses in paths and imports, outside of its tests.
-struct Finder<'a> {
-    room: &'a str,
-    rooms: &'a BTreeSet<String>,
-    door: &'a Door,
+struct UseFinder<'a> {
+    module: &'a str,
+    modules: &'a BTreeSet<String>,
+    reexports: &'a Reexports,
     /// Depth of inline modules at the current position.
     depth: usize,
     found: BTreeSet<String>,
 }
 
-impl Finder<'_> {
+impl UseFinder<'_> {
     fn path(&mut self, segments: &[String]) {
-        let own: Vec<String> = self.room.split("::").map(str::to_owned).collect();
+        let own: Vec<String> = self.module.split("::").map(str::to_owned).collect();
         let supers = segments.iter().take_while(|s| *s == "super").count();
         let full: Vec<String> = match segments.first().map(String::as_str) {
             Some("crate") => segments[1..].to_vec(),
@@ -154,17 +163,17 @@ impl Finder<'_> {
             _ => [&own, segments].concat(),
         };
         // A name at the crate root is a dependency on the module that defines it.
-        let relayed = full.first().and_then(|name| self.door.get(name));
-        let full = relayed.map_or(full.clone(), |place| [place, &full[1..]].concat());
+        let reexported = full.first().and_then(|name| self.reexports.get(name));
+        let full = reexported.map_or(full.clone(), |place| [place, &full[1..]].concat());
         // The longest prefix that is a module; the crate root itself is none.
-        let target = (1..=full.len()).rev().map(|n| full[..n].join("::")).find(|p| self.rooms.contains(p));
-        if let Some(target) = target.filter(|target| target != self.room) {
+        let target = (1..=full.len()).rev().map(|n| full[..n].join("::")).find(|p| self.modules.contains(p));
+        if let Some(target) = target.filter(|target| target != self.module) {
             self.found.insert(target);
         }
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for UseFinder<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         let attributes = match item {
             syn::Item::Mod(item) => &item.attrs,
@@ -207,7 +216,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.visit_path(&item.path);
         let list = syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
         if let Ok(expressions) = item.parse_body_with(list) {
-            let mut inside = Finder { found: BTreeSet::new(), ..*self };
+            let mut inside = UseFinder { found: BTreeSet::new(), ..*self };
             expressions.iter().for_each(|expression| inside.visit_expr(expression));
             self.found.append(&mut inside.found);
         }
@@ -221,45 +230,49 @@ fn only_in_tests(attribute: &syn::Attribute) -> bool {
 }
 
 /// Dependencies that are part of a cycle.
-fn bent(arrows: &Arrows) -> Vec<(&str, &str)> {
+fn edges_in_cycles(graph: &DependencyGraph) -> Vec<(&str, &str)> {
     let leads_back = |(from, to): &(&str, &str)| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![*to]);
-        while let Some(room) = open.pop() {
-            if seen.insert(room) {
-                open.extend(arrows.get(room).into_iter().flatten().map(String::as_str));
+        while let Some(module) = open.pop() {
+            if seen.insert(module) {
+                open.extend(graph.get(module).into_iter().flatten().map(String::as_str));
             }
         }
         seen.contains(from)
     };
-    let all = arrows.iter().flat_map(|(from, to)| to.iter().map(move |to| (from.as_str(), to.as_str())));
+    let all = graph.iter().flat_map(|(from, to)| to.iter().map(move |to| (from.as_str(), to.as_str())));
     all.filter(leads_back).collect()
 }
 
 #[test]
-fn the_test_itself_sees_a_circle_and_an_arrow() {
-    let arrow = |from: &str, to: &[&str]| (from.to_owned(), to.iter().map(|&t| t.to_owned()).collect());
-    let tree: Arrows = [arrow("a", &["b", "c"]), arrow("b", &["c"]), arrow("c", &[])].into();
-    assert_eq!(bent(&tree), []);
-    let circle: Arrows = [arrow("a", &["b"]), arrow("b", &["c"]), arrow("c", &["b"])].into();
-    assert_eq!(bent(&circle), [("b", "c"), ("c", "b")]);
-    assert_eq!(dependencies("[dependencies]\ntimeous-cm.workspace = true\nserde = \"1\"\n"), ["cm".to_owned()].into());
+fn cycles_and_crate_dependencies_are_found() {
+    let edge = |from: &str, to: &[&str]| (from.to_owned(), to.iter().map(|&t| t.to_owned()).collect());
+    let tree: DependencyGraph = [edge("a", &["b", "c"]), edge("b", &["c"]), edge("c", &[])].into();
+    assert_eq!(edges_in_cycles(&tree), []);
+    let cycle: DependencyGraph = [edge("a", &["b"]), edge("b", &["c"]), edge("c", &["b"])].into();
+    assert_eq!(edges_in_cycles(&cycle), [("b", "c"), ("c", "b")]);
+    assert_eq!(
+        crate_dependencies("[dependencies]\ntimeous-cm.workspace = true\nserde = \"1\"\n"),
+        ["cm".to_owned()].into()
+    );
 }
 
 #[test]
-fn the_test_itself_reads_code() {
-    let rooms: BTreeSet<String> = ["a", "a::b", "a::c", "d"].map(str::to_owned).into();
-    let door = front_door(&syn::parse_str("pub use d::Door;\npub use a::b::{self, Inner as Outer};").unwrap());
-    let found = |room: &str, code: &str| {
-        let mut finder = Finder { room, rooms: &rooms, door: &door, depth: 0, found: BTreeSet::new() };
+fn used_modules_are_found() {
+    let modules: BTreeSet<String> = ["a", "a::b", "a::c", "d"].map(str::to_owned).into();
+    let reexports = reexports_of(&syn::parse_str("pub use d::Item;\npub use a::b::{self, Inner as Outer};").unwrap());
+    let found = |module: &str, code: &str| {
+        let mut finder =
+            UseFinder { module, modules: &modules, reexports: &reexports, depth: 0, found: BTreeSet::new() };
         finder.visit_file(&syn::parse_str(code).unwrap());
         finder.found.into_iter().collect::<Vec<_>>()
     };
-    assert_eq!(found("a", "mod b;"), [""; 0], "to have a child is no arrow");
+    assert_eq!(found("a", "mod b;"), [""; 0], "declaring a child module is no dependency");
     assert_eq!(found("a", "mod b; use b::Thing;"), ["a::b"]);
     assert_eq!(found("a::b", "use super::Parent;"), ["a"]);
     assert_eq!(found("a::b", "use super::c::Sibling;"), ["a::c"]);
     assert_eq!(found("a::b", "mod inner { use super::Own; use super::super::c; }"), ["a::c"]);
-    assert_eq!(found("a", "use crate::Door;"), ["d"], "through the front door");
+    assert_eq!(found("a", "use crate::Item;"), ["d"], "through a re-export");
     assert_eq!(found("d", "fn f(_: crate::Outer) {}"), ["a::b"]);
     assert_eq!(found("d", "fn f() { let _ = format!(\"{}\", crate::a::c::NAME); }"), ["a::c"]);
     assert_eq!(found("a::b", "pub(in crate::a) fn f() {}"), [""; 0]);

@@ -6,7 +6,7 @@ mod samples;
 
 use self::boxes::{Fragment, Sample};
 pub use self::error::Mp4Error;
-use self::samples::{Coded, SampleFormat};
+use self::samples::{CodedFrame, SampleFormat};
 use crate::playout::PlayoutFrame;
 use crate::rtp::RTP_CLOCK_HZ;
 
@@ -106,7 +106,7 @@ impl Mp4Writer {
         let coded = self.format.read(annexb, is_entry)?;
         let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
         let offset = shown.checked_sub(decode).and_then(|offset| i32::try_from(offset).ok()).ok_or(Mp4Error::Time)?;
-        let Coded { data, header } = self.format.accept(coded);
+        let CodedFrame { data, header } = self.format.accept(coded);
         self.zero = Some(zero);
         self.out.extend(header);
         if self.ends_before(decode, data.len(), is_entry) {

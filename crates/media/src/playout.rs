@@ -13,9 +13,9 @@ mod ingress;
 mod markers;
 mod outlet;
 mod report;
+mod signalled;
 mod straggler;
 mod timeline;
-mod told;
 mod types;
 
 use std::collections::VecDeque;
@@ -29,8 +29,8 @@ use self::ingress::{Admission, Ingress};
 use self::markers::Markers;
 use self::outlet::{Decoded, Outlet, Times};
 pub use self::report::{FrameFate, FrameReport};
-use self::straggler::{Late, Straggler, Stragglers};
-use self::told::ToldReferences;
+use self::signalled::SignalledReferences;
+use self::straggler::{LatePacket, Straggler, Stragglers};
 pub use self::types::{PacketStats, PictureFormat, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release};
 use crate::clock::{ClockChange, MediaClock};
 use crate::error::RtpError;
@@ -71,7 +71,7 @@ pub struct Playout {
     /// Sequence number after the last settled one.
     expected: Option<u64>,
     chain: Chain,
-    told: ToldReferences,
+    told: SignalledReferences,
     /// Missing frames, counted before the last restart.
     missing_before: u64,
     /// Parameter sets received, as of the last settled frame.
@@ -102,7 +102,7 @@ impl Playout {
             stragglers: Stragglers::default(),
             expected: None,
             chain: Chain::default(),
-            told: ToldReferences::default(),
+            told: SignalledReferences::default(),
             missing_before: 0,
             sets: ParameterSets::default(),
             outlet: Outlet::default(),
@@ -325,7 +325,7 @@ impl Playout {
             let playout_at = self.playout_of(self.captured_at(ticks, self.capture_offset, now));
             let until = now.max(playout_at) + self.config.latency;
             let reports = &mut self.reports;
-            let late = Late { seq, ticks, piece, arrival: now, playout_at, until };
+            let late = LatePacket { seq, ticks, piece, arrival: now, playout_at, until };
             self.stragglers.insert(late, |report| reports.push_back(report));
         } else {
             self.buffer.insert(seq, ticks, piece, now);
@@ -361,7 +361,7 @@ impl Playout {
         // The same encoder may continue behind a new sender; the picture numbers tell.
         self.chain.hole();
         self.missing_before += self.told.missing();
-        self.told = ToldReferences::default();
+        self.told = SignalledReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
         self.markers = Markers::default();
         self.sequence = Sequence::default();

@@ -21,16 +21,16 @@ pub struct Simulcast<T = Instant> {
     /// Latest picture of each encoding.
     seen: Vec<Option<u64>>,
     /// Last frame, held back while a higher encoding may start with the same picture.
-    held: Option<Coming<T>>,
+    held: Option<TimedFrame<T>>,
     /// Frames sent so far.
     count: u32,
     /// Encoding of the last frame, and how many frames were sent since it started.
     run: (usize, u32),
-    ready: VecDeque<Coming<T>>,
+    ready: VecDeque<TimedFrame<T>>,
 }
 
 /// A frame and its time.
-type Coming<T> = (Box<Frame>, T);
+type TimedFrame<T> = (Box<Frame>, T);
 
 impl<T> Simulcast<T> {
     /// Creates a selector for this many encodings; the first one is selected.
@@ -103,7 +103,7 @@ impl<T> Simulcast<T> {
         }
     }
 
-    fn send(&mut self, encoding: usize, (mut frame, captured): Coming<T>) {
+    fn send(&mut self, encoding: usize, (mut frame, captured): TimedFrame<T>) {
         self.until = self.until.max(Some(frame.display_index));
         let goes_on = self.run.0 == encoding && frame.entry.is_none_or(|entry| entry.recovery > 0);
         self.run = (encoding, if goes_on { self.run.1 + 1 } else { 1 });

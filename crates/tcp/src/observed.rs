@@ -12,13 +12,13 @@ use crate::seq::Seq;
 pub struct ObservedConnection {
     /// Window scale of the host.
     scale: u8,
-    heard: Option<Heard>,
+    window: Option<ReceiveWindow>,
     /// TS.Recent, as far as it can be inferred.
     recent: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct ReceiveWindow {
     /// Sequence number of stream position 0.
     base: Seq,
     /// Position up to which all data has arrived.
@@ -30,7 +30,7 @@ struct Heard {
 impl ObservedConnection {
     /// Creates an observer of a host with window scale `scale` (RFC 7323 §2.2), at most 14.
     pub fn new(scale: u8) -> Self {
-        Self { scale: scale.min(14), heard: None, recent: None }
+        Self { scale: scale.min(14), window: None, recent: None }
     }
 
     /// Processes a segment sent by the host; returns the position up to which all data has arrived.
@@ -39,26 +39,26 @@ impl ObservedConnection {
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
             return None;
         }
-        let heard = self.heard.get_or_insert(Heard { base: ack, next: 0, right: 0 });
-        let at = heard.next.checked_add_signed(heard.offset(ack))?;
-        heard.next = heard.next.max(at);
-        heard.right = heard.right.max(at + (u64::from(segment.header.window) << self.scale));
-        Some(heard.next)
+        let window = self.window.get_or_insert(ReceiveWindow { base: ack, next: 0, right: 0 });
+        let at = window.next.checked_add_signed(window.offset(ack))?;
+        window.next = window.next.max(at);
+        window.right = window.right.max(at + (u64::from(segment.header.window) << self.scale));
+        Some(window.next)
     }
 
     /// Processes an incoming segment; returns the position and bytes of its new data. `None`: it has none that the host accepts.
     pub fn handle_arriving<'a>(&mut self, segment: &Segment<'a>) -> Option<(u64, &'a [u8])> {
-        let heard = self.heard?;
+        let window = self.window?;
         // Handshake and reset are left to the kernels.
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
             return None;
         }
-        let by = heard.offset(segment.header.seq);
-        let end = heard.next.checked_add_signed(by + segment.payload.len() as i64)?;
-        if end > heard.right || !self.is_recent(segment, by <= 0) || end <= heard.next {
+        let by = window.offset(segment.header.seq);
+        let end = window.next.checked_add_signed(by + segment.payload.len() as i64)?;
+        if end > window.right || !self.is_recent(segment, by <= 0) || end <= window.next {
             return None;
         }
-        match heard.next.checked_add_signed(by) {
+        match window.next.checked_add_signed(by) {
             Some(at) => Some((at, segment.payload)),
             // The data begins before the first acknowledgement.
             None => Some((0, &segment.payload[segment.payload.len() - end as usize..])),
@@ -80,7 +80,7 @@ impl ObservedConnection {
     }
 }
 
-impl Heard {
+impl ReceiveWindow {
     /// Returns the distance of `seq` from the next expected byte.
     fn offset(&self, seq: Seq) -> i64 {
         i64::from(seq.offset_from(self.base + self.next as u32))

@@ -9,6 +9,7 @@ use timeous_engine::{Ccid, TcpFraming, Unordered};
 
 use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
 pub use keys::{KEYS, Key, Topic};
+use keys::{Mode, Parsed};
 
 /// Port of a URI without one, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
@@ -71,13 +72,6 @@ pub enum UriError {
     BadMode(&'static str),
 }
 
-/// What a URI has set so far.
-struct Parsed {
-    options: Options,
-    mode: Option<Mode>,
-    names_dccp_port: bool,
-}
-
 impl FromStr for Uri {
     type Err = UriError;
 
@@ -94,7 +88,8 @@ impl FromStr for Uri {
             }
             seen.push(key);
             let known = KEYS.iter().find(|known| known.name == key);
-            known.ok_or_else(|| UriError::UnknownKey { key: key.to_owned() })?.apply(&mut parsed, value)?;
+            let known = known.ok_or_else(|| UriError::UnknownKey { key: key.to_owned() })?;
+            known.apply(&mut parsed, value).map_err(|expected| bad(known.name, value, expected))?;
         }
         let Parsed { mut options, mode, names_dccp_port } = parsed;
         let mode = mode.unwrap_or(if host.is_empty() { Mode::Listener } else { Mode::Caller });
@@ -130,35 +125,20 @@ impl FromStr for Uri {
                 "with ccid=3 and 4 the receiver decides on the rate: leave out ccid or controller",
             ));
         }
-        Ok(Self { role: mode.role(host, port)?, options })
+        Ok(Self { role: role(mode, host, port)?, options })
     }
 }
 
-#[derive(Clone, Copy)]
-enum Mode {
-    Caller,
-    Listener,
-}
-
-impl Mode {
-    fn parse(value: &str) -> Result<Self, String> {
-        match value {
-            "caller" => Ok(Self::Caller),
-            "listener" => Ok(Self::Listener),
-            _ => Err("use caller or listener".to_owned()),
-        }
-    }
-
-    fn role(self, host: &str, port: u16) -> Result<Role, UriError> {
-        match self {
-            Self::Caller if host.is_empty() => Err(UriError::BadMode("mode=caller needs a host to call")),
-            Self::Caller => Ok(Role::Caller { host: host.to_owned(), port }),
-            Self::Listener if host.is_empty() => Ok(Role::Listener { address: None, port }),
-            Self::Listener => {
-                let address: IpAddr =
-                    host.parse().map_err(|_| UriError::BadMode("mode=listener needs an IP address, or none"))?;
-                Ok(Role::Listener { address: Some(address), port })
-            }
+/// Returns the role of the stream at this host and port.
+fn role(mode: Mode, host: &str, port: u16) -> Result<Role, UriError> {
+    match mode {
+        Mode::Caller if host.is_empty() => Err(UriError::BadMode("mode=caller needs a host to call")),
+        Mode::Caller => Ok(Role::Caller { host: host.to_owned(), port }),
+        Mode::Listener if host.is_empty() => Ok(Role::Listener { address: None, port }),
+        Mode::Listener => {
+            let address: IpAddr =
+                host.parse().map_err(|_| UriError::BadMode("mode=listener needs an IP address, or none"))?;
+            Ok(Role::Listener { address: Some(address), port })
         }
     }
 }

@@ -10,7 +10,7 @@ use timeous::core::Instant;
 use timeous::core::{Advice, Rate};
 use timeous_media::{FramePart, Simulcast, Stamp};
 
-use crate::source::Due;
+use crate::source::DueFrame;
 
 /// Parallel encodings and the selected one.
 pub(super) struct Encodings {
@@ -42,12 +42,12 @@ impl Encodings {
     }
 
     /// Handles a frame; returns the frames to send.
-    pub(super) fn pass(&mut self, due: Due) -> Vec<Due> {
-        let Due { part, encoding, captured, stamp } = due;
+    pub(super) fn pass(&mut self, due: DueFrame) -> Vec<DueFrame> {
+        let DueFrame { part, encoding, captured, stamp } = due;
         self.simulcast.push(encoding, Box::new(part.frame), (captured, stamp));
         let sent = std::iter::from_fn(|| self.simulcast.poll());
         let whole = |frame| FramePart { frame, first: true, last: true };
-        sent.map(|(frame, (captured, stamp))| Due { part: whole(*frame), captured, stamp, encoding }).collect()
+        sent.map(|(frame, (captured, stamp))| DueFrame { part: whole(*frame), captured, stamp, encoding }).collect()
     }
 }
 

@@ -108,7 +108,7 @@ impl Place<'_> {
         if args.stay {
             return Ok(());
         }
-        if tend(&installed, &self.changes, &interrupt)? {
+        if run_until_removed(&installed, &self.changes, &interrupt)? {
             settings.undo(&self.changes)?;
             installed.remove(&settings.default_before)?;
             eprintln!("{} is taken away", self.name);
@@ -153,7 +153,7 @@ impl Place<'_> {
 }
 
 /// Waits for the end: returns true after a signal, false if another process has unloaded it.
-fn tend(installed: &Installed, changes: &Path, interrupt: &Interrupt) -> Result<bool, KernelError> {
+fn run_until_removed(installed: &Installed, changes: &Path, interrupt: &Interrupt) -> Result<bool, KernelError> {
     let mut tidied = now();
     loop {
         if interrupt.is_set() {

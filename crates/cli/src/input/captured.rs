@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Item from a source.
 pub(crate) enum Input {
     /// Frame, or part of one.
-    Frame(Box<Captured>),
+    Frame(Box<CapturedFrame>),
     /// End of the source, with a summary.
     End(Ending),
     /// Error that ends the source.
@@ -18,7 +18,7 @@ pub(crate) enum Input {
 }
 
 /// Frame, or some of its slices, from a source.
-pub(crate) struct Captured {
+pub(crate) struct CapturedFrame {
     pub(crate) part: FramePart,
     pub(crate) timing: Timing,
     /// Index of the encoding, if there are several.
@@ -46,7 +46,7 @@ impl Frames {
     }
 
     /// Queues a frame; returns `false` if the receiving side is gone.
-    pub(super) fn give(&self, frame: Captured) -> bool {
+    pub(super) fn give(&self, frame: CapturedFrame) -> bool {
         self.to.send(Input::Frame(Box::new(frame))).is_ok()
     }
 

@@ -9,7 +9,7 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
 
-use super::captured::{Captured, Frames, Timing};
+use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
 use crate::notice::tell;
@@ -59,7 +59,7 @@ pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &F
 fn give_paced(reader: &mut FrameReader, frames: &Frames) {
     while let Some(frame) = reader.next_frame() {
         let part = FramePart { frame, first: true, last: true };
-        if !frames.give(Captured { part, timing: Timing::Paced, encoding: frames.encoding }) {
+        if !frames.give(CapturedFrame { part, timing: Timing::Paced, encoding: frames.encoding }) {
             return;
         }
     }
@@ -73,30 +73,30 @@ pub(super) fn read_live(
     whole: bool,
 ) -> Result<Ending, Failure> {
     let mut reader = FrameReader::new(rate);
-    let mut stamps = Stamps::default();
+    let mut capture_times = CaptureTimes::default();
     let mut left_out = LeftOutWatch::default();
-    let mut quiet = Quiet::default();
+    let mut pause = PauseDetector::default();
     let mut chunk = vec![0; CHUNK];
     loop {
-        if !quiet.wait(&from, &mut reader)? {
-            give_live(&mut reader, frames, &mut stamps, (quiet.since, whole));
+        if !pause.wait(&from, &mut reader)? {
+            give_live(&mut reader, frames, &mut capture_times, (pause.since, whole));
             continue;
         }
         // A frame that this chunk ends arrived before it.
-        let pending_since = quiet.pending_since();
+        let pending_since = pause.pending_since();
         let count = read(&mut from, &mut chunk)?;
         if count == 0 {
             break;
         }
-        quiet.heard(&chunk[..count]);
-        let came_at = pending_since.unwrap_or(quiet.since);
+        pause.on_data(&chunk[..count]);
+        let came_at = pending_since.unwrap_or(pause.since);
         let pushed = reader.push(&chunk[..count]);
         left_out.look(reader.left_out());
-        give_live(&mut reader, frames, &mut stamps, (came_at, whole));
+        give_live(&mut reader, frames, &mut capture_times, (came_at, whole));
         pushed?;
     }
     let ending = reader.finish()?;
-    give_live(&mut reader, frames, &mut stamps, (quiet.since, whole));
+    give_live(&mut reader, frames, &mut capture_times, (pause.since, whole));
     Ok(ending)
 }
 
@@ -111,31 +111,36 @@ fn read(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, Failure> {
 
 /// Capture times of a live source.
 #[derive(Default)]
-struct Stamps {
+struct CaptureTimes {
     cadence: Cadence,
     captured: Instant,
 }
 
 /// Passes on complete parts. The first frame arrived at `came_at`, others now.
-fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, (mut came_at, whole): (Instant, bool)) {
+fn give_live(
+    reader: &mut FrameReader,
+    frames: &Frames,
+    capture_times: &mut CaptureTimes,
+    (mut came_at, whole): (Instant, bool),
+) {
     let mut next = || match whole {
         true => reader.next_frame().map(|frame| FramePart { frame, first: true, last: true }),
         false => reader.next_part(),
     };
     while let Some(part) = next() {
         if part.first {
-            stamps.captured = stamps.cadence.frame(came_at, part.frame.duration);
+            capture_times.captured = capture_times.cadence.frame(came_at, part.frame.duration);
             came_at = clock::now();
         }
-        let timing = Timing::Live { captured: stamps.captured, presented: None };
-        if !frames.give(Captured { part, timing, encoding: frames.encoding }) {
+        let timing = Timing::Live { captured: capture_times.captured, presented: None };
+        if !frames.give(CapturedFrame { part, timing, encoding: frames.encoding }) {
             return;
         }
     }
 }
 
 /// Detects pauses of a source, which complete the current NAL unit.
-struct Quiet {
+struct PauseDetector {
     /// Bytes since the last pause.
     bytes: usize,
     /// Consecutive pauses between NAL units; then the number from which pauses are trusted.
@@ -152,7 +157,7 @@ struct Quiet {
     silent_after: Duration,
 }
 
-impl Default for Quiet {
+impl Default for PauseDetector {
     fn default() -> Self {
         Self {
             bytes: 0,
@@ -168,7 +173,7 @@ impl Default for Quiet {
     }
 }
 
-impl Quiet {
+impl PauseDetector {
     /// Returns whether there are bytes to read, or the end; if not, the current NAL unit was flushed if pauses are
     /// trusted.
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
@@ -208,9 +213,9 @@ impl Quiet {
         (!self.is_taken).then_some(self.since)
     }
 
-    fn heard(&mut self, bytes: &[u8]) {
+    fn on_data(&mut self, bytes: &[u8]) {
         if std::mem::take(&mut self.has_paused) {
-            self.judge(bytes);
+            self.assess_pause(bytes);
         }
         if std::mem::take(&mut self.is_silent) {
             let silent = clock::now().saturating_since(self.since);
@@ -224,7 +229,7 @@ impl Quiet {
     }
 
     /// Judges a pause: good if a start code follows. One within a NAL unit makes pauses untrusted, longer each time.
-    fn judge(&mut self, next: &[u8]) {
+    fn assess_pause(&mut self, next: &[u8]) {
         if next.starts_with(&[0, 0]) {
             self.clean = self.clean.saturating_add(1);
         } else {

@@ -9,10 +9,10 @@ use timeous_media::{
     control,
 };
 
-use super::captured::{Captured, Frames, Timing};
+use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
-use crate::notice::{Limited, tell};
+use crate::notice::{RateLimitedMessages, tell};
 
 /// Longest wait for reordered RTP packets.
 const REORDERING: Duration = Duration::from_millis(60);
@@ -43,7 +43,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
     let mut relay = Relay {
         playout: Playout::new(config),
         reader: FrameReader::new(None),
-        refused: Limited::default(),
+        refused: RateLimitedMessages::default(),
         left_out: LeftOutWatch::default(),
     };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
@@ -83,7 +83,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
 struct Relay {
     playout: Playout,
     reader: FrameReader,
-    refused: Limited,
+    refused: RateLimitedMessages,
     left_out: LeftOutWatch,
 }
 
@@ -106,7 +106,7 @@ impl Relay {
         while let Some(event) = self.playout.poll_event() {
             match event {
                 PlayoutEvent::Clock(change) => {
-                    self.refused.tell_as("clock", &format!("the source's clock: {}", Told(&change)));
+                    self.refused.tell_as("clock", &format!("the source's clock: {}", ClockChangeMessage(&change)));
                 }
                 PlayoutEvent::Restarted(ssrc) => {
                     self.refused.tell_as("anew", &format!("the source begins anew (SSRC {ssrc:#010x})"));
@@ -131,7 +131,7 @@ impl Relay {
             let timing = timing(&frame);
             while let Some(frame) = self.reader.next_frame() {
                 let part = FramePart { frame, first: true, last: true };
-                if !frames.give(Captured { part, timing, encoding: frames.encoding }) {
+                if !frames.give(CapturedFrame { part, timing, encoding: frames.encoding }) {
                     return false;
                 }
             }
@@ -148,9 +148,9 @@ fn timing(frame: &PlayoutFrame) -> Timing {
 }
 
 /// Describes a clock change for people.
-pub(crate) struct Told<'a>(pub(crate) &'a timeous_media::ClockChange);
+pub(crate) struct ClockChangeMessage<'a>(pub(crate) &'a timeous_media::ClockChange);
 
-impl std::fmt::Display for Told<'_> {
+impl std::fmt::Display for ClockChangeMessage<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use timeous_media::ClockChange::{Longer, Shorter, Stepped};
         match self.0 {

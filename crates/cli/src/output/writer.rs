@@ -6,9 +6,9 @@ use timeous_media::mp4::Mp4Writer;
 use super::args::SinkArgs;
 use super::error::WriteError;
 use super::file::{SinkFile, Target};
+use super::messages::SinkMessages;
 use super::queue::Queue;
 use super::rtp::RtpWriter;
-use super::told::Told;
 use crate::failure::Failure;
 use crate::place::Place;
 
@@ -89,13 +89,13 @@ const NOTHING: &str = ": no frame came that could be written, so that there is n
 
 /// Writes frames from the queue until its end, or until the sink is gone.
 pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
-    let mut told = Told::default();
+    let mut messages = SinkMessages::default();
     while let Some(frame) = queue.pop() {
         match writer.write(&frame) {
             Ok(bytes) => queue.count(true, bytes),
             Err(WriteError::Frame(why)) => {
                 queue.count(false, 0);
-                told.trouble(&format!("{name}: a frame was left out: {why}"));
+                messages.trouble(&format!("{name}: a frame was left out: {why}"));
             }
             Err(WriteError::Gone(failure)) => {
                 queue.count(false, 0);

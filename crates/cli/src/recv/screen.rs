@@ -9,11 +9,11 @@ use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, Playo
 
 use super::args::RecvArgs;
 use crate::failure::Failure;
-use crate::input::Told;
+use crate::input::ClockChangeMessage;
 use crate::interrupt::Interrupt;
 use crate::journal::{FRAMES, Journal};
 use crate::meter::{Fields, Meter, record};
-use crate::notice::{Limited, tell};
+use crate::notice::{RateLimitedMessages, tell};
 use crate::output::Output;
 
 /// Longest wait between two checks.
@@ -69,7 +69,7 @@ pub(super) struct Screen {
     counts: FrameCounts,
     /// Latency that this end requests.
     latency: Duration,
-    refused: Limited,
+    refused: RateLimitedMessages,
     next_report: Instant,
     next_keyframe: Instant,
     /// Start of the time without decodable frames, unless reported.
@@ -120,7 +120,7 @@ impl Screen {
             frames: Journal::new(args.frames.as_deref(), FRAMES)?,
             counts: FrameCounts { ms_latency: latency.as_millis(), ..FrameCounts::default() },
             latency,
-            refused: Limited::default(),
+            refused: RateLimitedMessages::default(),
             next_report: Instant::ZERO,
             next_keyframe: Instant::ZERO,
             waits: None,
@@ -145,7 +145,7 @@ impl Screen {
     /// Handles a packet.
     pub(super) fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
         if control::is_control(packet) {
-            Control::read(packet).into_iter().for_each(|message| self.hear(message));
+            Control::read(packet).into_iter().for_each(|message| self.on_control(message));
             return Ok(());
         }
         if let Err(error) = self.playout.handle_packet(at, packet) {
@@ -154,7 +154,7 @@ impl Screen {
         self.show()
     }
 
-    fn hear(&mut self, message: Control) {
+    fn on_control(&mut self, message: Control) {
         if let Control::Terms { latency, .. } = message {
             let agreed = latency.max(self.latency);
             if agreed != self.playout.latency() {
@@ -191,7 +191,7 @@ impl Screen {
             match event {
                 PlayoutEvent::Format(format) => tell(format_args!("pictures: {format}")),
                 PlayoutEvent::Clock(change) => {
-                    self.refused.tell_as("clock", &format!("the stream: {}", Told(&change)));
+                    self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
                 }
                 PlayoutEvent::Restarted(_) => tell("the source begins anew"),
             }

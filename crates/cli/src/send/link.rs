@@ -9,8 +9,8 @@ use timeous_media::{Control, FrameKind, MediaAdu, Packetizer, control};
 
 use crate::failure::Failure;
 use crate::journal::{Entry, Journal, fate_name};
-use crate::notice::{Limited, tell};
-use crate::source::Due;
+use crate::notice::{RateLimitedMessages, tell};
+use crate::source::DueFrame;
 
 /// Interval of sender reports and latency messages.
 const REPORTS: Duration = Duration::from_secs(1);
@@ -32,13 +32,13 @@ pub(super) struct Link {
     entries: BTreeMap<AduSeq, Entry>,
     /// Larger one of the latencies that both ends request.
     latency: Duration,
-    way: Way,
+    way: PathDelay,
     /// Whether an entry point was sent, before which a decoder can do nothing.
     has_entered: bool,
     /// Current frame, if its first part was sent.
     frame: Option<u32>,
     next_report: Instant,
-    refused: Limited,
+    refused: RateLimitedMessages,
     pub(super) counts: LinkCounts,
     wants_keyframe: bool,
     is_over: bool,
@@ -55,7 +55,7 @@ pub(super) struct LinkCounts {
 
 /// Shortest one-way delay by the receiver's clock, which its playout adds to the latency.
 #[derive(Default)]
-struct Way {
+struct PathDelay {
     /// Latest samples.
     recent: std::collections::VecDeque<Duration>,
     next_look: Instant,
@@ -64,8 +64,8 @@ struct Way {
     known: Duration,
 }
 
-impl Way {
-    fn look(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
+impl PathDelay {
+    fn update(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
         if now < self.next_look {
             return;
         }
@@ -91,8 +91,8 @@ impl Way {
 impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packetizer: Packetizer) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
-        let mut way = Way::default();
-        way.look(clock::now(), || sender.stats());
+        let mut way = PathDelay::default();
+        way.update(clock::now(), || sender.stats());
         Self {
             sender,
             receiver,
@@ -104,7 +104,7 @@ impl Link {
             has_entered: false,
             frame: None,
             next_report: Instant::ZERO,
-            refused: Limited::default(),
+            refused: RateLimitedMessages::default(),
             counts: LinkCounts::default(),
             wants_keyframe: false,
             is_over: false,
@@ -133,7 +133,7 @@ impl Link {
     /// Sends a part of a frame, beginning with an entry point and the parameter sets that it needs.
     pub(super) fn send(
         &mut self,
-        due: &Due,
+        due: &DueFrame,
         sets: &[Vec<u8>],
         journal: &mut Journal,
         wait: bool,
@@ -213,7 +213,7 @@ impl Link {
     /// Sends due control messages, and handles received ones.
     pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64) {
         let now = clock::now();
-        self.way.look(now, || self.sender.stats());
+        self.way.update(now, || self.sender.stats());
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
@@ -231,7 +231,7 @@ impl Link {
         while !self.is_over {
             match self.receiver.poll_receive() {
                 Ok(Some(Arrival::Data(received))) if control::is_control(&received.bytes) => {
-                    Control::read(&received.bytes).into_iter().for_each(|message| self.hear(message));
+                    Control::read(&received.bytes).into_iter().for_each(|message| self.on_control(message));
                 }
                 Ok(Some(Arrival::Data(_))) => {}
                 Ok(Some(Arrival::Nothing) | None) => return,
@@ -240,7 +240,7 @@ impl Link {
         }
     }
 
-    fn hear(&mut self, message: Control) {
+    fn on_control(&mut self, message: Control) {
         match message {
             Control::Terms { latency, excess } => {
                 let agreed = latency.max(self.sender.options().latency);

@@ -3,14 +3,14 @@
 use timeous::core::Duration;
 use timeous::{Listener, Receiver, Role, Sender, Uri, clock};
 
-use crate::calling::Calling;
+use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::notice::tell;
 
 /// Source of receivers.
 pub(super) enum Outlet {
     /// Calls one receiver.
-    Call(Calling),
+    Call(Caller),
     /// Accepts receivers, once or repeatedly.
     Listen { listener: Box<Listener>, again: bool },
 }
@@ -19,7 +19,7 @@ impl Outlet {
     /// Calls or listens, by the role in the URI.
     pub(super) fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Calling::begin(uri)?)),
+            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 let again = uri.options.reconnects();

@@ -11,17 +11,17 @@ const LOOKS: usize = 60;
 /// Sending rates, by the byte counters of each snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    macroflows: BTreeMap<u64, Track>,
-    flows: BTreeMap<u64, Track>,
+    macroflows: BTreeMap<u64, RateHistory>,
+    flows: BTreeMap<u64, RateHistory>,
 }
 
 #[derive(Debug, Default)]
-struct Track {
+struct RateHistory {
     last: Option<(Instant, u64)>,
     rates: VecDeque<Rate>,
 }
 
-impl Track {
+impl RateHistory {
     fn add(&mut self, at: Instant, sent: u64, looks: usize) {
         if let Some((before, had)) = self.last
             && at > before

@@ -14,7 +14,7 @@ use crate::relay::Relay;
 use crate::rtp_source::RtpSource;
 use crate::support::{emulate, encode, free_port, side_by_side, skip, sleep};
 use crate::viewer::median;
-use crate::watched::{LATENCY_MS, Outcome, Watched, as_sent, send_to};
+use crate::watched::{LATENCY_MS, Outcome, WatchedReceiver, as_sent, send_to};
 
 const PLAIN: &str = "plain25.h264";
 /// RTP timestamp of a source's first picture, and ticks per picture at 25 per second.
@@ -54,7 +54,7 @@ fn assert_tail(delays: &[(usize, Duration)], sent: usize, tail: usize) {
 fn file(name: &str, count: usize) -> Outcome {
     let pictures = field_pictures(name);
     assert_eq!(pictures.len(), count);
-    let watched = Watched::start();
+    let watched = WatchedReceiver::start();
     watched.send(&field(name), &[]).ends_with(0);
     let outcome = watched.end();
     outcome.assert_whole(&as_sent(&pictures));
@@ -95,7 +95,7 @@ fn a_rate_that_changes_in_mid_stream_is_followed() {
 /// has ended meanwhile.
 fn a_file_as_a_live_source_is_over_at_once() {
     let began = clock::now();
-    let watched = Watched::start();
+    let watched = WatchedReceiver::start();
     watched.send(&field(PLAIN), &["--live"]).ends_with(0);
     let outcome = watched.end();
     let seen = outcome.seen.delays(&as_sent(&field_pictures(PLAIN)));
@@ -122,7 +122,7 @@ fn an_open_gop_is_sent_whole() {
 /// Checks that a stream made for the test arrives completely.
 #[track_caller]
 fn made(stream: &[u8], test: &str) {
-    let watched = Watched::start();
+    let watched = WatchedReceiver::start();
     watched.send(&watched.files.write("made.h264", stream), &[]).ends_with(0);
     let outcome = watched.end();
     outcome.assert_whole(&as_sent(&pictures(stream)));
@@ -130,7 +130,7 @@ fn made(stream: &[u8], test: &str) {
 }
 
 fn a_pipe_at_the_pace_of_a_file() {
-    let watched = Watched::start();
+    let watched = WatchedReceiver::start();
     let mut sender = watched.send("-", &["--file"]);
     sender.write().write_all(&std::fs::read(field(PLAIN)).unwrap()).unwrap();
     sender.ends_with(0);
@@ -146,7 +146,7 @@ fn a_wrong_port_is_told_within_a_second_and_tried_again() {
     sender.until_it_says("nobody listens");
     assert!(clock::now() - began < Duration::from_secs(1), "it takes {:?}", clock::now() - began);
     sleep(Duration::from_secs(1));
-    let watched = Watched::start_at(port, LATENCY_MS);
+    let watched = WatchedReceiver::start_at(port, LATENCY_MS);
     sender.ends_with(0);
     watched.end().assert_whole(&as_sent(&field_pictures(PLAIN)));
 }
@@ -175,7 +175,7 @@ fn files_in_the_field() {
 /// Feeds the plain pictures at this rate; checks that all arrive at a constant delay.
 #[track_caller]
 fn pipe(fps: f64, count: usize, pause: Option<(usize, Duration)>) {
-    let mut watched = Watched::start();
+    let mut watched = WatchedReceiver::start();
     let mut sender = watched.send_pipe(watched.port);
     let fed = Feeder::start(sender.write(), field_pictures(PLAIN), fps, count, pause).end();
     sender.ends_with(0);
@@ -198,7 +198,7 @@ fn a_pipe_goes_on_after_a_pause() {
 
 /// A frame every 400 ms, with a latency of 300 ms: waiting for the next frame would be too late.
 fn a_pipe_with_few_frames_a_second_loses_none() {
-    let mut watched = Watched::start_at(free_port(), TIGHT_MS);
+    let mut watched = WatchedReceiver::start_at(free_port(), TIGHT_MS);
     let mut sender = watched.send_pipe(watched.port);
     let fed = Feeder::start(sender.write(), field_pictures(PLAIN), 2.5, 20, None).end();
     sender.ends_with(0);
@@ -210,7 +210,7 @@ fn several_slices_a_picture_out_of_a_pipe() {
     let Some(stream) = encode("160x128", 75, "slices=4:keyint=25") else { return skip(TEST, "ffmpeg") };
     let pictures = pictures(&stream);
     assert!(pictures.iter().all(|picture| picture.len() >= 4));
-    let mut watched = Watched::start();
+    let mut watched = WatchedReceiver::start();
     let mut sender = watched.send_pipe(watched.port);
     let fed = Feeder::start(sender.write(), pictures, 25.0, 75, None).end();
     sender.ends_with(0);
@@ -225,7 +225,7 @@ fn a_receiver_that_comes_late_is_not_behind() {
     let mut sender = send_to(port, LATENCY_MS, "-", &[]);
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, 225, None);
     sleep(Duration::from_secs(3));
-    let watched = Watched::start_at(port, LATENCY_MS);
+    let watched = WatchedReceiver::start_at(port, LATENCY_MS);
     let fed = feeder.end();
     sender.ends_with(0);
     let outcome = watched.end();
@@ -261,7 +261,7 @@ fn rtp(
     make: impl FnOnce(&mut RtpSource),
     each: impl FnMut(&mut RtpSource, u32) -> u32,
 ) -> (Vec<Sent>, Outcome) {
-    let mut watched = Watched::start();
+    let mut watched = WatchedReceiver::start();
     let port = free_port();
     let mut sender = watched.send_rtp(port, options);
     let mut source = RtpSource::new(port);
@@ -429,7 +429,7 @@ fn parameter_sets_out_of_an_sdp_file_are_used() {
     assert_eq!(sets.len(), 2);
     let bare: Vec<Picture> =
         whole.iter().map(|picture| picture.iter().filter(|nal| !is_set(nal)).cloned().collect()).collect();
-    let mut watched = Watched::start();
+    let mut watched = WatchedReceiver::start();
     let port = free_port();
     let session = SessionDescription::h264(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), 101, sets);
     let sdp = watched.files.write("source.sdp", session.write(1).as_bytes());
@@ -481,7 +481,7 @@ fn rtp_in_the_field() {
 const TIGHT_MS: u64 = 300;
 
 fn after_an_outage_the_picture_comes_back_at_a_recovery_point() {
-    let watched = Watched::start_at(free_port(), TIGHT_MS);
+    let watched = WatchedReceiver::start_at(free_port(), TIGHT_MS);
     let near = free_port();
     // Almost no capacity for one second, from the second second on (in Mbit/s).
     let trace = watched.files.write("outage.trace", b"0 5000\n2 1\n3 5000\n");
@@ -498,7 +498,7 @@ fn after_an_outage_the_picture_comes_back_at_a_recovery_point() {
 
 /// Stream of `seconds` through a relay, to which `happens` is applied after three.
 fn path(seconds: usize, happens: impl FnOnce(&Relay)) -> (Vec<Sent>, Outcome) {
-    let mut watched = Watched::start_at(free_port(), TIGHT_MS);
+    let mut watched = WatchedReceiver::start_at(free_port(), TIGHT_MS);
     let near = free_port();
     let relay = Relay::start(near, watched.port);
     let mut sender = watched.send_pipe(near);

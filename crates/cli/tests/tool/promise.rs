@@ -30,16 +30,16 @@ fn journal(path: &str) -> BTreeMap<u16, Promise> {
 
 /// RTP packets that entered a link towards a port: Unix time in nanoseconds, sequence number.
 #[derive(Default)]
-struct Entered {
+struct LinkEntries {
     rtp: Vec<(u64, u16)>,
     /// Parity packets, with the newest RTP packet of their block.
     parity: Vec<(u64, u16)>,
 }
 
-fn entered(capture: &str, port: u16) -> Entered {
+fn entered(capture: &str, port: u16) -> LinkEntries {
     const INGRESS: u32 = 0;
     let mut reader = PcapNgReader::new(File::open(capture).unwrap()).unwrap();
-    let mut found = Entered::default();
+    let mut found = LinkEntries::default();
     let mut by_seq = BTreeMap::new();
     while let Some(block) = reader.next_block() {
         let Block::EnhancedPacket(packet) = block.unwrap() else { continue };
@@ -87,7 +87,7 @@ fn nothing_leaves_late(policy: &str, link: &[&str]) {
     link.ends_with(0);
 
     let journal = journal(&list);
-    let Entered { rtp: entered, parity } = entered(&capture, far);
+    let LinkEntries { rtp: entered, parity } = entered(&capture, far);
     assert!(entered.len() > 100, "{policy}: only {} packets entered the link", entered.len());
     let given_up = journal.values().filter(|row| !matches!(row.fate.as_str(), "acked" | "lost")).count();
     assert!(given_up > 50, "{policy}: half of the rate leaves hardly anything to give up: {given_up}");

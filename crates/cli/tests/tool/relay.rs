@@ -68,12 +68,12 @@ impl Drop for Relay {
 
 /// Datagrams in flight, by arrival time and order.
 #[derive(Default)]
-struct UnderWay {
+struct InFlight {
     packets: BTreeMap<(Instant, u64), (bool, Vec<u8>)>,
     count: u64,
 }
 
-impl UnderWay {
+impl InFlight {
     fn put(&mut self, at: Instant, is_there: bool, packet: &[u8]) {
         self.count += 1;
         self.packets.insert((at, self.count), (is_there, packet.to_vec()));
@@ -83,7 +83,7 @@ impl UnderWay {
 fn run(near: &UdpSocket, to: u16, controls: &Controls) {
     let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = SocketAddr::from(([127, 0, 0, 1], to));
-    let (mut far, mut client, mut under_way) = (bind(), None, UnderWay::default());
+    let (mut far, mut client, mut under_way) = (bind(), None, InFlight::default());
     let mut buffer = vec![0; 1 << 16];
     while !controls.ends.load(Ordering::Relaxed) {
         if controls.rebinds.swap(false, Ordering::Relaxed) {

@@ -15,12 +15,12 @@ const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const PACKET: u64 = 1_000;
 
 /// Daemon with all outputs enabled, and their files.
-struct Shown {
+struct ObservedDaemon {
     files: Files,
     daemon: Running,
 }
 
-impl Shown {
+impl ObservedDaemon {
     fn start() -> Self {
         let files = Files::new();
         let daemon = daemon(&files, "cm.sock", "first.sqlog");
@@ -124,7 +124,7 @@ fn events(path: &str, name: &str) -> Vec<Value> {
 
 #[test]
 fn top_metrics_and_qlog_agree_on_what_a_client_did() {
-    let mut shown = Shown::start();
+    let mut shown = ObservedDaemon::start();
     let mut client = shown.client();
     let remote = Some(SocketAddr::new(HOST, 5_004));
     let flow = client.open(OpenFlow { remote, ..OpenFlow::to(HOST, PACKET as u32) }).unwrap();
@@ -168,7 +168,7 @@ fn top_metrics_and_qlog_agree_on_what_a_client_did() {
 
 #[test]
 fn the_next_daemon_remembers_the_path_until_it_is_forgotten() {
-    let mut shown = Shown::start();
+    let mut shown = ObservedDaemon::start();
     let mut client = shown.client();
     let flow = client.open(OpenFlow::to(HOST, PACKET as u32)).unwrap();
     send_until(&mut client, flow, 40_000);
@@ -207,7 +207,7 @@ fn the_next_daemon_remembers_the_path_until_it_is_forgotten() {
 
 #[test]
 fn a_second_daemon_on_the_same_memory_says_who_has_it() {
-    let mut shown = Shown::start();
+    let mut shown = ObservedDaemon::start();
     let mut second = daemon(&shown.files, "other.sock", "other.sqlog");
     let said = second.ends_with(4);
     assert!(said.contains("paths.redb") && said.contains("in use by process"), "{said}");
@@ -219,7 +219,7 @@ fn a_second_daemon_on_the_same_memory_says_who_has_it() {
 fn a_damaged_memory_is_set_aside_and_the_daemon_goes_on() {
     let files = Files::new();
     let damaged = files.write("paths.redb", &b"no memory of paths ".repeat(500));
-    let mut shown = Shown { daemon: daemon(&files, "cm.sock", "cm.sqlog"), files };
+    let mut shown = ObservedDaemon { daemon: daemon(&files, "cm.sock", "cm.sqlog"), files };
     let said = shown.daemon.errors();
     assert!(said.contains("is damaged") && said.contains(&format!("{damaged}.damaged")), "{said}");
     assert_eq!(shown.paths(), []);
@@ -238,7 +238,7 @@ fn without_a_daemon_top_says_how_to_start_one() {
 
 #[test]
 fn a_full_screen_needs_a_terminal() {
-    let mut shown = Shown::start();
+    let mut shown = ObservedDaemon::start();
     let said = timeous(&["top", "--socket", &shown.files.path("cm.sock")]).ends_with(2);
     assert!(said.contains("--once"), "{said}");
     shown.stop();
@@ -255,7 +255,7 @@ fn metrics_that_others_could_read_are_refused_unless_told() {
 
 #[test]
 fn top_for_scripts_ends_when_the_daemon_does() {
-    let mut shown = Shown::start();
+    let mut shown = ObservedDaemon::start();
     let socket = shown.files.path("cm.sock");
     let mut top = command(&["top", "--json", "--interval", "250ms", "--socket", &socket]);
     let out = shown.files.path("out");

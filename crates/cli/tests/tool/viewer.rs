@@ -11,10 +11,10 @@ use crate::feeder::Sent;
 use crate::pictures::first_slices;
 
 /// Thread that reads a pipe.
-pub(crate) struct Viewer(JoinHandle<Seen>);
+pub(crate) struct Viewer(JoinHandle<ViewerOutput>);
 
 /// Data that a viewer received.
-pub(crate) struct Seen {
+pub(crate) struct ViewerOutput {
     /// The whole byte stream.
     pub(crate) stream: Vec<u8>,
     /// Offset of the stream after each read, and its time.
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
 impl Viewer {
     pub(crate) fn start(mut pipe: ChildStdout) -> Self {
         Self(thread::spawn(move || {
-            let mut seen = Seen { stream: Vec::new(), pieces: Vec::new() };
+            let mut seen = ViewerOutput { stream: Vec::new(), pieces: Vec::new() };
             let mut buffer = vec![0; 1 << 16];
             loop {
                 let count = pipe.read(&mut buffer).unwrap();
@@ -38,12 +38,12 @@ impl Viewer {
     }
 
     /// Waits for the end of the stream.
-    pub(crate) fn end(self) -> Seen {
+    pub(crate) fn end(self) -> ViewerOutput {
         self.0.join().unwrap()
     }
 }
 
-impl Seen {
+impl ViewerOutput {
     /// Pictures with their arrival times, identified by their first slices.
     pub(crate) fn pictures(&self) -> Vec<Sent> {
         let at = |offset| self.pieces.iter().find(|(end, _)| *end > offset).expect("it came with a piece").1;

@@ -8,13 +8,13 @@ use timeous::clock;
 use crate::feeder::Sent;
 use crate::pictures::{Picture, first_slice};
 use crate::support::{Files, Running, command, decoder, free_port, is_installed, skip};
-use crate::viewer::{Seen, Viewer};
+use crate::viewer::{Viewer, ViewerOutput};
 
 /// Latency in milliseconds that exceeds the stalls of a busy machine.
 pub(crate) const LATENCY_MS: u64 = 1_000;
 
 /// Receiver that listens for one stream, and its viewer.
-pub(crate) struct Watched {
+pub(crate) struct WatchedReceiver {
     pub(crate) files: Files,
     pub(crate) port: u16,
     latency_ms: u64,
@@ -25,14 +25,14 @@ pub(crate) struct Watched {
 /// Results of a stream.
 pub(crate) struct Outcome {
     pub(crate) files: Files,
-    pub(crate) seen: Seen,
+    pub(crate) seen: ViewerOutput,
     /// Messages of the receiver.
     pub(crate) said: String,
     /// Last statistics of the receiver.
     pub(crate) stats: Map<String, Value>,
 }
 
-impl Watched {
+impl WatchedReceiver {
     pub(crate) fn start() -> Self {
         Self::start_at(free_port(), LATENCY_MS)
     }

@@ -8,7 +8,7 @@
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial};
-use crate::tfrc::allowed::{Allowed, Heard, Path};
+use crate::tfrc::allowed::{Allowed, FeedbackReport, Path};
 use crate::tfrc::{LossIntervals, equation, receiver};
 
 /// Window, in multiples of the allowed rate times the RTT. Chosen by us: more than one, so that the pacing rate is the
@@ -117,8 +117,8 @@ impl Tfrc {
 
     /// Processes an emulated feedback packet.
     fn hear(&mut self, now: Instant, rtt: Duration, receive_rate: f64, new_loss_event: bool, data_limited: bool) {
-        let heard = Heard { receive_rate, p: self.loss_event_rate(), new_loss_event, data_limited };
-        self.allowed.on_feedback(now, &self.path(rtt), heard);
+        let report = FeedbackReport { receive_rate, p: self.loss_event_rate(), new_loss_event, data_limited };
+        self.allowed.on_feedback(now, &self.path(rtt), report);
     }
 
     /// Begins a round with an acknowledgement of the previous round trip's data, `flight` bytes of which were counted already.

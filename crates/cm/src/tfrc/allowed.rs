@@ -23,7 +23,7 @@ pub(crate) struct Path {
 
 /// Contents of a feedback packet that determine the rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct FeedbackReport {
     /// `X_recv`, in bytes per second.
     pub(crate) receive_rate: f64,
     /// p: the loss event rate.
@@ -88,17 +88,17 @@ impl Allowed {
     }
 
     /// Updates the rate by feedback: step 4 of RFC 5348 §4.3.
-    pub(crate) fn on_feedback(&mut self, now: Instant, path: &Path, heard: Heard) {
-        self.p = heard.p;
+    pub(crate) fn on_feedback(&mut self, now: Instant, path: &Path, report: FeedbackReport) {
+        self.p = report.p;
         let mut limit = 2.0;
-        if !heard.data_limited {
-            self.rates.update(now, heard.receive_rate, path.rtt);
-        } else if heard.new_loss_event {
+        if !report.data_limited {
+            self.rates.update(now, report.receive_rate, path.rtt);
+        } else if report.new_loss_event {
             self.rates.halve();
-            self.rates.maximize(now, DATA_LIMITED_LOSS_FACTOR * heard.receive_rate);
+            self.rates.maximize(now, DATA_LIMITED_LOSS_FACTOR * report.receive_rate);
             limit = 1.0;
         } else {
-            self.rates.maximize(now, heard.receive_rate);
+            self.rates.maximize(now, report.receive_rate);
         }
         self.recalculate(now, path, limit * self.rates.max());
     }

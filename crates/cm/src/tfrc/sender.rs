@@ -2,7 +2,7 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-use super::allowed::{Allowed, Heard, Path, least};
+use super::allowed::{Allowed, FeedbackReport, Path, least};
 use super::equation;
 use super::limited::DataLimited;
 use super::pacing::{Pacing, Schedule};
@@ -198,7 +198,7 @@ impl Sender {
             self.allowed.on_feedback(
                 now,
                 &path,
-                Heard {
+                FeedbackReport {
                     receive_rate,
                     p,
                     new_loss_event: report.new_loss_event || p > self.allowed.p(),

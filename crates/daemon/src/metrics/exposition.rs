@@ -25,7 +25,7 @@ pub fn exposition(view: &View) -> String {
     let mut registry = Registry::with_prefix("timeous");
     let build = Info::new([("version", view.version.clone())]);
     registry.register("build", "The daemon's version", build);
-    registry.register_collector(Box::new(Shown { view: view.clone() }));
+    registry.register_collector(Box::new(MetricsSnapshot { view: view.clone() }));
     let mut text = String::new();
     match text::encode(&mut text, &registry) {
         Ok(()) => text,
@@ -35,7 +35,7 @@ pub fn exposition(view: &View) -> String {
 }
 
 #[derive(Debug)]
-struct Shown {
+struct MetricsSnapshot {
     view: View,
 }
 
@@ -171,7 +171,7 @@ fn from_micros(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-impl Collector for Shown {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut families = Families { encoder: &mut encoder, macroflows: labelled(&self.view.macroflows) };
         families.of_the_daemon(&self.view)?;

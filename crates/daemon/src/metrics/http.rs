@@ -17,8 +17,8 @@ use timeous_engine::clock;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use super::access::{MetricsAccess, ViewSource};
 use super::exposition;
-use super::look::{Look, Reach};
 
 /// Maximum number of connections. Prometheus keeps one.
 const CALLERS: usize = 16;
@@ -30,15 +30,15 @@ const LIFETIME: Duration = Duration::from_secs(60);
 const FRESH: timeous_core::Duration = timeous_core::Duration::from_millis(250);
 
 struct Page {
-    look: Look,
-    reach: Reach,
+    look: ViewSource,
+    reach: MetricsAccess,
     last: Mutex<Option<(Instant, Bytes)>>,
 }
 
 pub(super) async fn serve(
     listener: TcpListener,
-    reach: Reach,
-    look: Look,
+    reach: MetricsAccess,
+    look: ViewSource,
     mut stopped: oneshot::Receiver<()>,
 ) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -78,7 +78,7 @@ pub(super) async fn serve(
 
 impl Page {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if self.reach == Reach::Loopback && !names_an_address(request) {
+        if self.reach == MetricsAccess::Loopback && !names_an_address(request) {
             return plain(StatusCode::FORBIDDEN, "ask by address or as localhost\n");
         }
         if request.uri().path() != "/metrics" {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nom_openmetrics::{Family, MetricDescriptor, parser::openmetrics};
 
-use super::{CONTENT_TYPE, LISTED, Look, MetricsError, Reach, Server, exposition};
+use super::{CONTENT_TYPE, LISTED, MetricsAccess, MetricsError, Server, ViewSource, exposition};
 use crate::view::{Client, Flow, Health, Macroflow, Totals, View};
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -71,7 +71,7 @@ fn view(macroflows: Vec<Macroflow>) -> View {
 }
 
 fn server(look: impl Fn() -> View + Send + Sync + 'static) -> Server {
-    Server::start(ANY, Reach::Loopback, Arc::new(look)).unwrap()
+    Server::start(ANY, MetricsAccess::Loopback, Arc::new(look)).unwrap()
 }
 
 fn scrape(server: &Server) -> String {
@@ -196,25 +196,26 @@ fn what_was_split_is_told_apart_and_no_series_comes_twice() {
 
 #[test]
 fn an_address_that_others_reach_is_refused_unless_told() {
-    let look: Look = Arc::new(View::default);
+    let look: ViewSource = Arc::new(View::default);
     let anywhere = "0.0.0.0:0".parse().unwrap();
-    let error = Server::start(anywhere, Reach::Loopback, Arc::clone(&look)).unwrap_err();
+    let error = Server::start(anywhere, MetricsAccess::Loopback, Arc::clone(&look)).unwrap_err();
     assert!(matches!(error, MetricsError::NotLoopback(address) if address == anywhere), "{error}");
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
-    let told = Server::start(anywhere, Reach::Beyond, Arc::clone(&look)).unwrap();
+    let told = Server::start(anywhere, MetricsAccess::Beyond, Arc::clone(&look)).unwrap();
     assert_ne!(told.address().port(), 0);
     let mapped: SocketAddr = "[::ffff:127.0.0.1]:0".parse().unwrap();
-    assert!(!matches!(Server::start(mapped, Reach::Loopback, look), Err(MetricsError::NotLoopback(_))));
+    assert!(!matches!(Server::start(mapped, MetricsAccess::Loopback, look), Err(MetricsError::NotLoopback(_))));
 }
 
 #[test]
 fn a_port_in_use_is_the_environments_fault() {
     let first = server(View::default);
-    let error = Server::start(first.address(), Reach::Loopback, Arc::new(View::default)).unwrap_err();
+    let error = Server::start(first.address(), MetricsAccess::Loopback, Arc::new(View::default)).unwrap_err();
     assert!(matches!(error, MetricsError::Io { .. }), "{error}");
     let address = first.address();
     drop(first);
-    Server::start(address, Reach::Loopback, Arc::new(View::default)).expect("the port is free when the server is gone");
+    Server::start(address, MetricsAccess::Loopback, Arc::new(View::default))
+        .expect("the port is free when the server is gone");
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl File {
     }
 }
 
-fn write(database: &Database, changes: &[(Destination, Option<Entry>)]) -> Result<(), Failed> {
+fn write(database: &Database, changes: &[(Destination, Option<Entry>)]) -> Result<(), BoxedError> {
     let transaction = database.begin_write().map_err(boxed)?;
     {
         let mut table = transaction.open_table(PATHS).map_err(boxed)?;
@@ -109,9 +109,9 @@ fn write(database: &Database, changes: &[(Destination, Option<Entry>)]) -> Resul
 }
 
 /// Boxed, since it is large.
-type Failed = Box<redb::Error>;
+type BoxedError = Box<redb::Error>;
 
-fn boxed(error: impl Into<redb::Error>) -> Failed {
+fn boxed(error: impl Into<redb::Error>) -> BoxedError {
     Box::new(error.into())
 }
 
@@ -168,7 +168,7 @@ fn read(path: &Path) -> Result<(Database, Entries), StoreFailure> {
             builder.create_with_file_format_v3(true).set_cache_size(CACHE).create_file(file).map_err(boxed)?;
         database.check_integrity().map_err(boxed)?;
         let entries = entries(&database)?;
-        Ok::<_, Failed>((database, entries))
+        Ok::<_, BoxedError>((database, entries))
     });
     match catch_unwind(attempt) {
         Ok(Ok(read)) => Ok(read),
@@ -192,7 +192,7 @@ fn judge(path: &Path, error: redb::Error) -> StoreFailure {
     }
 }
 
-fn entries(database: &Database) -> Result<Entries, Failed> {
+fn entries(database: &Database) -> Result<Entries, BoxedError> {
     let transaction = database.begin_read().map_err(boxed)?;
     let table = match transaction.open_table(PATHS) {
         Ok(table) => table,

@@ -37,11 +37,11 @@ fn learnt(window: u64) -> Learnt {
     }
 }
 
-struct Room {
+struct StoreDirectory {
     dir: tempfile::TempDir,
 }
 
-impl Room {
+impl StoreDirectory {
     fn new() -> Self {
         // In memory if possible: the tests concern the file's content, not the disk.
         Self { dir: tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap() }
@@ -79,7 +79,7 @@ impl Room {
 
 #[test]
 fn what_was_learnt_outlives_the_store_with_its_age() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let v6 = Destination { dscp: 46, ..Destination::from(IpAddr::V6("2001:db8::7".parse().unwrap())) };
     let store = room.open();
     store.learn(host(1), learnt(48_000), NOW);
@@ -94,7 +94,7 @@ fn what_was_learnt_outlives_the_store_with_its_age() {
 
 #[test]
 fn users_do_not_see_each_others_paths() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let store = room.open();
     store.learn(of(1000, 1), learnt(10_000), NOW);
     store.learn(of(1001, 1), learnt(90_000), NOW);
@@ -108,7 +108,7 @@ fn users_do_not_see_each_others_paths() {
 
 #[test]
 fn what_nobody_used_for_long_is_forgotten() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let store = room.open();
     store.learn(host(1), learnt(1), NOW);
     assert!(store.recall(&host(1), later(KEEP)).is_some());
@@ -126,7 +126,7 @@ fn what_nobody_used_for_long_is_forgotten() {
 
 #[test]
 fn a_clock_that_went_back_makes_things_older_never_fresher() {
-    let store = Room::new().open();
+    let store = StoreDirectory::new().open();
     store.learn(host(1), learnt(1), later(HOUR));
     assert_eq!(store.recall(&host(1), NOW).unwrap().1, HOUR);
     assert_eq!(store.recall(&host(1), WallTime::since_epoch(Duration::ZERO)), None);
@@ -134,7 +134,7 @@ fn a_clock_that_went_back_makes_things_older_never_fresher() {
 
 #[test]
 fn memory_is_bounded_and_who_has_the_most_loses_the_oldest() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let store = room.open();
     store.learn(of(1, 0), learnt(1), NOW);
     for n in 0..CAPACITY as u32 + 600 {
@@ -150,7 +150,7 @@ fn memory_is_bounded_and_who_has_the_most_loses_the_oldest() {
 
 #[test]
 fn what_is_seen_again_soon_is_merged_and_never_bolder_than_the_last_view() {
-    let store = Room::new().open();
+    let store = StoreDirectory::new().open();
     store.learn(host(1), learnt(40_000), NOW);
     let worse = Learnt { srtt: Duration::from_millis(80), min_rtt: Duration::from_millis(60), ..learnt(20_000) };
     store.learn(host(1), worse, later(HOUR));
@@ -165,7 +165,7 @@ fn what_is_seen_again_soon_is_merged_and_never_bolder_than_the_last_view() {
 
 #[test]
 fn what_is_to_be_forgotten_is_gone_from_the_disk_too() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let store = room.open();
     (0..10).for_each(|n| store.learn(of(n % 2, n), learnt(1), NOW));
     store.flush();
@@ -179,7 +179,7 @@ fn what_is_to_be_forgotten_is_gone_from_the_disk_too() {
 
 #[test]
 fn two_stores_on_one_file_are_refused() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let store = room.open();
     let error = Store::open(&room.path(), NOW).unwrap_err();
     assert!(matches!(&error, StoreError::InUse { holder, .. } if holder.contains(&std::process::id().to_string())));
@@ -191,7 +191,7 @@ fn two_stores_on_one_file_are_refused() {
 
 #[test]
 fn a_place_that_cannot_be_used_is_the_environments_fault() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let file = room.filled();
     let error = Store::open(&file.join("below-a-file"), NOW).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
@@ -203,14 +203,14 @@ fn a_place_that_cannot_be_used_is_the_environments_fault() {
 #[test]
 fn only_its_owner_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt;
-    let file = Room::new();
+    let file = StoreDirectory::new();
     let mode = fs::metadata(file.filled()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
 fn what_is_no_path_memory_is_set_aside() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     fs::write(room.path(), b"this is a letter to my aunt").unwrap();
     room.is_set_aside(b"this is a letter to my aunt");
     // A second damaged file replaces the first one that was set aside.
@@ -221,7 +221,7 @@ fn what_is_no_path_memory_is_set_aside() {
 
 #[test]
 fn a_file_of_another_kind_is_left_where_it_is() {
-    let room = Room::new();
+    let room = StoreDirectory::new();
     let letter = room.dir.path().join("letter.txt");
     fs::write(&letter, b"dear aunt").unwrap();
     let error = Store::open(&letter, NOW).unwrap_err();
@@ -236,20 +236,20 @@ fn a_file_of_another_kind_is_left_where_it_is() {
 
 #[test]
 fn a_truncated_file_is_set_aside_or_read() {
-    let whole = fs::read(Room::new().filled_with(300)).unwrap();
+    let whole = fs::read(StoreDirectory::new().filled_with(300)).unwrap();
     for len in [1, 8, 100, 320, 4_096, 5_000, whole.len() / 2, whole.len() - 4_096, whole.len() - 1] {
-        let room = Room::new();
+        let room = StoreDirectory::new();
         fs::write(room.path(), &whole[..len]).unwrap();
         room.is_set_aside(&whole[..len]);
     }
-    let room = Room::new();
+    let room = StoreDirectory::new();
     fs::write(room.path(), b"").unwrap();
     assert_eq!(room.open().len(), 0, "an empty file is one that a crash left before its first write");
 }
 
 #[test]
 fn flipped_bits_are_found_or_do_not_matter() {
-    let whole = fs::read(Room::new().filled_with(300)).unwrap();
+    let whole = fs::read(StoreDirectory::new().filled_with(300)).unwrap();
     let mut rng = timeous_core::Rng::from_seed(7);
     let (mut aside, mut read) = (0, 0);
     for round in 0..40 {
@@ -258,7 +258,7 @@ fn flipped_bits_are_found_or_do_not_matter() {
         let within = if round % 3 == 0 { 512 } else { 128 << 10 };
         let at = rng.below(within.min(whole.len() as u64)) as usize;
         damaged[at] ^= 1 << rng.below(8);
-        let room = Room::new();
+        let room = StoreDirectory::new();
         fs::write(room.path(), &damaged).unwrap();
         let (store, told) = Store::open(&room.path(), NOW).unwrap_or_else(|error| panic!("byte {at}: {error}"));
         if told.is_some() {
@@ -277,7 +277,7 @@ fn flipped_bits_are_found_or_do_not_matter() {
     assert!(aside > 0 && read > 0, "{aside} set aside, {read} read");
 }
 
-impl Room {
+impl StoreDirectory {
     fn filled_with(&self, entries: u32) -> PathBuf {
         let store = self.open();
         (0..entries).for_each(|n| store.learn(host(n), learnt(48_000), NOW));

@@ -7,7 +7,8 @@ use timeous_cm::Kind;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue, Rng};
 use timeous_host::sources::{Cbr, OnFull};
 use timeous_host::{
-    Application, Feed, Handle, Machine, Meddling, Middlebox, Outlet, Socket, Stream, Tcp, TcpSession, TcpStatus, stamp,
+    Application, Feed, Handle, Machine, Middlebox, MiddleboxBehaviour, Outlet, Socket, Stream, Tcp, TcpSession,
+    TcpStatus, stamp,
 };
 use timeous_net::LinkConfig;
 use timeous_net::link::{Jitter, Loss};
@@ -87,10 +88,17 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, stream: Stream, config: &Config, way: LinkConfig, meddling: Meddling, unordered: bool) -> Self {
+    fn new(
+        seed: u64,
+        stream: Stream,
+        config: &Config,
+        way: LinkConfig,
+        behaviour: MiddleboxBehaviour,
+        unordered: bool,
+    ) -> Self {
         let mut network = Network::new(seed);
-        let here = network.add_host(left(1), Middlebox::new(Machine::new(left(1)), meddling));
-        let there = network.add_host(right(1), Middlebox::new(Machine::new(right(1)), Meddling::Pass));
+        let here = network.add_host(left(1), Middlebox::new(Machine::new(left(1)), behaviour));
+        let there = network.add_host(right(1), Middlebox::new(Machine::new(right(1)), MiddleboxBehaviour::Pass));
         let back = LinkConfig { loss: Loss::None, ..way.clone() };
         network.connect(here, there, way, back);
         let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
@@ -158,18 +166,18 @@ fn with_bundling_nothing_torn_is_delivered_and_nothing_twice_either() {
 
 /// Returns the numbers of places replaced by another datagram, of places padded, and of bundles.
 fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
-    let meddlings = [
-        Meddling::Pass,
-        Meddling::Split,
-        Meddling::Merge,
-        Meddling::CachedOriginal,
-        Meddling::Silence,
-        Meddling::Rewrite,
+    let behaviours = [
+        MiddleboxBehaviour::Pass,
+        MiddleboxBehaviour::Split,
+        MiddleboxBehaviour::Merge,
+        MiddleboxBehaviour::CachedOriginal,
+        MiddleboxBehaviour::Silence,
+        MiddleboxBehaviour::Rewrite,
     ];
     let (mut replaced, mut padded, mut bundles) = (0, 0, 0);
     for seed in 0..48_u64 {
         let mut rng = Rng::from_seed(seed * 7);
-        let meddling = meddlings[seed as usize % meddlings.len()];
+        let behaviour = behaviours[seed as usize % behaviours.len()];
         let config = Config {
             sending: Sending::LateChoice,
             bundling,
@@ -184,8 +192,8 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
         let loss = Loss::Bernoulli { p: rng.unit() * 0.2 };
         let way = LinkConfig { loss, jitter, ..link(1 + rng.below(3_000), 30, 60) };
         let unordered = rng.chance(0.7);
-        let what = format!("seed {seed}, {meddling:?}");
-        let mut world = World::new(seed, offers(seed, rng.unit()), &config, way, meddling, unordered);
+        let what = format!("seed {seed}, {behaviour:?}");
+        let mut world = World::new(seed, offers(seed, rng.unit()), &config, way, behaviour, unordered);
         world.network.run_until(at(600_000));
         let delivered = check_delivered(&world, &what);
         let sender = world.sender();
@@ -196,14 +204,14 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
             let seq = adu.meta.seq.0;
             assert!(adu.fate.is_some(), "{what}: {seq} has no fate");
             // If a middlebox sends its cached original, the acknowledgement counts for the replacement.
-            let is_believed = meddling != Meddling::CachedOriginal || adu.meta.deadline.is_none();
+            let is_believed = behaviour != MiddleboxBehaviour::CachedOriginal || adu.meta.deadline.is_none();
             if adu.fate == Some(Fate::Acked) && is_believed && sender.status() == FINISHED {
                 assert!(delivered.contains(&seq), "{what}: {seq} was acknowledged and never came");
             }
             if adu.meta.deadline.is_none()
                 && sender.status() == FINISHED
                 && !adu.left.is_empty()
-                && meddling != Meddling::Silence
+                && behaviour != MiddleboxBehaviour::Silence
             {
                 let is_open = adu.fate == Some(Fate::Lost);
                 assert!(delivered.contains(&seq) || is_open, "{what}: {seq}, which never goes stale, is missing");
@@ -298,7 +306,7 @@ fn periodic(worth: f64, latency: Duration) -> Stream {
 fn a_path_that_swallows_changed_segments_is_found_out_and_the_stream_goes_on() {
     let config = Config { sending: Sending::LateChoice, ..Config::default() };
     let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(5_000, 30, 100) };
-    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, Meddling::Silence, true);
+    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, MiddleboxBehaviour::Silence, true);
     world.network.run_until(at(120_000));
     assert!(world.sender().changes_refused(), "it was told");
     assert_eq!(world.sender().status(), FINISHED);
@@ -312,7 +320,7 @@ fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not()
     for unordered in [false, true] {
         let config = Config { sending: Sending::LateChoice, ..Config::default() };
         let way = LinkConfig { loss: Loss::Bernoulli { p: 0.05 }, ..link(5_000, 30, 100) };
-        let mut world = World::new(6, periodic(1.0, ms(60_000)), &config, way, Meddling::Pass, unordered);
+        let mut world = World::new(6, periodic(1.0, ms(60_000)), &config, way, MiddleboxBehaviour::Pass, unordered);
         world.network.run_until(at(120_000));
         assert_eq!((world.sender().statistics().replaced, world.sender().statistics().padded), (0, 0));
         assert_eq!(check_delivered(&world, "plain").len(), 1_500);
@@ -326,24 +334,30 @@ fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not()
 /// DSACKs.
 #[test]
 fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_loss() {
-    for meddling in [Meddling::Pass, Meddling::Split, Meddling::CachedOriginal, Meddling::Silence, Meddling::Reset] {
+    for behaviour in [
+        MiddleboxBehaviour::Pass,
+        MiddleboxBehaviour::Split,
+        MiddleboxBehaviour::CachedOriginal,
+        MiddleboxBehaviour::Silence,
+        MiddleboxBehaviour::Reset,
+    ] {
         let config = Config { sending: Sending::LateChoice, bundling: true, ..Config::default() };
         let run = |loss| {
             let way = LinkConfig { loss, ..link(5_000, 12, 100) };
-            let mut world = World::new(7, periodic(1.0, ms(60_000)), &config, way, meddling, true);
+            let mut world = World::new(7, periodic(1.0, ms(60_000)), &config, way, behaviour, true);
             world.network.run_until(at(120_000));
             assert_eq!(world.sender().status(), FINISHED);
-            assert_eq!(check_delivered(&world, "bundling").len(), 1_500, "{meddling:?}");
-            assert_eq!(world.network.host(world.ends.0).inconsistent(), 0, "{meddling:?}");
+            assert_eq!(check_delivered(&world, "bundling").len(), 1_500, "{behaviour:?}");
+            assert_eq!(world.network.host(world.ends.0).inconsistent(), 0, "{behaviour:?}");
             *world.sender().statistics()
         };
         let clean = run(Loss::None);
-        assert!(clean.bundles > 1_000, "{meddling:?}: {clean:?}");
-        assert_eq!((clean.hidden_losses, clean.retransmissions), (0, 0), "{meddling:?}: {clean:?}");
+        assert!(clean.bundles > 1_000, "{behaviour:?}: {clean:?}");
+        assert_eq!((clean.hidden_losses, clean.retransmissions), (0, 0), "{behaviour:?}: {clean:?}");
         let lossy = run(Loss::Bernoulli { p: 0.03 });
-        assert!(lossy.bundles > 500, "{meddling:?}: {lossy:?}");
+        assert!(lossy.bundles > 500, "{behaviour:?}: {lossy:?}");
         // A segment split between two datagrams looks as if each had come by itself.
-        assert!(lossy.hidden_losses > 10 || meddling == Meddling::Split, "{meddling:?}: {lossy:?}");
+        assert!(lossy.hidden_losses > 10 || behaviour == MiddleboxBehaviour::Split, "{behaviour:?}: {lossy:?}");
     }
 }
 
@@ -351,7 +365,7 @@ fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_los
 fn a_reset_by_a_middlebox_is_told_as_what_it_is() {
     let config = Config { sending: Sending::LateChoice, ..Config::default() };
     let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(5_000, 30, 100) };
-    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, Meddling::Reset, true);
+    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, MiddleboxBehaviour::Reset, true);
     world.network.run_until(at(120_000));
     assert_eq!(world.sender().status(), TcpStatus::Closed(CloseReason::Reset));
     assert_eq!(world.receiver().status(), TcpStatus::Closed(CloseReason::Reset));

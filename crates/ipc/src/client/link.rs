@@ -19,7 +19,7 @@ use crate::socket::{receive_with_descriptors, send};
 
 /// An open flow.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct FlowEntry {
     generation: u32,
     mtu: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Link {
     bell: OwnedFd,
     peer: Peer,
     /// Open flows by their slots.
-    flows: Vec<Option<Known>>,
+    flows: Vec<Option<FlowEntry>>,
     open: u32,
     connection: u32,
     next_call: u32,
@@ -68,7 +68,7 @@ fn broken(broken: Broken) -> Lost {
 }
 
 /// Receives the next message of a socket, with its descriptors.
-pub(crate) fn hear(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
+pub(crate) fn receive_message(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
     let packet = match receive_with_descriptors(&socket, room) {
         // Reported once, before the daemon's last messages.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => receive_with_descriptors(&socket, room),
@@ -127,7 +127,7 @@ impl Link {
         Some(self.known(handle).map(|_| handle).ok_or(Failure::UnknownFlow(handle)))
     }
 
-    fn known(&self, handle: Handle) -> Option<Known> {
+    fn known(&self, handle: Handle) -> Option<FlowEntry> {
         let known = *self.flows.get(handle.slot as usize)?;
         known.filter(|known| known.generation == handle.generation)
     }
@@ -135,7 +135,7 @@ impl Link {
     pub(crate) fn opened(&mut self, handle: Handle, mtu: u32) -> Result<Flow, Lost> {
         let place = self.flows.get_mut(handle.slot as usize);
         let place = place.ok_or_else(|| Lost::Broken(format!("flow {handle} is beyond the flows granted")))?;
-        *place = Some(Known { generation: handle.generation, mtu });
+        *place = Some(FlowEntry { generation: handle.generation, mtu });
         self.open += 1;
         if self.open == 1 {
             self.beat = LivenessCheck { next: now() + self.beat.every, until: None, ..self.beat };
@@ -202,7 +202,7 @@ impl Link {
 
     /// Returns the next event that is in the queue already.
     pub(crate) fn queued(&mut self) -> Result<Option<Event>, Lost> {
-        let event = self.told()?;
+        let event = self.next_completion()?;
         if event.is_none() {
             self.ring();
         }
@@ -215,7 +215,7 @@ impl Link {
             if let Some(event) = self.queued()? {
                 return Ok(Some(event));
             }
-            match hear(&self.socket, &mut self.room)? {
+            match receive_message(&self.socket, &mut self.room)? {
                 None => {}
                 Some((FromDaemon::Answer { .. }, _)) => return Err(Lost::Broken("an answer to no call".to_owned())),
                 Some(message) => {
@@ -272,7 +272,7 @@ impl Link {
     }
 
     /// Returns the next event of the queue. Events of closed flows are skipped.
-    fn told(&mut self) -> Result<Option<Event>, Lost> {
+    fn next_completion(&mut self) -> Result<Option<Event>, Lost> {
         loop {
             if let Some((handle, count)) = self.grants.take() {
                 self.grants = (count > 1).then_some((handle, count - 1));
@@ -339,7 +339,7 @@ impl Link {
             }
         }
         loop {
-            match hear(&self.socket, &mut self.room)? {
+            match receive_message(&self.socket, &mut self.room)? {
                 None if wait_for(&self.socket, PollFlags::IN, Some(deadline)) => {}
                 None => return Err(Lost::NoAnswer),
                 Some((FromDaemon::Answer { id: of, result }, descriptors)) if of == id => {
@@ -353,7 +353,7 @@ impl Link {
     /// Reads the daemon's last messages after it has closed, for its reason.
     fn last_words(&mut self) -> Lost {
         loop {
-            match hear(&self.socket, &mut self.room) {
+            match receive_message(&self.socket, &mut self.room) {
                 Err(lost) => return lost,
                 Ok(Some((FromDaemon::Goodbye(reason), _))) => return Lost::Said(reason),
                 Ok(Some(_)) => {}

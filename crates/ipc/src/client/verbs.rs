@@ -18,7 +18,7 @@ use crate::slot::Submission;
 /// Maximum document length that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
-type Done = Result<(), ClientError>;
+type SubmitResult = Result<(), ClientError>;
 
 /// Flows and path queries.
 impl Client {
@@ -37,7 +37,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn close(&mut self, flow: Flow) -> Done {
+    pub fn close(&mut self, flow: Flow) -> SubmitResult {
         let handle = self.handle(flow)?;
         self.done(Call::Close(handle))?;
         self.link()?.closed(handle);
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn thresh(&mut self, flow: Flow, down: f64, up: f64) -> Done {
+    pub fn thresh(&mut self, flow: Flow, down: f64, up: f64) -> SubmitResult {
         let flow = self.handle(flow)?;
         self.done(Call::Thresh { flow, down, up })
     }
@@ -87,7 +87,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn split(&mut self, flow: Flow) -> Done {
+    pub fn split(&mut self, flow: Flow) -> SubmitResult {
         let flow = self.handle(flow)?;
         self.done(Call::Split(flow))
     }
@@ -96,7 +96,7 @@ impl Client {
     ///
     /// # Errors
     /// The manager's, and see [`ClientError`].
-    pub fn merge(&mut self, flow: Flow, with: Flow) -> Done {
+    pub fn merge(&mut self, flow: Flow, with: Flow) -> SubmitResult {
         let (flow, with) = (self.handle(flow)?, self.handle(with)?);
         self.done(Call::Merge { flow, with })
     }
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn set_weight(&mut self, flow: Flow, weight: u32) -> Done {
+    pub fn set_weight(&mut self, flow: Flow, weight: u32) -> SubmitResult {
         let flow = self.handle(flow)?;
         self.done(Call::SetWeight { flow, weight })
     }
@@ -114,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// No such scheduler, and see [`ClientError`].
-    pub fn set_scheduler(&mut self, flow: Flow, name: &str) -> Done {
+    pub fn set_scheduler(&mut self, flow: Flow, name: &str) -> SubmitResult {
         let flow = self.handle(flow)?;
         self.done(Call::SetScheduler { flow, name: name.to_owned() })
     }
@@ -123,7 +123,7 @@ impl Client {
     ///
     /// # Errors
     /// No such controller, and see [`ClientError`].
-    pub fn set_controller(&mut self, flow: Flow, name: &str) -> Done {
+    pub fn set_controller(&mut self, flow: Flow, name: &str) -> SubmitResult {
         let flow = self.handle(flow)?;
         self.done(Call::SetController { flow, name: name.to_owned() })
     }
@@ -135,7 +135,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn request(&mut self, flow: Flow) -> Done {
+    pub fn request(&mut self, flow: Flow) -> SubmitResult {
         self.request_many(flow, 1)
     }
 
@@ -143,7 +143,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn request_many(&mut self, flow: Flow, count: u32) -> Done {
+    pub fn request_many(&mut self, flow: Flow, count: u32) -> SubmitResult {
         self.submit(flow, |flow| Submission::Request { flow, count })
     }
 
@@ -151,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn request_by(&mut self, flow: Flow, deadline: Instant) -> Done {
+    pub fn request_by(&mut self, flow: Flow, deadline: Instant) -> SubmitResult {
         self.submit(flow, |flow| Submission::RequestBy { flow, deadline })
     }
 
@@ -159,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn notify(&mut self, flow: Flow, bytes: u64) -> Done {
+    pub fn notify(&mut self, flow: Flow, bytes: u64) -> SubmitResult {
         self.submit(flow, |flow| Submission::Notify { flow, bytes })
     }
 
@@ -167,7 +167,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn notify_unasked(&mut self, flow: Flow, bytes: u64) -> Done {
+    pub fn notify_unasked(&mut self, flow: Flow, bytes: u64) -> SubmitResult {
         self.submit(flow, |flow| Submission::NotifyUnasked { flow, bytes })
     }
 
@@ -175,39 +175,39 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn update(&mut self, flow: Flow, update: Update) -> Done {
+    pub fn update(&mut self, flow: Flow, update: Update) -> SubmitResult {
         self.submit(flow, |flow| Submission::Update { flow, update })
     }
 
     /// Calls [`request_many`](Self::request_many) for several flows, each with its own result; the daemon is woken
     /// once.
-    pub fn bulk_request(&mut self, requests: &[(Flow, u32)]) -> Vec<Done> {
+    pub fn bulk_request(&mut self, requests: &[(Flow, u32)]) -> Vec<SubmitResult> {
         self.submit_all(requests, |flow, &count| Submission::Request { flow, count })
     }
 
     /// Calls [`notify`](Self::notify) for several flows, each with its own result; the daemon is woken once.
-    pub fn bulk_notify(&mut self, notes: &[(Flow, u64)]) -> Vec<Done> {
+    pub fn bulk_notify(&mut self, notes: &[(Flow, u64)]) -> Vec<SubmitResult> {
         self.submit_all(notes, |flow, &bytes| Submission::Notify { flow, bytes })
     }
 
     /// Calls [`update`](Self::update) for several flows, each with its own result; the daemon is woken once.
-    pub fn bulk_update(&mut self, updates: &[(Flow, Update)]) -> Vec<Done> {
+    pub fn bulk_update(&mut self, updates: &[(Flow, Update)]) -> Vec<SubmitResult> {
         self.submit_all(updates, |flow, &update| Submission::Update { flow, update })
     }
 
-    fn submit_all<T>(&mut self, all: &[(Flow, T)], make: impl Fn(Handle, &T) -> Submission) -> Vec<Done> {
+    fn submit_all<T>(&mut self, all: &[(Flow, T)], make: impl Fn(Handle, &T) -> Submission) -> Vec<SubmitResult> {
         let done = all.iter().map(|(flow, what)| self.put(*flow, |flow| make(flow, what))).collect();
         self.ring_soon();
         done
     }
 
-    fn submit(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
+    fn submit(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> SubmitResult {
         self.put(flow, make)?;
         self.ring_soon();
         Ok(())
     }
 
-    fn put(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
+    fn put(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> SubmitResult {
         let submission = make(self.handle(flow)?);
         submission.check()?;
         let link = self.link()?;
@@ -299,7 +299,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn stop_listening(&mut self, listener: u32) -> Done {
+    pub fn stop_listening(&mut self, listener: u32) -> SubmitResult {
         self.done(Call::StopListening(listener))
     }
 
@@ -345,7 +345,7 @@ impl Client {
         }
     }
 
-    fn done(&mut self, call: Call) -> Done {
+    fn done(&mut self, call: Call) -> SubmitResult {
         match self.call(call)?.0 {
             Answer::Done => Ok(()),
             _ => Err(self.misfit()),
@@ -355,7 +355,7 @@ impl Client {
     /// Handles the loss of the daemon during a verb.
     fn over(&mut self, lost: Lost) -> ClientError {
         let error = if lost == Lost::NoAnswer { ClientError::NoAnswer } else { ClientError::Disconnected };
-        self.lose(lost);
+        self.on_disconnected(lost);
         error
     }
 

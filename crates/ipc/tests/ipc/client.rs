@@ -8,7 +8,7 @@ use timeous_core::Duration;
 use timeous_ipc::messages::{Failure, Nanos, Policy, Reason, StreamSpec};
 use timeous_ipc::{Client, ClientError, ConnectError, Event, Flow, Geometry, Lost, OpenFlow, Options, Refusal};
 
-use crate::standin::{LONG, Manners, Standin, TOO_MUCH, state};
+use crate::standin::{LONG, Misbehaviour, Standin, TOO_MUCH, state};
 use crate::{PATIENCE, flow, next, now, options, place};
 
 #[test]
@@ -71,7 +71,7 @@ fn bulk_forms_give_each_its_own_result() {
 fn what_the_daemon_refuses_is_typed_and_the_connection_goes_on() {
     let (_dir, path) = place();
     let geometry = Geometry { flows: 2, ..Geometry::default() };
-    let _daemon = Standin::with(&path, Manners { geometry, ..Manners::default() });
+    let _daemon = Standin::with(&path, Misbehaviour { geometry, ..Misbehaviour::default() });
     let mut client = Client::connect(options(&path)).unwrap();
     let first = client.open(flow()).unwrap();
     client.open(flow()).unwrap();
@@ -180,7 +180,7 @@ fn the_descriptor_rings_before_the_first_look_for_events() {
 fn a_full_queue_is_told_and_so_is_room() {
     let (_dir, path) = place();
     let geometry = Geometry { submissions: 2, completions: 2, flows: 1 };
-    let _daemon = Standin::with(&path, Manners { geometry, ..Manners::default() });
+    let _daemon = Standin::with(&path, Misbehaviour { geometry, ..Misbehaviour::default() });
     let mut client = Client::connect(options(&path)).unwrap();
     let flow = client.open(flow()).unwrap();
     let (mut submitted, mut granted, mut full) = (0, 0, 0);
@@ -221,7 +221,7 @@ fn nobody_at_home_is_an_error_that_says_what_to_do() {
 fn an_unwilling_daemon_says_why() {
     let (_dir, path) = place();
     let unwelcoming = Some(Reason::Version { daemon: 9 });
-    let _daemon = Standin::with(&path, Manners { unwelcoming, ..Manners::default() });
+    let _daemon = Standin::with(&path, Misbehaviour { unwelcoming, ..Misbehaviour::default() });
     let error = Client::connect(options(&path)).unwrap_err();
     assert!(matches!(error, ConnectError::Refused(Reason::Version { daemon: 9 })), "{error}");
 }
@@ -241,7 +241,7 @@ fn a_daemon_that_is_stuck_is_not_waited_for_for_ever() {
 #[test]
 fn a_call_to_a_daemon_that_fell_asleep_ends() {
     let (_dir, path) = place();
-    let _daemon = Standin::with(&path, Manners { falls_asleep: true, ..Manners::default() });
+    let _daemon = Standin::with(&path, Misbehaviour { falls_asleep: true, ..Misbehaviour::default() });
     let options = Options { timeout: Duration::from_secs(1), ..options(&path) };
     let mut client = Client::connect(options).unwrap();
     client.open(flow()).unwrap();
@@ -254,7 +254,7 @@ fn a_call_to_a_daemon_that_fell_asleep_ends() {
 #[test]
 fn a_daemon_that_does_not_read_its_queue_is_given_up() {
     let (_dir, path) = place();
-    let _daemon = Standin::with(&path, Manners { falls_asleep: true, ..Manners::default() });
+    let _daemon = Standin::with(&path, Misbehaviour { falls_asleep: true, ..Misbehaviour::default() });
     let options = Options { timeout: Duration::from_secs(1), ..options(&path) };
     let mut client = Client::connect(options).unwrap();
     let flow = client.open(flow()).unwrap();
@@ -308,12 +308,12 @@ fn a_restart_of_the_daemon_is_told_and_flows_of_before_are_gone() {
 fn a_daemon_that_takes_its_leave_is_heard() {
     let (_dir, path) = place();
     let farewell = Some(Reason::Stopping);
-    let daemon = Standin::with(&path, Manners { farewell: farewell.clone(), ..Manners::default() });
+    let daemon = Standin::with(&path, Misbehaviour { farewell: farewell.clone(), ..Misbehaviour::default() });
     let mut client = Client::connect(options(&path)).unwrap();
     daemon.stop();
     assert!(matches!(next(&mut client), Event::Disconnected(Lost::Said(Reason::Stopping))));
     // The same if a call detects that the daemon is gone.
-    let daemon = Standin::with(&path, Manners { farewell, ..Manners::default() });
+    let daemon = Standin::with(&path, Misbehaviour { farewell, ..Misbehaviour::default() });
     assert!(matches!(next(&mut client), Event::Reconnected));
     daemon.stop();
     assert!(matches!(client.snapshot(), Err(ClientError::Disconnected)));

@@ -26,7 +26,7 @@ pub(crate) struct Standin {
 
 /// Deviations from correct behaviour.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct Misbehaviour {
     /// Sizes of its clients' memory.
     pub(crate) geometry: Geometry,
     /// Reason of a refusal, sent instead of a welcome.
@@ -39,10 +39,10 @@ pub(crate) struct Manners {
 
 impl Standin {
     pub(crate) fn start(path: &Path) -> Self {
-        Self::with(path, Manners::default())
+        Self::with(path, Misbehaviour::default())
     }
 
-    pub(crate) fn with(path: &Path, manners: Manners) -> Self {
+    pub(crate) fn with(path: &Path, manners: Misbehaviour) -> Self {
         // Removes the socket of an earlier daemon.
         let _ = std::fs::remove_file(path);
         let listener = listen_at(path, 16).unwrap();
@@ -68,7 +68,7 @@ impl Drop for Standin {
     }
 }
 
-struct Guest {
+struct AcceptedClient {
     socket: OwnedFd,
     channel: Option<Channel>,
     /// Generation of each slot; odd while its flow is open.
@@ -76,8 +76,8 @@ struct Guest {
     waiting: Vec<Completion>,
 }
 
-fn serve(listener: &OwnedFd, manners: &Manners, stop: &AtomicBool) -> Vec<Violation> {
-    let mut guests: Vec<Guest> = Vec::new();
+fn serve(listener: &OwnedFd, manners: &Misbehaviour, stop: &AtomicBool) -> Vec<Violation> {
+    let mut guests: Vec<AcceptedClient> = Vec::new();
     let mut violations = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let asleep = guests.iter().any(|guest| guest.sleeps(manners));
@@ -95,7 +95,7 @@ fn serve(listener: &OwnedFd, manners: &Manners, stop: &AtomicBool) -> Vec<Violat
         });
         doze(listener, &guests, if tireless { 20_000_000 } else { 0 }, asleep);
         match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
-            Ok(socket) => guests.push(Guest { socket, channel: None, slots: Vec::new(), waiting: Vec::new() }),
+            Ok(socket) => guests.push(AcceptedClient { socket, channel: None, slots: Vec::new(), waiting: Vec::new() }),
             Err(Errno::AGAIN) => {}
             Err(error) => panic!("{error}"),
         }
@@ -106,7 +106,7 @@ fn serve(listener: &OwnedFd, manners: &Manners, stop: &AtomicBool) -> Vec<Violat
     violations
 }
 
-fn doze(listener: &OwnedFd, guests: &[Guest], nanos: i64, asleep: bool) {
+fn doze(listener: &OwnedFd, guests: &[AcceptedClient], nanos: i64, asleep: bool) {
     let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
     if !asleep {
         for guest in guests {
@@ -124,14 +124,14 @@ fn doze(listener: &OwnedFd, guests: &[Guest], nanos: i64, asleep: bool) {
     }
 }
 
-impl Guest {
+impl AcceptedClient {
     fn say(&self, message: &FromDaemon) {
         // An error is ignored: the socket's end shows that the client is gone.
         let _ = send(&self.socket, &encode(message), &[]);
     }
 
     /// Handles all pending work; returns `false` if the client is gone.
-    fn turn(&mut self, manners: &Manners) -> Result<bool, Violation> {
+    fn turn(&mut self, manners: &Misbehaviour) -> Result<bool, Violation> {
         let mut room = [0; timeous_ipc::messages::TO_DAEMON_MAX];
         self.read_queue()?;
         while let Ok(Some(packet)) = receive(&self.socket, &mut room) {
@@ -156,11 +156,11 @@ impl Guest {
     }
 
     /// It falls asleep after the answer to the first flow: the next call may be here already.
-    fn sleeps(&self, manners: &Manners) -> bool {
+    fn sleeps(&self, manners: &Misbehaviour) -> bool {
         manners.falls_asleep && self.slots.contains(&1)
     }
 
-    fn welcome(&mut self, manners: &Manners) {
+    fn welcome(&mut self, manners: &Misbehaviour) {
         if let Some(reason) = &manners.unwelcoming {
             return self.say(&FromDaemon::Goodbye(reason.clone()));
         }

@@ -69,12 +69,13 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::Whole;
+    use super::super::judge::CompleteFrame;
     use super::*;
 
     #[test]
     fn the_links_delay_is_none_of_the_tool_and_nothing_that_came_is_no_short_delay() {
-        let whole = |millis| Some(Whole { first: Duration::from_millis(millis), last: Duration::from_millis(500) });
+        let whole =
+            |millis| Some(CompleteFrame { first: Duration::from_millis(millis), last: Duration::from_millis(500) });
         let row = Row::new(4, &Judgement { frames: [22, 24, 25].map(whole).to_vec() });
         assert_eq!((row.p50_ms, row.p95_ms, row.max_ms, row.broken()), (Some(4.0), Some(5.0), Some(5.0), None));
         assert!(Row::new(1, &Judgement { frames: vec![whole(26)] }).broken().is_some());

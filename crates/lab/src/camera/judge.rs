@@ -7,7 +7,7 @@ use super::clip::{Clip, INTERVAL, is_slice, number_in};
 
 /// Delay of a frame that came out complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct CompleteFrame {
     /// From its last byte in to its first byte out.
     pub(crate) first: Duration,
     /// From its last byte in to its last byte out.
@@ -18,7 +18,7 @@ pub(crate) struct Whole {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// Frames in order.
-    pub(crate) frames: Vec<Option<Whole>>,
+    pub(crate) frames: Vec<Option<CompleteFrame>>,
 }
 
 /// Evaluates the H.264 that came out. `entered` has the time at which the last byte of each frame went in.
@@ -33,7 +33,7 @@ pub(crate) fn judge(clip: &Clip, entered: &[Instant], came: &Arrivals) -> Judgem
         let is_whole = slices.iter().map(|nal| nal.bytes).eq(frame.slices.iter().map(Vec::as_slice));
         if let (true, Some(last)) = (is_whole, slices.last()) {
             let [first, last] = [nals[at].first, last.last].map(|at| at.saturating_since(entered));
-            whole[number].get_or_insert(Whole { first, last });
+            whole[number].get_or_insert(CompleteFrame { first, last });
         }
     }
     let mut judgement = Judgement::default();
@@ -51,7 +51,7 @@ impl Judgement {
     }
 
     /// Delays in milliseconds, in order of size.
-    pub(crate) fn delays(&self, of: impl Fn(&Whole) -> Duration) -> Delays {
+    pub(crate) fn delays(&self, of: impl Fn(&CompleteFrame) -> Duration) -> Delays {
         let mut delays: Vec<f64> = self.frames.iter().flatten().map(|whole| of(whole).as_secs_f64() * 1e3).collect();
         delays.sort_unstable_by(f64::total_cmp);
         Delays(delays)
@@ -111,7 +111,7 @@ mod tests {
         let judgement = judge(&clip, &entered, &came);
         let decodable: Vec<bool> = judgement.frames.iter().map(Option::is_some).collect();
         assert_eq!(decodable, [true, false, false, true], "the second is cut, the third refers to it");
-        assert_eq!(judgement.frames[0], Some(Whole { first: MS * 10, last: MS * 20 }));
+        assert_eq!(judgement.frames[0], Some(CompleteFrame { first: MS * 10, last: MS * 20 }));
         let delays = judgement.delays(|whole| whole.last);
         assert_eq!((delays.quantile(0.0), delays.quantile(1.0)), (Some(20.0), Some(170.0)));
         assert_eq!((delays.spread(), delays.strays()), (150.0, 1));

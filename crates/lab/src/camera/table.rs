@@ -88,12 +88,12 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 mod tests {
     use timeous::core::Duration;
 
-    use super::super::judge::Whole;
+    use super::super::judge::CompleteFrame;
     use super::*;
 
     #[test]
     fn a_row_holds_all_seeds_and_an_empty_run_has_no_delay() {
-        let whole = |millis| Some(Whole { first: Duration::ZERO, last: Duration::from_millis(millis) });
+        let whole = |millis| Some(CompleteFrame { first: Duration::ZERO, last: Duration::from_millis(millis) });
         let run = |delays: [u64; 3]| Judgement { frames: delays.map(whole).to_vec() };
         let row = Row::new(LinkName::Loss, Tool::Srt, &[run([100, 110, 120]), run([210, 200, 260])]);
         assert_eq!((row.frames, row.decodable, row.p50_ms), (6, 6, Some(160.0)), "the mean of 110 and 210");

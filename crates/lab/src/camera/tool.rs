@@ -18,7 +18,7 @@ pub(crate) const SRT: &str = "srt-live-transmit";
 
 /// Options of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct ToolOptions {
     /// Latency of the receiver's buffer.
     pub(crate) latency: Duration,
     /// Whether frames are given out as soon as they can be decoded.
@@ -56,7 +56,7 @@ impl Tool {
     }
 
     /// Words for the receiver, which listens at `port`; SRT's gives what comes to `out`. `files` begins its files' names.
-    pub(crate) fn receiver(self, terms: &Terms, port: u16, out: u16, files: &str) -> Vec<String> {
+    pub(crate) fn receiver(self, terms: &ToolOptions, port: u16, out: u16, files: &str) -> Vec<String> {
         let (latency, keys) = (terms.latency.as_millis(), &terms.keys);
         let playout = if terms.is_immediate { "&playout=immediate" } else { "" };
         words(&match self {
@@ -72,7 +72,7 @@ impl Tool {
     }
 
     /// Words for the sender, which calls `port`; SRT's takes what comes to `input`.
-    pub(crate) fn sender(self, terms: &Terms, port: u16, input: u16, files: &str) -> Vec<String> {
+    pub(crate) fn sender(self, terms: &ToolOptions, port: u16, input: u16, files: &str) -> Vec<String> {
         let (latency, keys) = (terms.latency.as_millis(), &terms.keys);
         words(&match self {
             Self::Timeous => format!("send - timeous://127.0.0.1:{port}?latency={latency}{keys} --quiet"),
@@ -103,18 +103,18 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    fn terms_reach_srt(terms: &Terms) -> bool {
+    fn terms_reach_srt(terms: &ToolOptions) -> bool {
         Tool::Srt.sender(terms, 1, 2, "f").join(" ").contains("ccid")
     }
 
     #[test]
     fn both_tools_have_the_same_latency_at_both_ends() {
-        let terms = Terms { latency: Duration::from_millis(250), is_immediate: false, keys: String::new() };
+        let terms = ToolOptions { latency: Duration::from_millis(250), is_immediate: false, keys: String::new() };
         for tool in Tool::ALL {
             assert!(tool.receiver(&terms, 1, 2, "f").join(" ").contains("latency=250"), "{tool:?}");
             assert!(tool.sender(&terms, 1, 2, "f").join(" ").contains("latency=250"), "{tool:?}");
         }
-        let terms = Terms { is_immediate: true, keys: "&ccid=3".to_owned(), ..terms };
+        let terms = ToolOptions { is_immediate: true, keys: "&ccid=3".to_owned(), ..terms };
         assert!(Tool::Timeous.receiver(&terms, 1, 2, "f")[1].ends_with("&playout=immediate&ccid=3"));
         assert!(Tool::Timeous.sender(&terms, 1, 2, "f")[2].ends_with("&ccid=3") && !terms_reach_srt(&terms));
     }

@@ -118,7 +118,7 @@ impl Stage<'_> {
             delay = time(args.delay),
         ));
         let mut emulator = self.start("emulator", [link, vec!["--trace".to_owned(), self.path(TRACE)]].concat())?;
-        let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
+        let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.output_so_far()?)))?;
         // It prints this line when it has begun.
         let began = clock::now() + clock::unix_offset();
         let query = args.stream.as_ref().map(|stream| format!("&{stream}")).unwrap_or_default();

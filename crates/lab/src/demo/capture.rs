@@ -24,7 +24,7 @@ pub(crate) enum Wire {
 
 /// Passage of a packet over the link; times since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passage {
+pub(crate) struct LinkTransit {
     /// Time of entry.
     pub(crate) entered: Instant,
     /// Time of exit at the far end, if it got there.
@@ -39,8 +39,8 @@ pub(crate) struct Passage {
 ///
 /// # Errors
 /// A file that is not a capture.
-pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<Passage>, PcapError> {
-    let mut passages: Vec<Passage> = Vec::new();
+pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<LinkTransit>, PcapError> {
+    let mut passages: Vec<LinkTransit> = Vec::new();
     let mut under_way: BTreeMap<u16, usize> = BTreeMap::new();
     let mut reader = PcapNgReader::new(from)?;
     while let Some(block) = reader.next_block() {
@@ -57,7 +57,7 @@ pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<Passage>,
         if !dropped {
             under_way.insert(ident, passages.len());
         }
-        passages.push(Passage { entered: at, left: None, dropped, rtp: rtp_in(payload, wire) });
+        passages.push(LinkTransit { entered: at, left: None, dropped, rtp: rtp_in(payload, wire) });
     }
     Ok(passages)
 }
@@ -154,7 +154,7 @@ mod tests {
         let passages = read(file.as_file(), Wire::Rtp, THERE).unwrap();
         let at = Instant::from_nanos;
         let id = |timestamp, sequence| Some(RtpId { timestamp, sequence });
-        let passage = |entered, left: Option<u64>, rtp| Passage {
+        let passage = |entered, left: Option<u64>, rtp| LinkTransit {
             entered: at(entered),
             left: left.map(at),
             dropped: left.is_none(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use timeous::core::{Duration, Instant};
 
-use super::capture::Passage;
+use super::capture::LinkTransit;
 use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
 
 /// Approach of a run.
@@ -51,7 +51,7 @@ pub(crate) struct Evidence {
     /// Frames of the receiver.
     pub(crate) received: Vec<ReceivedFrame>,
     /// Packets on the link.
-    pub(crate) passages: Vec<Passage>,
+    pub(crate) passages: Vec<LinkTransit>,
 }
 
 /// A row of the table.
@@ -107,7 +107,7 @@ pub(crate) enum Outcome {
 
 /// A frame with its outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Judged {
+pub(crate) struct EvaluatedFrame {
     /// Type of the frame.
     pub(crate) kind: Kind,
     /// Capture time, relative to the first frame.
@@ -124,7 +124,7 @@ pub(crate) struct Judgement {
     /// Row of the table.
     pub(crate) row: Row,
     /// Frames, in the order of capture.
-    pub(crate) frames: Vec<Judged>,
+    pub(crate) frames: Vec<EvaluatedFrame>,
     /// Time of entry and time on the link of each delivered packet, relative to the first capture.
     pub(crate) on_link: Vec<(Duration, Duration)>,
 }
@@ -151,7 +151,7 @@ pub(crate) fn judge(run: Approach, latency: Duration, evidence: &Evidence) -> Re
         evidence.received.iter().map(|frame| (frame.timestamp, frame)).collect();
     let arrivals = arrivals(evidence);
     let mut decodable_in_time = 0;
-    let frames: Vec<Judged> = sent
+    let frames: Vec<EvaluatedFrame> = sent
         .iter()
         .map(|frame| {
             let received = received.get(&frame.timestamp);
@@ -166,8 +166,8 @@ pub(crate) fn judge(run: Approach, latency: Duration, evidence: &Evidence) -> Re
         .collect();
     let link_packets = evidence.passages.len();
     let link_dropped = evidence.passages.iter().filter(|passage| passage.dropped).count();
-    let intra = |frame: &&Judged| frame.kind.is_intra();
-    let in_time = |frame: &&Judged| frame.outcome == Outcome::InTime;
+    let intra = |frame: &&EvaluatedFrame| frame.kind.is_intra();
+    let in_time = |frame: &&EvaluatedFrame| frame.outcome == Outcome::InTime;
     let row = Row {
         run,
         frames: frames.len(),
@@ -204,7 +204,7 @@ fn arrivals(evidence: &Evidence) -> BTreeMap<u32, Instant> {
     frames.into_iter().filter_map(|(timestamp, at)| Some((timestamp, at?))).collect()
 }
 
-fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, latency: Duration) -> Judged {
+fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, latency: Duration) -> EvaluatedFrame {
     let delay = completed.map(|at| at.saturating_since(frame.captured));
     let outcome = match delay {
         Some(delay) if delay <= latency => Outcome::InTime,
@@ -212,10 +212,10 @@ fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, la
         None if frame.given_up => Outcome::GivenUp,
         None => Outcome::Lost,
     };
-    Judged { kind: frame.kind, at: frame.captured.saturating_since(start), outcome, delay }
+    EvaluatedFrame { kind: frame.kind, at: frame.captured.saturating_since(start), outcome, delay }
 }
 
-fn delays(frames: &[Judged]) -> Option<Delays> {
+fn delays(frames: &[EvaluatedFrame]) -> Option<Delays> {
     let mut delays: Vec<Duration> = frames.iter().filter_map(|frame| frame.delay).collect();
     delays.sort_unstable();
     let percentile = |percent| Some(nearest_rank(&delays, percent)?.as_secs_f64() * 1e3);

@@ -2,7 +2,7 @@
 
 use timeous::core::Duration;
 
-use super::judge::{Judged, Judgement, Outcome};
+use super::judge::{EvaluatedFrame, Judgement, Outcome};
 use super::plan::{Setting, time};
 use super::run::Run;
 use super::table;
@@ -21,7 +21,7 @@ const CLASSES: [Class; 4] = [
 
 /// Contents of the page besides the runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Story<'a> {
+pub(crate) struct PageContent<'a> {
     /// Settings of link and stream.
     pub(crate) setting: &'a Setting,
     /// Playing time of the video.
@@ -38,7 +38,7 @@ pub(crate) struct Story<'a> {
 ///
 /// # Errors
 /// [`PlotError`] if a plot cannot be drawn. One without data is left out, and the page says so.
-pub(crate) fn write(story: &Story<'_>, runs: &[Run]) -> Result<String, PlotError> {
+pub(crate) fn write(story: &PageContent<'_>, runs: &[Run]) -> Result<String, PlotError> {
     let judgements: Vec<&Judgement> = runs.iter().map(|run| &run.judgement).collect();
     let mut page = Page::new("Timeous: a live video over an emulated link");
     introduce(&mut page, story);
@@ -76,7 +76,7 @@ pub(crate) fn write(story: &Story<'_>, runs: &[Run]) -> Result<String, PlotError
     Ok(page.html())
 }
 
-fn introduce(page: &mut Page, story: &Story<'_>) {
+fn introduce(page: &mut Page, story: &PageContent<'_>) {
     let Setting { rate, delay, queue, latency, seed, .. } = story.setting;
     page.paragraph(&format!(
         "A camera's picture, {:.0} s of H.264, goes live from a sender to a receiver over an emulated link of {rate}, \
@@ -104,7 +104,7 @@ fn figure(page: &mut Page, drawn: Result<String, PlotError>, caption: &str) -> R
 }
 
 fn lanes(judgement: &Judgement, duration: Duration) -> Result<String, PlotError> {
-    let class = |frame: &Judged| OUTCOMES.iter().position(|outcome| *outcome == frame.outcome);
+    let class = |frame: &EvaluatedFrame| OUTCOMES.iter().position(|outcome| *outcome == frame.outcome);
     let mut kinds: Vec<_> = judgement.frames.iter().map(|frame| frame.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
@@ -139,7 +139,7 @@ fn milliseconds(duration: Duration) -> f64 {
 fn distribution(judgements: &[&Judgement], latency: Duration) -> Result<String, PlotError> {
     let bound = milliseconds(latency * 2);
     let mut series = lines(judgements, |judgement| {
-        let delay = |frame: &Judged| frame.delay.map_or(f64::INFINITY, milliseconds);
+        let delay = |frame: &EvaluatedFrame| frame.delay.map_or(f64::INFINITY, milliseconds);
         let mut points = cumulative(&judgement.frames.iter().map(delay).collect::<Vec<_>>());
         points.retain(|(delay, _)| *delay <= bound);
         let end = points.last().map(|(_, share)| (bound, *share));
@@ -155,7 +155,7 @@ fn distribution(judgements: &[&Judgement], latency: Duration) -> Result<String, 
 
 fn over_time(judgements: &[&Judgement], latency: Duration) -> Result<String, PlotError> {
     let mut series = lines(judgements, |judgement| {
-        let point = |frame: &Judged| Some((frame.at.as_secs_f64(), frame.delay?.as_secs_f64()));
+        let point = |frame: &EvaluatedFrame| Some((frame.at.as_secs_f64(), frame.delay?.as_secs_f64()));
         judgement.frames.iter().filter_map(point).collect()
     });
     let times = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at);
@@ -210,7 +210,7 @@ mod tests {
             packets: 1,
             limit: Duration::from_secs(1),
         };
-        let story = Story {
+        let story = PageContent {
             setting: &setting,
             duration: Duration::from_secs(18),
             broken: &["one".to_owned(), "two".to_owned()],

@@ -110,7 +110,7 @@ impl Process {
     }
 
     /// Its output so far.
-    pub(crate) fn said(&self) -> Result<String, DemoError> {
+    pub(crate) fn output_so_far(&self) -> Result<String, DemoError> {
         fs::read_to_string(&self.log).map_err(DemoError::file(&self.log))
     }
 
@@ -120,8 +120,8 @@ impl Process {
     }
 
     fn failed(&self, what: &str) -> DemoError {
-        let said = self.said().unwrap_or_default();
-        let lines: Vec<&str> = said.lines().collect();
+        let output_so_far = self.output_so_far().unwrap_or_default();
+        let lines: Vec<&str> = output_so_far.lines().collect();
         let end = lines[lines.len().saturating_sub(5)..].join("\n");
         DemoError::Program { program: self.name.clone(), what: what.to_owned(), log: self.log.clone(), end }
     }
@@ -187,8 +187,10 @@ mod tests {
     fn a_child_is_waited_for_and_its_words_are_kept() {
         let stop = AtomicBool::new(false);
         let (_directory, mut child) = shell("echo ready; exec sleep 60");
-        let said = child.wait_until(SOON, &stop, |child| Ok(Some(child.said()?).filter(|said| !said.is_empty())));
-        assert_eq!(said.unwrap(), "ready\n");
+        let output_so_far = child.wait_until(SOON, &stop, |child| {
+            Ok(Some(child.output_so_far()?).filter(|output_so_far| !output_so_far.is_empty()))
+        });
+        assert_eq!(output_so_far.unwrap(), "ready\n");
         child.interrupt();
         let error = child.wait(SOON, &stop).unwrap_err().to_string();
         assert!(error.contains("signal: 15") && error.ends_with("ready"), "{error}");

@@ -67,7 +67,7 @@ impl Stage<'_> {
         tell(Phase::Starting);
         let Stage { setting, stop, .. } = self;
         let mut emulator = self.start("emulator", approach, &files, &plan::emulator(setting, &files, port))?;
-        let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
+        let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.output_so_far()?)))?;
         // The receiver does not overwrite the video of an earlier run, and creates none without a frame.
         if files.video.exists() {
             fs::remove_file(&files.video).map_err(DemoError::file(&files.video))?;
@@ -100,8 +100,8 @@ impl Stage<'_> {
 }
 
 /// Listening address that the emulator prints.
-pub(crate) fn listening_at(said: &str) -> Option<SocketAddr> {
-    said.lines().find_map(|line| line.split_once(" -> ")?.0.trim().parse().ok())
+pub(crate) fn listening_at(output_so_far: &str) -> Option<SocketAddr> {
+    output_so_far.lines().find_map(|line| line.split_once(" -> ")?.0.trim().parse().ok())
 }
 
 fn gather(approach: Approach, files: &Files, port: u16) -> Result<Evidence, DemoError> {
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn the_emulator_says_where_it_listens() {
-        let said = "warning: a -> b\n127.0.0.1:40123 -> 127.0.0.1:9\n";
-        assert_eq!(listening_at(said), Some(([127, 0, 0, 1], 40_123).into()));
+        let output_so_far = "warning: a -> b\n127.0.0.1:40123 -> 127.0.0.1:9\n";
+        assert_eq!(listening_at(output_so_far), Some(([127, 0, 0, 1], 40_123).into()));
         assert_eq!(listening_at("127.0.0.1:401"), None, "half a line is none");
     }
 }

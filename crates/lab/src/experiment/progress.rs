@@ -9,11 +9,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 #[derive(Debug)]
 pub(crate) struct Progress {
     bars: MultiProgress,
-    show: Show,
+    show: OutputMode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Show {
+enum OutputMode {
     Bars,
     Lines,
     #[cfg(test)]
@@ -33,29 +33,29 @@ pub(crate) struct Task {
 impl Progress {
     /// Bars if standard error is a terminal, lines otherwise.
     pub(crate) fn new() -> Self {
-        let show = if stderr().is_terminal() { Show::Bars } else { Show::Lines };
+        let show = if stderr().is_terminal() { OutputMode::Bars } else { OutputMode::Lines };
         Self { bars: MultiProgress::new(), show }
     }
 
     /// Shows nothing.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        Self { bars: MultiProgress::new(), show: Show::Nothing }
+        Self { bars: MultiProgress::new(), show: OutputMode::Nothing }
     }
 
     /// Prints a message.
     pub(crate) fn say(&self, text: &str) {
         match self.show {
-            Show::Bars => drop(self.bars.println(text)),
-            Show::Lines => eprintln!("{text}"),
+            OutputMode::Bars => drop(self.bars.println(text)),
+            OutputMode::Lines => eprintln!("{text}"),
             #[cfg(test)]
-            Show::Nothing => (),
+            OutputMode::Nothing => (),
         }
     }
 
     /// Starts a task with `steps` steps.
     pub(crate) fn task(&self, what: &str, steps: u64) -> Task {
-        let bar = (self.show == Show::Bars).then(|| {
+        let bar = (self.show == OutputMode::Bars).then(|| {
             let bar = self.bars.add(ProgressBar::new(steps));
             let template = "{spinner} {msg:40} {bar:24} {pos:>4}/{len}  {elapsed:>4}";
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -63,7 +63,7 @@ impl Progress {
             bar.enable_steady_tick(std::time::Duration::from_millis(200));
             bar
         });
-        let lines = self.show == Show::Lines;
+        let lines = self.show == OutputMode::Lines;
         if lines {
             eprintln!("{what}");
         }

@@ -1,22 +1,22 @@
 //! bloat: frames decodable before their deadline over bottlenecks whose queue outlasts that
 //! deadline, beside an upper bound.
 
-mod course;
 mod findings;
 pub(crate) mod outcome;
-mod returns;
+mod rate_profile;
+mod sender;
 mod setup;
 pub(crate) mod stream;
+mod transitions;
 mod trial;
-mod way;
 
 use crate::bound::Bound;
 use crate::experiment::{About, Experiment, Extent, Findings, Forms, LabError, Run};
-use findings::{Behaviour, Judged};
+use findings::{Behaviour, CellOutcomes};
 use outcome::Outcome;
+use sender::SenderKind;
 use setup::{Cell, Part};
 use trial::Trial;
-use way::Way;
 
 pub(crate) struct Bloat;
 
@@ -39,17 +39,20 @@ impl Experiment for Bloat {
             Extent::Usual => Part::Pairs,
             Extent::Full => Part::All,
         };
-        let crowded = judged(run, "cells with too much", &setup::cells(part), &Way::BESIDE);
+        let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::BESIDE);
         let (room, returns) = match part {
             Part::Handful => (Vec::new(), Vec::new()),
-            _ => (judged(run, "cells with room", &setup::with_room(), &[Way::Timeous, Way::NoRepair]), behaviours(run)),
+            _ => (
+                judged(run, "cells with room", &setup::with_room(), &[SenderKind::Timeous, SenderKind::NoRepair]),
+                behaviours(run),
+            ),
         };
         Ok(findings::findings(&crowded, &room, &returns))
     }
 }
 
 /// Runs every cell with each sender and all seeds; returns outcomes and upper bounds by cell.
-fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[Way]) -> Vec<Judged> {
+fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[SenderKind]) -> Vec<CellOutcomes> {
     let limits: Vec<(Cell, u64)> = cells.iter().flat_map(|&cell| run.seeds().map(move |seed| (cell, seed))).collect();
     let trials: Vec<Trial> =
         limits.iter().flat_map(|&(cell, seed)| ways.iter().map(move |&way| Trial { cell, seed, way })).collect();
@@ -58,21 +61,21 @@ fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[Way]) -> Vec<Judged
     let seeds = run.seeds as usize;
     let of_cell = |(place, &cell): (usize, &Cell)| {
         let bounds = limits[place * seeds..(place + 1) * seeds].to_vec();
-        let of_way = |(at, &way): (usize, &Way)| {
+        let of_way = |(at, &way): (usize, &SenderKind)| {
             let place_of = |seed: usize| (place * seeds + seed) * ways.len() + at;
             (way, (0..seeds).map(|seed| outcomes[place_of(seed)].clone()).collect())
         };
-        Judged { cell, bounds, outcomes: ways.iter().enumerate().map(of_way).collect() }
+        CellOutcomes { cell, bounds, outcomes: ways.iter().enumerate().map(of_way).collect() }
     };
     cells.iter().enumerate().map(of_cell).collect()
 }
 
 /// Measures how each sender reacts to capacity that returns and to an application-limited minute.
 fn behaviours(run: &Run<'_>) -> Vec<Behaviour> {
-    let asked: Vec<(Way, u64)> =
-        Way::ALL.into_iter().flat_map(|way| run.seeds().map(move |seed| (way, seed))).collect();
+    let asked: Vec<(SenderKind, u64)> =
+        SenderKind::ALL.into_iter().flat_map(|way| run.seeds().map(move |seed| (way, seed))).collect();
     run.each("changes", &asked, |&(way, seed)| {
-        let until_used = returns::until_used(way, seed).as_secs_f64();
-        Behaviour { way, until_used, burst: returns::burst(way, seed) }
+        let until_used = transitions::until_used(way, seed).as_secs_f64();
+        Behaviour { way, until_used, burst: transitions::burst(way, seed) }
     })
 }

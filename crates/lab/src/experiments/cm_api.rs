@@ -4,19 +4,19 @@
 mod alf;
 mod buffered;
 mod clocks;
-pub(crate) mod place;
+pub(crate) mod daemon;
+mod method;
 mod receiver;
 mod tcp;
 mod trial;
-mod way;
 mod wire;
 
 use serde_json::json;
 
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
-use trial::{Bed, Cost};
-use way::{Place, Way};
+use method::{ManagerPlacement, SendMethod};
+use trial::{Cost, TestNetwork};
 
 pub(crate) struct CmApi;
 
@@ -27,8 +27,8 @@ const ROUNDS: usize = 10;
 /// Packets per way and round.
 const PACKETS: u64 = 20_000;
 
-/// Costs of one round, in the order of [`Way::ALL`].
-type Round = [Cost; Way::ALL.len()];
+/// Costs of one round, in the order of [`SendMethod::ALL`].
+type Round = [Cost; SendMethod::ALL.len()];
 
 impl Experiment for CmApi {
     fn about(&self) -> About {
@@ -44,18 +44,18 @@ impl Experiment for CmApi {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let (bed, without) = Bed::make()?;
+        let (network, without) = TestNetwork::make()?;
         let mut measured = Vec::new();
         for size in SIZES {
             let task = run.progress.task(&format!("{size} bytes"), ROUNDS as u64);
             let mut rounds = Vec::new();
             for number in 0..ROUNDS {
-                let mut round = [Cost::default(); Way::ALL.len()];
+                let mut round = [Cost::default(); SendMethod::ALL.len()];
                 // The order rotates, so that every way is first equally often: other load on the
                 // machine affects all alike.
-                for place in 0..Way::ALL.len() {
-                    let index = (number + place) % Way::ALL.len();
-                    round[index] = bed.run(Way::ALL[index], size, PACKETS)?;
+                for place in 0..SendMethod::ALL.len() {
+                    let index = (number + place) % SendMethod::ALL.len();
+                    round[index] = network.run(SendMethod::ALL[index], size, PACKETS)?;
                 }
                 rounds.push(round);
                 task.step();
@@ -80,27 +80,27 @@ impl Measured {
         if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
     }
 
-    fn of(&self, way: Way, cost: impl Fn(&Cost) -> f64) -> f64 {
+    fn of(&self, way: SendMethod, cost: impl Fn(&Cost) -> f64) -> f64 {
         self.median(|round| cost(&round[way.index()]))
     }
 
     /// Returns the median over the rounds of one way's cost divided by another's.
-    fn ratio(&self, way: Way, over: Way, cost: impl Fn(&Cost) -> f64) -> f64 {
+    fn ratio(&self, way: SendMethod, over: SendMethod, cost: impl Fn(&Cost) -> f64) -> f64 {
         self.median(|round| cost(&round[way.index()]) / cost(&round[over.index()]))
     }
 
     /// Returns the throughput lost against TCP/CM nodelay, in percent.
-    fn reduction(&self, way: Way) -> f64 {
-        100.0 * (1.0 - self.ratio(Way::NODELAY, way, Cost::wall))
+    fn reduction(&self, way: SendMethod) -> f64 {
+        100.0 * (1.0 - self.ratio(SendMethod::NODELAY, way, Cost::wall))
     }
 
-    fn cheapest(&self) -> Way {
-        let least = |a: &Way, b: &Way| self.of(*a, Cost::cpu).total_cmp(&self.of(*b, Cost::cpu));
-        Way::ALL.into_iter().min_by(least).expect("there are some")
+    fn cheapest(&self) -> SendMethod {
+        let least = |a: &SendMethod, b: &SendMethod| self.of(*a, Cost::cpu).total_cmp(&self.of(*b, Cost::cpu));
+        SendMethod::ALL.into_iter().min_by(least).expect("there are some")
     }
 
     /// Returns the processor time beyond the cheapest way's, in percent.
-    fn excess(&self, way: Way) -> f64 {
+    fn excess(&self, way: SendMethod) -> f64 {
         100.0 * (self.ratio(way, self.cheapest(), Cost::cpu) - 1.0)
     }
 
@@ -108,7 +108,7 @@ impl Measured {
         let title = format!("{} bytes: medians of the rounds; ratios are of one round", self.size);
         let head = ["way", "packets/s", "µs", "CPU of the sender, µs", "of the daemon, µs", "throughput", "CPU"];
         let mut table = Table::new(&title, &head);
-        for way in Way::ALL {
+        for way in SendMethod::ALL {
             let of = |cost: fn(&Cost) -> f64| self.of(way, cost);
             table.row([
                 way.to_string(),
@@ -133,8 +133,8 @@ impl Measured {
 
 /// Returns the largest value over all ways at `place` and all sizes, and the name of that way and
 /// size.
-fn worst(measured: &[Measured], place: Place, of: fn(&Measured, Way) -> f64) -> (f64, String) {
-    let all = measured.iter().flat_map(|sized| Way::of(place).map(move |way| (of(sized, way), way, sized.size)));
+fn worst(measured: &[Measured], place: ManagerPlacement, of: fn(&Measured, SendMethod) -> f64) -> (f64, String) {
+    let all = measured.iter().flat_map(|sized| SendMethod::of(place).map(move |way| (of(sized, way), way, sized.size)));
     let (value, way, size) = all.max_by(|a, b| a.0.total_cmp(&b.0)).expect("something was measured");
     (value, format!("{value:.1}: {way}, {size} bytes"))
 }
@@ -142,7 +142,8 @@ fn worst(measured: &[Measured], place: Place, of: fn(&Measured, Way) -> f64) -> 
 fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, LabError> {
     let lost: u64 = measured.iter().flat_map(|sized| sized.rounds.iter().flatten()).map(|cost| cost.lost).sum();
     let mut claims = Vec::new();
-    for (place, name) in [(Place::InProcess, "in process"), (Place::Daemon, "through the daemon")] {
+    for (place, name) in [(ManagerPlacement::InProcess, "in process"), (ManagerPlacement::Daemon, "through the daemon")]
+    {
         let (reduction, at) = worst(measured, place, Measured::reduction);
         let what = format!("{name}: throughput lost at worst against TCP/CM nodelay, %");
         claims.push(Claim::new(&what, "25 at 168 bytes", at, reduction).pass(Bound::AtMost(25.0)));
@@ -151,12 +152,12 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
         claims.push(Claim::new(&what, "", at, excess).aim(Bound::AtMost(5.0)));
     }
     claims.push(Claim::new("packets lost", "0", lost.to_string(), lost as f64).pass(Bound::AtMost(0.0)));
-    let line = |way: Way| {
+    let line = |way: SendMethod| {
         let points = measured.iter().map(|sized| (sized.size as f64, sized.of(way, Cost::wall)));
         Series::new(&way.to_string(), points.collect())
     };
-    let figure = |title: &'static str, place: Place| {
-        let ways = Way::of(place).chain([Way::NODELAY, Way::Tcp { nodelay: false }]);
+    let figure = |title: &'static str, place: ManagerPlacement| {
+        let ways = SendMethod::of(place).chain([SendMethod::NODELAY, SendMethod::Tcp { nodelay: false }]);
         let plot = Lines { title, x: "packet, bytes", y: "µs", series: ways.map(line).collect() };
         Ok::<_, LabError>(Figure::new(plot.draw()?, "From packet to packet, acknowledgement included. Medians."))
     };
@@ -166,12 +167,12 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
         claims,
         setup: choices(),
         figures: vec![
-            figure("Time of a packet, in process (figure 6)", Place::InProcess)?,
-            figure("Time of a packet, through the daemon (figure 6)", Place::Daemon)?,
+            figure("Time of a packet, in process (figure 6)", ManagerPlacement::InProcess)?,
+            figure("Time of a packet, through the daemon (figure 6)", ManagerPlacement::Daemon)?,
         ],
         notes: notes.into_iter().collect(),
         data: json!({
-            "ways": Way::ALL.map(|way| way.to_string()),
+            "ways": SendMethod::ALL.map(|way| way.to_string()),
             "wall_sender_daemon_lost": measured.iter().map(Measured::data).collect::<Vec<_>>(),
         }),
     })

@@ -9,7 +9,7 @@ use timeous::core::Duration;
 
 use super::managed::Managed;
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
-use transfer::{Cost, Wire};
+use transfer::{Cost, TestLink};
 
 pub(crate) struct CmCpu;
 
@@ -36,7 +36,7 @@ impl Size {
 
 /// Congestion control of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum CongestionControl {
     /// Kernel's Reno, the baseline.
     Reno,
     /// Kernel's Reno once more: shows the noise between two identical setups.
@@ -45,7 +45,7 @@ enum Who {
     Managed,
 }
 
-impl Who {
+impl CongestionControl {
     const ALL: [Self; 4] = [Self::Reno, Self::Managed, Self::Again, Self::Cubic];
 
     fn name(self) -> &'static str {
@@ -89,25 +89,25 @@ impl Experiment for CmCpu {
     }
 }
 
-/// Costs of one round, in the order of [`Who::ALL`].
-type Round = [Cost; Who::ALL.len()];
+/// Costs of one round, in the order of [`CongestionControl::ALL`].
+type Round = [Cost; CongestionControl::ALL.len()];
 
 fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
     let managed = Managed::load()?;
-    let wire = Wire::make()?;
+    let wire = TestLink::make()?;
     let mut measured = Vec::new();
     for size in SIZES {
         let task = run.progress.task(&size.name(), size.rounds as u64);
         let mut rounds = Vec::new();
         for number in 0..size.rounds {
-            let mut round = [Cost::default(); Who::ALL.len()];
+            let mut round = [Cost::default(); CongestionControl::ALL.len()];
             // The order rotates, so that each is first equally often: other load on the machine
             // affects all alike.
-            for place in 0..Who::ALL.len() {
-                let index = (number + place) % Who::ALL.len();
+            for place in 0..CongestionControl::ALL.len() {
+                let index = (number + place) % CongestionControl::ALL.len();
                 // Each connection begins without the path state of the previous one.
                 managed.forget()?;
-                round[index] = wire.transfer(Who::ALL[index].congestion_control(&managed), size.bytes)?;
+                round[index] = wire.transfer(CongestionControl::ALL[index].congestion_control(&managed), size.bytes)?;
             }
             rounds.push(round);
             task.step();
@@ -126,9 +126,11 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn of(rounds: &[Round], who: Who, of: impl Fn(&Cost) -> f64) -> Self {
-        let index = |who: Who| Who::ALL.iter().position(|&other| other == who).expect("all are in the list");
-        let (who, base) = (index(who), index(Who::Reno));
+    fn of(rounds: &[Round], who: CongestionControl, of: impl Fn(&Cost) -> f64) -> Self {
+        let index = |who: CongestionControl| {
+            CongestionControl::ALL.iter().position(|&other| other == who).expect("all are in the list")
+        };
+        let (who, base) = (index(who), index(CongestionControl::Reno));
         let mut ratios: Vec<f64> = rounds.iter().map(|round| of(&round[who]) / of(&round[base])).collect();
         ratios.sort_by(f64::total_cmp);
         let n = ratios.len() as f64;
@@ -145,11 +147,11 @@ impl Ratio {
     }
 }
 
-fn throughput(rounds: &[Round], who: Who) -> Ratio {
+fn throughput(rounds: &[Round], who: CongestionControl) -> Ratio {
     Ratio::of(rounds, who, |cost| 1.0 / cost.took.as_secs_f64())
 }
 
-fn cpu(rounds: &[Round], who: Who) -> Ratio {
+fn cpu(rounds: &[Round], who: CongestionControl) -> Ratio {
     Ratio::of(rounds, who, |cost| cost.cpu.as_secs_f64())
 }
 
@@ -159,7 +161,7 @@ fn findings(measured: &[(Size, Vec<Round>)], favoured: bool) -> Findings {
         &["bytes, who", "rate, Gbit/s", "CPU, ms", "throughput", "CPU"],
     );
     for (size, rounds) in measured {
-        for (index, who) in Who::ALL.into_iter().enumerate() {
+        for (index, who) in CongestionControl::ALL.into_iter().enumerate() {
             let median = |of: fn(&Cost) -> Duration| {
                 let mut values: Vec<f64> = rounds.iter().map(|round| of(&round[index]).as_secs_f64()).collect();
                 values.sort_by(f64::total_cmp);
@@ -182,7 +184,7 @@ fn findings(measured: &[(Size, Vec<Round>)], favoured: bool) -> Findings {
         setup: choices(favoured),
         tables: vec![table],
         claims: measured.iter().rev().flat_map(|(size, rounds)| claims(*size, rounds)).collect(),
-        data: json!({ "who": Who::ALL.map(Who::name), "seconds_and_cpu": measured.iter().map(record).collect::<Vec<_>>() }),
+        data: json!({ "who": CongestionControl::ALL.map(CongestionControl::name), "seconds_and_cpu": measured.iter().map(record).collect::<Vec<_>>() }),
         ..Findings::default()
     }
 }
@@ -190,7 +192,7 @@ fn findings(measured: &[(Size, Vec<Round>)], favoured: bool) -> Findings {
 /// Returns claims about the longest connections, as in the paper; the shorter ones are only shown.
 fn claims(size: Size, rounds: &[Round]) -> Vec<Claim> {
     let name = size.name();
-    let (throughput, cpu) = (throughput(rounds, Who::Managed), cpu(rounds, Who::Managed));
+    let (throughput, cpu) = (throughput(rounds, CongestionControl::Managed), cpu(rounds, CongestionControl::Managed));
     let less = |ratio: f64| 100.0 * (1.0 - ratio);
     let claims = vec![
         Claim::new(&format!("{name}: throughput lost, %"), "≤ 0.5", throughput.percent(), less(throughput.median))

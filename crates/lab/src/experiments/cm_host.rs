@@ -2,21 +2,21 @@
 //! false feedback.
 
 mod client;
-mod deaths;
-mod far;
+mod false_feedback;
+mod feedback_receiver;
 mod host;
 mod judge;
-mod lie;
+mod killed_clients;
+mod messages;
 mod packet;
 mod proc;
 mod scale;
 mod users;
-mod work;
 
-use host::Host;
+use host::DaemonHost;
 
 pub(crate) use client::client;
-pub(crate) use work::{COMMAND, ClientArgs};
+pub(crate) use messages::{COMMAND, ClientArgs};
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
 
@@ -40,11 +40,11 @@ impl Experiment for CmHost {
             return Err(LabError::Machine("cm-host needs root, to be several users".to_owned()));
         }
         let task = run.progress.task("cm-host", 3);
-        let scale = scale::measure(&Host::start()?)?;
+        let scale = scale::measure(&DaemonHost::start()?)?;
         task.step();
-        let deaths = deaths::measure(&Host::start()?, run)?;
+        let deaths = killed_clients::measure(&DaemonHost::start()?, run)?;
         task.step();
-        let users = users::measure(&Host::start()?, run)?;
+        let users = users::measure(&DaemonHost::start()?, run)?;
         task.step();
         Ok(judge::findings(&scale, &deaths, &users))
     }

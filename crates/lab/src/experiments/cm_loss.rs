@@ -4,7 +4,7 @@
 mod flow;
 mod judge;
 
-use flow::{Cell, LOSSES, Side};
+use flow::{Cell, FlowController, LOSSES};
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
 
@@ -26,7 +26,7 @@ impl Experiment for CmLoss {
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let mut cells = Vec::new();
         for loss in LOSSES {
-            for side in Side::ALL {
+            for side in FlowController::ALL {
                 cells.extend(run.seeds().map(|seed| Cell { side, loss, seed }));
             }
         }

@@ -6,7 +6,7 @@ mod judge;
 mod real;
 mod server;
 
-use fetches::{Memory, Trial};
+use fetches::{SharedState, Trial};
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
 
@@ -30,7 +30,7 @@ impl Experiment for CmSharing {
             return real::run(run);
         }
         let trials: Vec<Trial> =
-            Memory::ALL.iter().flat_map(|&memory| run.seeds().map(move |seed| Trial { memory, seed })).collect();
+            SharedState::ALL.iter().flat_map(|&memory| run.seeds().map(move |seed| Trial { memory, seed })).collect();
         judge::findings(&run.each("clients", &trials, Trial::run))
     }
 }

@@ -2,10 +2,10 @@
 //! §5).
 
 mod judge;
-mod liar;
+mod sender;
 mod trial;
 
-use liar::Lie;
+use sender::FalseFeedback;
 use trial::{Setting, Trial};
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
@@ -28,7 +28,7 @@ impl Experiment for CmTrust {
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let mut trials = Vec::new();
         for setting in Setting::ALL {
-            for lie in Lie::ALL {
+            for lie in FalseFeedback::ALL {
                 trials.extend(run.seeds().map(|seed| Trial { lie, setting, seed }));
             }
         }

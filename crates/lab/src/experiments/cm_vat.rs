@@ -5,7 +5,7 @@ mod audio;
 mod judge;
 mod trial;
 
-use audio::Way;
+use audio::SendMethod;
 use trial::{AVAILABLE, Trial};
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
@@ -28,7 +28,7 @@ impl Experiment for CmVat {
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let mut trials = Vec::new();
-        for way in Way::ALL {
+        for way in SendMethod::ALL {
             for available in AVAILABLE {
                 trials.extend(run.seeds().map(|seed| Trial { way, available, seed }));
             }

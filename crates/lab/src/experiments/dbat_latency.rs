@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::dbat::setup::{RTT, choices, notes};
 use super::dbat::spread::quantile;
-use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
+use super::dbat::{self, Outcome, PAPERS, Ranking, SetupDifference, Spread, StreamTransport};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-const ORDER: Order = Order { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
+const ORDER: Ranking = Ranking { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
 
 pub(crate) struct DbatLatency;
 
@@ -26,14 +26,15 @@ impl Experiment for DbatLatency {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
-        let today = dbat::run(run, Apart::TODAY, &[RTT]);
+        let outcomes = dbat::run(run, SetupDifference::PAPER, &[RTT]);
+        let today = dbat::run(run, SetupDifference::TODAY, &[RTT]);
         let aparts = ORDER.with_aparts(run, RTT);
         Ok(Findings {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, Apart::TODAY, RTT))]].concat(),
+            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, SetupDifference::TODAY, RTT))]]
+                .concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -51,7 +52,7 @@ fn swing(outcome: &Outcome) -> f64 {
 }
 
 /// Returns the largest latency difference between consecutive packets, in milliseconds.
-fn leap(outcome: &Outcome) -> f64 {
+fn largest_step(outcome: &Outcome) -> f64 {
     let latencies = outcome.latencies();
     latencies.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).fold(0.0, f64::max)
 }
@@ -60,7 +61,7 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = ["way", "packets", "p50, ms", "p95, ms", "p99, ms", "most, ms", "p99 − p50, ms", "greatest leap, ms"];
     let title = format!("From the hand-over to the player, {with}: mean of the seeds, least and most");
     let mut table = Table::new(&title, &head);
-    for way in Way::ALL {
+    for way in StreamTransport::ALL {
         let spread = |value: fn(&Outcome) -> f64| format!("{:.0}", Spread::over(outcomes, way, RTT, value));
         table.row([
             way.name().to_owned(),
@@ -70,16 +71,16 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
             spread(|outcome| below(outcome, 0.99)),
             spread(|outcome| below(outcome, 1.0)),
             spread(swing),
-            spread(leap),
+            spread(largest_step),
         ]);
     }
     table
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let spreads = ORDER.spreads(outcomes, Apart::PAPER, RTT);
+    let spreads = ORDER.spreads(outcomes, SetupDifference::PAPER, RTT);
     let [_, _, dbat] = spreads;
-    let leaps = Spread::over(outcomes, Way::Tcp, RTT, leap);
+    let leaps = Spread::over(outcomes, StreamTransport::Tcp, RTT, largest_step);
     vec![
         ORDER.claim("TCP > TFRC > DBAT", &spreads),
         Claim::new("DBAT's p99 over its median, ms", "", format!("{dbat:.0}"), dbat.mean)
@@ -102,7 +103,7 @@ fn worst(outcome: &Outcome) -> Vec<(f64, f64)> {
 }
 
 fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
-    let line = |way: Way| {
+    let line = |way: StreamTransport| {
         let shown = outcomes.iter().find(|outcome| outcome.way == way);
         Series::new(way.name(), shown.map(worst).unwrap_or_default())
     };

@@ -3,16 +3,16 @@
 
 use serde_json::json;
 
-use super::dbat::outcome::Lost;
+use super::dbat::outcome::LossCounts;
 use super::dbat::setup::{RTT, choices, notes};
-use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
+use super::dbat::{self, Outcome, PAPERS, Ranking, SetupDifference, Spread, StreamTransport};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-const ORDER: Order =
-    Order { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
-const RUNS: Order =
-    Order { what: "runs of ten and more", digits: 1, rises: false, value: |outcome| outcome.lost().bursts as f64 };
+const ORDER: Ranking =
+    Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
+const RUNS: Ranking =
+    Ranking { what: "runs of ten and more", digits: 1, rises: false, value: |outcome| outcome.lost().bursts as f64 };
 
 pub(crate) struct DbatLoss;
 
@@ -30,14 +30,15 @@ impl Experiment for DbatLoss {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
-        let today = dbat::run(run, Apart::TODAY, &[RTT]);
+        let outcomes = dbat::run(run, SetupDifference::PAPER, &[RTT]);
+        let today = dbat::run(run, SetupDifference::TODAY, &[RTT]);
         let aparts = ORDER.with_aparts(run, RTT);
         Ok(Findings {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, Apart::TODAY, RTT))]].concat(),
+            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, SetupDifference::TODAY, RTT))]]
+                .concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -45,7 +46,7 @@ impl Experiment for DbatLoss {
 }
 
 /// Returns the spread of a loss count over all runs of a transport.
-fn spread(outcomes: &[Outcome], way: Way, count: fn(&Lost) -> u64) -> Spread {
+fn spread(outcomes: &[Outcome], way: StreamTransport, count: fn(&LossCounts) -> u64) -> Spread {
     Spread::over(outcomes, way, RTT, |outcome| count(&outcome.lost()) as f64)
 }
 
@@ -62,12 +63,12 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
         "marked, at the sender",
     ];
     let mut table = Table::new(&format!("Lost packets, {with}: mean of the seeds, least and most"), &head);
-    for way in Way::ALL {
-        let count = |count: fn(&Lost) -> u64| format!("{:.0}", spread(outcomes, way, count));
+    for way in StreamTransport::ALL {
+        let count = |count: fn(&LossCounts) -> u64| format!("{:.0}", spread(outcomes, way, count));
         table.row([
             way.name().to_owned(),
             format!("{:.0}", Spread::over(outcomes, way, RTT, |outcome| outcome.made.len() as f64)),
-            count(Lost::all),
+            count(LossCounts::all),
             count(|lost| lost.full),
             count(|lost| lost.choice),
             count(|lost| lost.network),
@@ -80,8 +81,8 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let order = |order: Order, paper: &str| order.claim(paper, &order.spreads(outcomes, Apart::PAPER, RTT));
-    let marked = spread(outcomes, Way::Dbat, |lost| lost.marked);
+    let order = |order: Ranking, paper: &str| order.claim(paper, &order.spreads(outcomes, SetupDifference::PAPER, RTT));
+    let marked = spread(outcomes, StreamTransport::Dbat, |lost| lost.marked);
     vec![
         order(ORDER, "TCP > TFRC > DBAT"),
         order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
@@ -96,7 +97,7 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
 }
 
 fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
-    let line = |way: Way| {
+    let line = |way: StreamTransport| {
         let shown = outcomes.iter().find(|outcome| outcome.way == way);
         Series::new(way.name(), shown.map(Outcome::lost_by_second).unwrap_or_default())
     };

@@ -4,15 +4,15 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTT, STREAM, choices, notes};
-use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
+use super::dbat::{self, Outcome, PAPERS, Ranking, SetupDifference, Spread, StreamTransport};
 use super::goddard::RATES;
-use super::goddard::server::By;
+use super::goddard::server::RateChangeCause;
 use crate::experiment::{About, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
 /// Orders while FTP is active, and over the stream's whole time.
-const BESIDE_FTP: Order = Order { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
-const ALL: Order = Order { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
+const BESIDE_FTP: Ranking = Ranking { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
+const ALL: Ranking = Ranking { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
 
 pub(crate) struct DbatThroughput;
 
@@ -31,10 +31,10 @@ impl Experiment for DbatThroughput {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
-        let today = dbat::run(run, Apart::TODAY, &[RTT]);
+        let outcomes = dbat::run(run, SetupDifference::PAPER, &[RTT]);
+        let today = dbat::run(run, SetupDifference::TODAY, &[RTT]);
         let mut figures = Vec::new();
-        for (way, number) in [(Way::Tcp, 7), (Way::Tfrc, 8), (Way::Dbat, 9)] {
+        for (way, number) in [(StreamTransport::Tcp, 7), (StreamTransport::Tfrc, 8), (StreamTransport::Dbat, 9)] {
             figures.push(over_time(&outcomes, way, number)?);
         }
         figures.push(levels(&outcomes)?);
@@ -43,8 +43,11 @@ impl Experiment for DbatThroughput {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), switches(&outcomes), aparts],
             figures,
-            claims: [claims(&outcomes), vec![BESIDE_FTP.today(&BESIDE_FTP.spreads(&today, Apart::TODAY, RTT))]]
-                .concat(),
+            claims: [
+                claims(&outcomes),
+                vec![BESIDE_FTP.today(&BESIDE_FTP.spreads(&today, SetupDifference::TODAY, RTT))],
+            ]
+            .concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -65,7 +68,7 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = ["way", "stream, kbit/s", "FTP, kbit/s", "stream, of its fair share", "stream from 30 to 240 s, kbit/s"];
     let title = format!("From 30 to 200 s, {with}: mean of the seeds, least and most");
     let mut table = Table::new(&title, &head);
-    for way in Way::ALL {
+    for way in StreamTransport::ALL {
         let spread = |value: fn(&Outcome) -> f64| Spread::over(outcomes, way, RTT, value);
         table.row([
             way.name().to_owned(),
@@ -83,13 +86,19 @@ fn switches(outcomes: &[Outcome]) -> Table {
     let head = ["way", "by the player", "told of a queue", "told of room", "media rate, kbit/s"];
     let title = format!("Changes of the rate, {}: mean of the seeds, least and most", dbat::NS2);
     let mut table = Table::new(&title, &head);
-    for way in Way::ALL {
-        let count = |by: By| {
+    for way in StreamTransport::ALL {
+        let count = |by: RateChangeCause| {
             let of = move |outcome: &Outcome| outcome.switches.iter().filter(|switch| switch.by == by).count() as f64;
             format!("{:.1}", Spread::over(outcomes, way, RTT, of))
         };
         let mean = Spread::over(outcomes, way, RTT, media_rate);
-        table.row([way.name().to_owned(), count(By::Player), count(By::Queue), count(By::Room), format!("{mean:.0}")]);
+        table.row([
+            way.name().to_owned(),
+            count(RateChangeCause::Player),
+            count(RateChangeCause::Queue),
+            count(RateChangeCause::Room),
+            format!("{mean:.0}"),
+        ]);
     }
     table
 }
@@ -102,8 +111,10 @@ fn media_rate(outcome: &Outcome) -> f64 {
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let order = |order: Order| order.claim("TCP < TFRC < DBAT", &order.spreads(outcomes, Apart::PAPER, RTT));
-    let [fair, tfrcs] = [Way::Tcp, Way::Tfrc].map(|way| Spread::over(outcomes, way, RTT, share));
+    let order =
+        |order: Ranking| order.claim("TCP < TFRC < DBAT", &order.spreads(outcomes, SetupDifference::PAPER, RTT));
+    let [fair, tfrcs] =
+        [StreamTransport::Tcp, StreamTransport::Tfrc].map(|way| Spread::over(outcomes, way, RTT, share));
     vec![
         order(BESIDE_FTP),
         order(ALL),
@@ -112,11 +123,11 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     ]
 }
 
-fn first(outcomes: &[Outcome], way: Way) -> Option<&Outcome> {
+fn first(outcomes: &[Outcome], way: StreamTransport) -> Option<&Outcome> {
     outcomes.iter().find(|outcome| outcome.way == way)
 }
 
-fn over_time(outcomes: &[Outcome], way: Way, number: u32) -> Result<Figure, LabError> {
+fn over_time(outcomes: &[Outcome], way: StreamTransport, number: u32) -> Result<Figure, LabError> {
     let shown = first(outcomes, way);
     let series = shown.map(|outcome| {
         vec![Series::new("stream", outcome.stream_by_second()), Series::new("FTP", outcome.ftp_by_second())]
@@ -128,7 +139,7 @@ fn over_time(outcomes: &[Outcome], way: Way, number: u32) -> Result<Figure, LabE
 
 /// Plots the media's rate over time.
 fn levels(outcomes: &[Outcome]) -> Result<Figure, LabError> {
-    let line = |way: Way| {
+    let line = |way: StreamTransport| {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for switch in first(outcomes, way).map(|outcome| outcome.switches.as_slice()).unwrap_or_default() {
             let at = switch.at.as_nanos() as f64 / 1e9;

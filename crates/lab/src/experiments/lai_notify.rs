@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::sending::cost::{Case, Cost, Effort, measure};
+use super::sending::cost::{Case, Cost, MeasurementLength, measure};
 use super::sending::count::{Counts, count};
-use super::sending::crowd::crowd;
+use super::sending::method::SendMethod;
+use super::sending::processes::crowd;
 use super::sending::sink::Sink;
-use super::sending::way::Way;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
@@ -17,13 +17,13 @@ const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
 /// Number of packets for the counts.
 const COUNTED: u64 = 19_200;
 const EVERY: [u32; 4] = [1, 4, 16, 64];
-const RAW: Way = Way::Bundles { of: 16 };
-const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
+const RAW: SendMethod = SendMethod::Bundles { of: 16 };
+const EFFORT: MeasurementLength = MeasurementLength { rounds: 40, packets: 9_600 };
 /// Concurrent processes (§4.1).
 const CROWD: usize = 30;
 /// Payload of their packets, in bytes.
 const CROWD_PAYLOAD: usize = 1_400;
-const CROWD_EFFORT: Effort = Effort { rounds: 5, packets: 38_400 };
+const CROWD_EFFORT: MeasurementLength = MeasurementLength { rounds: 5, packets: 38_400 };
 
 impl Experiment for LaiNotify {
     fn about(&self) -> About {
@@ -53,7 +53,7 @@ impl Experiment for LaiNotify {
 
 /// Returns the findings by counting, without a clock.
 fn counted() -> Findings {
-    let ways = [Way::Send].into_iter().chain(EVERY.map(ring));
+    let ways = [SendMethod::Send].into_iter().chain(EVERY.map(ring));
     let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(way, 1_400, COUNTED))).collect();
     let claim = |every: u32, paper: &str| {
         let of = |(case, _): &&(Case, Counts)| case.way == ring(every);
@@ -73,12 +73,12 @@ fn counted() -> Findings {
     }
 }
 
-fn ways() -> Vec<Way> {
-    [Way::Send].into_iter().chain(EVERY.map(|every| Way::Ring { every })).chain([RAW]).collect()
+fn ways() -> Vec<SendMethod> {
+    [SendMethod::Send].into_iter().chain(EVERY.map(|every| SendMethod::Ring { every })).chain([RAW]).collect()
 }
 
 /// Returns the ways that are run in many processes.
-fn crowd_ways() -> impl Iterator<Item = Way> {
+fn crowd_ways() -> impl Iterator<Item = SendMethod> {
     ways().into_iter().filter(|way| *way != RAW)
 }
 
@@ -98,7 +98,7 @@ fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, LabError> {
 
 fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, LabError> {
     let of = |way, payload| of(costs, way, payload);
-    let line = |way: Way| {
+    let line = |way: SendMethod| {
         Series::new(&way.name(), PAYLOADS.map(|payload| (payload as f64, of(way, payload).median())).to_vec())
     };
     let series = ways().into_iter().map(line).collect();
@@ -116,18 +116,18 @@ fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, LabError> {
     })
 }
 
-fn ring(every: u32) -> Way {
-    Way::Ring { every }
+fn ring(every: u32) -> SendMethod {
+    SendMethod::Ring { every }
 }
 
 /// Returns the largest ratio over all payload sizes, with its size.
-fn worst<'a>(of: &impl Fn(Way, usize) -> &'a Cost, own: Way, other: Way) -> (f64, usize) {
+fn worst<'a>(of: &impl Fn(SendMethod, usize) -> &'a Cost, own: SendMethod, other: SendMethod) -> (f64, usize) {
     let ratios = PAYLOADS.map(|payload| (of(own, payload).over(of(other, payload)), payload));
     ratios.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most })
 }
 
-fn claims<'a>(of: &impl Fn(Way, usize) -> &'a Cost) -> Vec<Claim> {
-    let (sixteen, at) = worst(of, ring(16), Way::Send);
+fn claims<'a>(of: &impl Fn(SendMethod, usize) -> &'a Cost) -> Vec<Claim> {
+    let (sixteen, at) = worst(of, ring(16), SendMethod::Send);
     let (fewer, fewer_at) = worst(of, ring(16), ring(4));
     let (four, four_at) = worst(of, ring(4), ring(1));
     let (more, more_at) = worst(of, ring(64), ring(16));
@@ -148,7 +148,7 @@ fn claims<'a>(of: &impl Fn(Way, usize) -> &'a Cost) -> Vec<Claim> {
 
 fn crowd_claims(together: &[Cost]) -> Vec<Claim> {
     let of = |way| together.iter().find(|cost| cost.case.way == way).expect("each way was measured");
-    let sixteen = of(ring(16)).over(of(Way::Send));
+    let sixteen = of(ring(16)).over(of(SendMethod::Send));
     let ordered = of(ring(16)).median() < of(ring(4)).median() && of(ring(4)).median() < of(ring(1)).median();
     vec![
         Claim::new(
@@ -184,7 +184,7 @@ fn own_choices() -> Vec<Choice> {
 fn crowded(together: &[Cost]) -> Table {
     let title = format!("{CROWD} processes at once, {CROWD_PAYLOAD} bytes: time on a processor for a packet, ns");
     let mut table = Table::new(&title, &["way", "ns", "quartiles", "over UDP"]);
-    let send = together.iter().find(|cost| cost.case.way == Way::Send).expect("UDP was measured");
+    let send = together.iter().find(|cost| cost.case.way == SendMethod::Send).expect("UDP was measured");
     for cost in together {
         let (low, high) = cost.quartiles();
         let over = format!("{:.2}", cost.over(send));

@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use super::sending::cost::{Case, Cost, Effort, measure};
+use super::sending::cost::{Case, Cost, MeasurementLength, measure};
 use super::sending::count::{Counts, count};
+use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
-use super::sending::way::Way;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run};
 use crate::report::plot::{Lines, Series};
@@ -16,14 +16,14 @@ pub(crate) struct LaiOverhead;
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
 /// Transport in a thread of its own, notified at each packet, as in the engine.
-const RING: Way = Way::Thread;
+const RING: SendMethod = SendMethod::Thread;
 /// Transport in the application's thread: one sending call per packet.
-const INLINE: Way = Way::Ring { every: 1 };
-const COPY: Way = Way::RingWithCopy { every: 1 };
-const WAYS: [Way; 4] = [Way::Send, RING, INLINE, COPY];
+const INLINE: SendMethod = SendMethod::Ring { every: 1 };
+const COPY: SendMethod = SendMethod::RingWithCopy { every: 1 };
+const WAYS: [SendMethod; 4] = [SendMethod::Send, RING, INLINE, COPY];
 /// Number of packets for the counts.
 const COUNTED: u64 = 19_200;
-const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
+const EFFORT: MeasurementLength = MeasurementLength { rounds: 40, packets: 9_600 };
 
 impl Experiment for LaiOverhead {
     fn about(&self) -> About {
@@ -50,8 +50,9 @@ impl Experiment for LaiOverhead {
 
 /// Returns the findings by counting, without a clock.
 fn counted() -> Findings {
-    let cases =
-        [0, 200, 1_400].into_iter().flat_map(|payload| [Way::Send, INLINE, COPY].map(|way| Case { way, payload }));
+    let cases = [0, 200, 1_400]
+        .into_iter()
+        .flat_map(|payload| [SendMethod::Send, INLINE, COPY].map(|way| Case { way, payload }));
     let counts: Vec<_> = cases.map(|case| (case, count(case.way, case.payload, COUNTED))).collect();
     let most = |of: fn(&Counts) -> u64| {
         let ring = counts.iter().filter(|(case, _)| case.way == INLINE);
@@ -74,10 +75,10 @@ fn counted() -> Findings {
 
 fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
     let of = |way, payload| of(costs, way, payload);
-    let dearest = PAYLOADS.map(|payload| (of(RING, payload).over(of(Way::Send, payload)), payload));
+    let dearest = PAYLOADS.map(|payload| (of(RING, payload).over(of(SendMethod::Send, payload)), payload));
     let (dearest, at) = dearest.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most });
-    let large = of(Way::Send, 1_400).over(of(RING, 1_400));
-    let inline = of(Way::Send, 1_400).over(of(INLINE, 1_400));
+    let large = of(SendMethod::Send, 1_400).over(of(RING, 1_400));
+    let inline = of(SendMethod::Send, 1_400).over(of(INLINE, 1_400));
     let claims = vec![
         Claim::new("ring over UDP where it is dearest", "1.0", format!("{dearest:.2} at {at} bytes"), dearest)
             .pass(Bound::AtMost(1.0)),
@@ -89,9 +90,9 @@ fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
     let line = |name: String, way, cost: fn(&Cost) -> f64| {
         Series::new(&name, PAYLOADS.map(|payload| (payload as f64, cost(of(way, payload)))).to_vec())
     };
-    let lines = [Way::Send, RING, INLINE].map(|way| line(way.name(), way, Cost::median));
+    let lines = [SendMethod::Send, RING, INLINE].map(|way| line(way.name(), way, Cost::median));
     let user = |cost: &Cost| cost.median() - cost.in_kernel();
-    let apart = [Way::Send, INLINE].map(|way| line(format!("{}, in user space", way.name()), way, user));
+    let apart = [SendMethod::Send, INLINE].map(|way| line(format!("{}, in user space", way.name()), way, user));
     let plot = Lines {
         title: "Cost of a packet (figure 7)",
         x: "payload, bytes",

@@ -7,4 +7,4 @@ mod source;
 mod trial;
 
 pub(crate) use setup::{BYTES, LAYERS, RATES, SECONDS, START_UPS, choices};
-pub(crate) use trial::{Sender, Trial, Viewed, run};
+pub(crate) use trial::{Sender, Trial, ViewerOutcome, run};

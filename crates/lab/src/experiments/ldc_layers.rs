@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ldc::{BYTES, LAYERS, RATES, SECONDS, START_UPS, Sender, Trial, Viewed, choices, real, run as trial};
+use super::ldc::{BYTES, LAYERS, RATES, SECONDS, START_UPS, Sender, Trial, ViewerOutcome, choices, real, run as trial};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -38,7 +38,7 @@ impl Experiment for LdcLayers {
     }
 }
 
-fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
+fn findings(viewed: &[ViewerOutcome]) -> Result<Findings, LabError> {
     let mut head = vec!["link, kbit/s".to_owned(), "sender".to_owned()];
     head.extend((1..=LAYERS).map(|layer| format!("layer {layer}")));
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
@@ -65,19 +65,19 @@ fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
     Ok(Findings { setup: choices(), tables: vec![table], figures: vec![figure], claims, data, ..Findings::default() })
 }
 
-fn of(viewed: &[Viewed], kbps: u64, sender: Sender) -> impl Iterator<Item = &Viewed> {
+fn of(viewed: &[ViewerOutcome], kbps: u64, sender: Sender) -> impl Iterator<Item = &ViewerOutcome> {
     viewed.iter().filter(move |one| one.kbps == kbps && one.sender == sender)
 }
 
 /// Returns for each layer the percentage in time.
-fn layers(viewed: &[Viewed], kbps: u64, sender: Sender) -> [f64; LAYERS] {
+fn layers(viewed: &[ViewerOutcome], kbps: u64, sender: Sender) -> [f64; LAYERS] {
     let count = of(viewed, kbps, sender).count() as f64;
     std::array::from_fn(|layer| of(viewed, kbps, sender).map(|one| 100.0 * one.layers[layer]).sum::<f64>() / count)
 }
 
 /// Returns the claim about the base layer in the worst seed. 100 % is exact: the rest would be
 /// seconds without a picture.
-fn base(kbps: u64, viewed: &[Viewed]) -> Claim {
+fn base(kbps: u64, viewed: &[ViewerOutcome]) -> Claim {
     let least = of(viewed, kbps, Sender::LateChoice).map(|one| 100.0 * one.layers[0]).fold(f64::MAX, f64::min);
     let what = format!("percent of the base layer in time at {kbps} kbit/s, the worst seed");
     Claim::new(&what, "complete", format!("{least:.2}"), (least * 1e6).round() / 1e6).pass(Bound::AtLeast(COMPLETE))
@@ -85,8 +85,8 @@ fn base(kbps: u64, viewed: &[Viewed]) -> Claim {
 
 /// Returns the claim about the least complete of the layers that fit into plain TCP's received
 /// rate.
-fn fitting(kbps: u64, viewed: &[Viewed]) -> Claim {
-    let mean = |sender, what: fn(&Viewed) -> u64| {
+fn fitting(kbps: u64, viewed: &[ViewerOutcome]) -> Claim {
+    let mean = |sender, what: fn(&ViewerOutcome) -> u64| {
         let all: Vec<f64> = of(viewed, kbps, sender).map(|one| what(one) as f64).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };

@@ -3,7 +3,7 @@
 use serde_json::json;
 use timeous::core::Duration;
 
-use super::ldc::{BYTES, LAYERS, RATES, SECONDS, START_UPS, Sender, Trial, Viewed, choices, real, run as trial};
+use super::ldc::{BYTES, LAYERS, RATES, SECONDS, START_UPS, Sender, Trial, ViewerOutcome, choices, real, run as trial};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -45,7 +45,7 @@ impl Experiment for LdcPlayout {
     }
 }
 
-fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
+fn findings(viewed: &[ViewerOutcome]) -> Result<Findings, LabError> {
     let head =
         ["start-up, s", "link, kbit/s", "plain, kB in time", "late choice", "plain, % of what came", "late choice"];
     let mut table = Table::new("In time (means over the seeds)", &head);
@@ -86,7 +86,7 @@ fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
 
 /// Results at one start-up time and rate.
 struct Cell<'a> {
-    viewed: &'a [Viewed],
+    viewed: &'a [ViewerOutcome],
     start_up: Duration,
     kbps: u64,
 }
@@ -96,7 +96,7 @@ impl<'a> Cell<'a> {
         self.start_up.as_millis() / 1_000
     }
 
-    fn of(&self, sender: Sender) -> impl Iterator<Item = &'a Viewed> {
+    fn of(&self, sender: Sender) -> impl Iterator<Item = &'a ViewerOutcome> {
         let (start_up, kbps) = (self.seconds(), self.kbps);
         self.viewed.iter().filter(move |one| one.start_up == start_up && one.kbps == kbps && one.sender == sender)
     }
@@ -117,7 +117,7 @@ impl<'a> Cell<'a> {
 }
 
 /// Plots the latest packet of each second for the first seed at the highest rate.
-fn figure(viewed: &[Viewed]) -> Result<Figure, LabError> {
+fn figure(viewed: &[ViewerOutcome]) -> Result<Figure, LabError> {
     let mut series = Vec::new();
     for (sender, name) in [(Sender::Plain, "plain"), (Sender::LateChoice, "late choice")] {
         for start_up in START_UPS {

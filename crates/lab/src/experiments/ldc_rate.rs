@@ -3,7 +3,7 @@
 use serde_json::json;
 use timeous::core::Duration;
 
-use super::ldc::{RATES, SECONDS, START_UPS, Sender, Trial, Viewed, choices, real, run as trial};
+use super::ldc::{RATES, SECONDS, START_UPS, Sender, Trial, ViewerOutcome, choices, real, run as trial};
 use crate::experiment::{About, Bound, Claim, Experiment, Findings, Forms, LabError, Run, Table};
 
 pub(crate) struct LdcRate;
@@ -44,7 +44,7 @@ impl Experiment for LdcRate {
     }
 }
 
-fn findings(viewed: &[Viewed]) -> Findings {
+fn findings(viewed: &[ViewerOutcome]) -> Findings {
     let head = ["start-up, s", "link, kbit/s", "plain, kbit/s", "late choice, kbit/s", "less, %", "paper: less, %"];
     let mut table = Table::new("Received in 60 s (means over the seeds)", &head);
     let mut claims = Vec::new();
@@ -79,7 +79,7 @@ fn findings(viewed: &[Viewed]) -> Findings {
     Findings { setup, tables: vec![table], claims, notes, data, ..Findings::default() }
 }
 
-fn mean(viewed: &[Viewed], start_up: Duration, kbps: u64, sender: Sender) -> f64 {
+fn mean(viewed: &[ViewerOutcome], start_up: Duration, kbps: u64, sender: Sender) -> f64 {
     let those: Vec<f64> = viewed
         .iter()
         .filter(|one| one.start_up == start_up.as_millis() / 1_000 && one.kbps == kbps && one.sender == sender)

@@ -1,13 +1,13 @@
 //! Streams of datagrams over real TCP by any sender: through the emulated link, many at once.
 
-mod meddler;
-mod own;
+mod capture;
+mod middlebox;
 mod plain;
 mod plan;
 mod receiver;
 mod ring;
 mod setup;
-mod wire;
+mod userspace_tcp;
 
 use std::thread;
 
@@ -16,12 +16,12 @@ use tempfile::NamedTempFile;
 use timeous::core::Instant;
 use timeous_engine::clock;
 
-use super::tcp_kernel::bed::{Bed, machine};
+use super::tcp_kernel::network::{TestNetwork, machine};
 use crate::experiment::{Choice, LabError, Run};
-use meddler::Meddler;
-pub(crate) use plan::{Control, Offer, Plan, Way};
-pub(crate) use setup::Told;
-pub(crate) use wire::{Carried, What};
+pub(crate) use capture::{CarriedBytes, StreamContent};
+use middlebox::MiddleboxThread;
+pub(crate) use plan::{Control, Offer, Plan, SenderKind};
+pub(crate) use setup::SenderStatus;
 
 /// Concurrent streams: none shares a link, and together they are far below the machine's capacity.
 const AT_ONCE: usize = 24;
@@ -37,8 +37,8 @@ pub(crate) struct Log {
     /// Datagrams that arrived altered or twice.
     pub(crate) corrupt: u64,
     /// Stretches of data that arrived at the link, in order.
-    pub(crate) wire: Vec<Carried>,
-    pub(crate) told: Told,
+    pub(crate) wire: Vec<CarriedBytes>,
+    pub(crate) status: SenderStatus,
 }
 
 /// Returns the choices common to all such streams.
@@ -96,34 +96,37 @@ pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
 /// Runs a stream over a link of its own. `name` distinguishes it from others of this process.
 fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
     let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
-    let bed = Bed::make(name, &plan.links, plan.seed, Some(capture.path()))?;
+    let network = TestNetwork::make(name, &plan.links, plan.seed, Some(capture.path()))?;
     // Set on the route: a namespace's default may only be a control that the machine allows to all
     // users.
     let route =
         ["route", "replace", "10.77.0.0/24", "dev", "timeous0", "src", "10.77.0.1", "congctl", plan.control.name()];
-    bed.left.ip(&route).map_err(machine)?;
-    if let Some(mtu) = plan.mtu.or(plan.meddling.map(|_| meddler::WIDE)) {
+    network.left.ip(&route).map_err(machine)?;
+    if let Some(mtu) = plan.mtu.or(plan.behaviour.map(|_| middlebox::WIDE)) {
         let mtu = mtu.to_string();
-        for end in [&bed.left, &bed.right] {
+        for end in [&network.left, &network.right] {
             end.ip(&["link", "set", "dev", "timeous0", "mtu", &mtu]).map_err(machine)?;
         }
     }
-    let listener = receiver::listen(&bed)?;
-    let meddler = plan.meddling.map(|meddling| Meddler::lay(name, &bed, plan.control.name(), meddling)).transpose()?;
-    let sender = meddler.as_ref().map_or(&bed.left, |meddler| &meddler.host);
-    let (begin, told, (arrived, corrupt)) = thread::scope(|scope| {
+    let listener = receiver::listen(&network)?;
+    let middlebox = plan
+        .behaviour
+        .map(|behaviour| MiddleboxThread::lay(name, &network, plan.control.name(), behaviour))
+        .transpose()?;
+    let sender = middlebox.as_ref().map_or(&network.left, |middlebox| &middlebox.host);
+    let (begin, status, (arrived, corrupt)) = thread::scope(|scope| {
         let receiver = scope.spawn(|| receiver::receive(&listener, plan));
         let sent = match plan.way {
-            Way::Plain => plain::stream(sender, plan),
-            Way::Ring | Way::Late => ring::stream(sender, plan),
-            Way::Own => own::stream(&bed, plan),
+            SenderKind::Plain => plain::stream(sender, plan),
+            SenderKind::Ring | SenderKind::Late => ring::stream(sender, plan),
+            SenderKind::Own => userspace_tcp::stream(&network, plan),
         };
         let received = receiver.join().expect("the receiver does not panic");
-        let (begin, told) = sent?;
-        Ok::<_, LabError>((begin, told, received?))
+        let (begin, status) = sent?;
+        Ok::<_, LabError>((begin, status, received?))
     })?;
-    meddler.map_or(Ok(()), Meddler::end)?;
-    bed.end()?;
-    let wire = wire::read(capture.path(), clock::unix_offset())?;
-    Ok(Log { begin, arrived, corrupt, wire, told })
+    middlebox.map_or(Ok(()), MiddleboxThread::end)?;
+    network.end()?;
+    let wire = capture::read(capture.path(), clock::unix_offset())?;
+    Ok(Log { begin, arrived, corrupt, wire, status })
 }

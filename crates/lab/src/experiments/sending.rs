@@ -3,18 +3,18 @@
 
 pub(crate) mod cost;
 pub(crate) mod count;
-pub(crate) mod crowd;
+pub(crate) mod method;
+pub(crate) mod processes;
 mod sent;
 pub(crate) mod sink;
 mod thread;
-pub(crate) mod way;
 
 use serde_json::json;
 
 use crate::experiment::{Choice, Table};
-use cost::{Case, Cost, Effort};
+use cost::{Case, Cost, MeasurementLength};
 use count::Counts;
-use way::Way;
+use method::SendMethod;
 
 /// Returns the choices common to both forms of the experiments of §4.1.
 fn choices_of_both() -> Vec<Choice> {
@@ -53,9 +53,9 @@ pub(crate) fn choices_of_counts() -> Vec<Choice> {
 }
 
 /// Returns the choices where sending is timed.
-pub(crate) fn choices(effort: Effort) -> Vec<Choice> {
+pub(crate) fn choices(effort: MeasurementLength) -> Vec<Choice> {
     let card = "one that does nothing, and offers checksums and scatter/gather";
-    let Effort { rounds, packets } = effort;
+    let MeasurementLength { rounds, packets } = effort;
     let own = [
         Choice::paper("card", card, "§4.1: a software emulator of a card; here a device ifb, MTU 1500"),
         Choice::ours(
@@ -76,7 +76,7 @@ pub(crate) fn data(cost: &Cost) -> serde_json::Value {
 }
 
 /// Returns the cost of a way for one packet size.
-pub(crate) fn of(costs: &[Cost], way: Way, payload: usize) -> &Cost {
+pub(crate) fn of(costs: &[Cost], way: SendMethod, payload: usize) -> &Cost {
     costs.iter().find(|cost| cost.case == Case { way, payload }).expect("each case was measured")
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn table(costs: &[Cost]) -> Table {
             format!("{low:.0} to {high:.0}"),
             part(1.0 - cost.system),
             part(cost.system),
-            format!("{:.2}", cost.over(of(costs, Way::Send, payload))),
+            format!("{:.2}", cost.over(of(costs, SendMethod::Send, payload))),
         ]);
     }
     table

@@ -1,9 +1,9 @@
 //! short-beside: a live stream beside queue-filling flows: its share, its frames, and its cost to
 //! the other flows.
 
-mod bed;
 mod grid;
 mod judge;
+mod trial;
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
 
@@ -24,7 +24,7 @@ impl Experiment for ShortBeside {
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let trials = grid::trials(run);
-        let measured = run.each("bottlenecks", &trials, bed::run);
+        let measured = run.each("bottlenecks", &trials, trial::run);
         Ok(judge::findings(&measured))
     }
 }

@@ -1,8 +1,8 @@
 //! short-queues: queue length, link utilisation and recovery time with each congestion controller.
 
-mod bed;
 mod grid;
 mod judge;
+mod trial;
 
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
 
@@ -23,7 +23,7 @@ impl Experiment for ShortQueues {
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let trials = grid::trials(run);
-        let measured = run.each("flows", &trials, bed::run);
+        let measured = run.each("flows", &trials, trial::run);
         Ok(judge::findings(&measured))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use timeous::core::{AduMeta, Duration, FrameId, LateChoice};
 use timeous_choice::{Chain, Deadlines, Dependencies};
 
-use super::over_tcp::{self, Control, Offer, Plan, Way};
+use super::over_tcp::{self, Control, Offer, Plan, SenderKind};
 use super::tl::PLAYOUT;
 use super::tl::offers::{PACKET, pictures};
 use crate::experiment::{About, Choice, Experiment, Findings, Forms, LabError, Run};
@@ -44,7 +44,7 @@ impl Experiment for TcpExpired {
         let mut plans = Vec::new();
         for path in Path::ALL {
             for control in Control::ALL {
-                for way in Way::ALL {
+                for way in SenderKind::ALL {
                     plans.extend(run.seeds().map(|seed| (path, plan(path, control, way, seed))));
                 }
             }
@@ -64,13 +64,13 @@ impl Experiment for TcpExpired {
     }
 }
 
-fn plan(path: Path, control: Control, way: Way, seed: u64) -> Plan {
+fn plan(path: Path, control: Control, way: SenderKind, seed: u64) -> Plan {
     Plan {
         way,
         control,
         links: path.links(),
         mtu: None,
-        meddling: None,
+        behaviour: None,
         seed,
         offers: offers(seed),
         slots: SLOTS,

@@ -1,13 +1,13 @@
 //! tcp-kernel: our TCP against the kernel's: identical bytes, and a rate like the kernel's against
 //! itself.
 
-pub(crate) mod bed;
 mod conditions;
-mod counted;
 mod kernel;
-mod ours;
+pub(crate) mod network;
+mod recovery;
 mod summary;
 mod transfer;
+mod userspace;
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use timeous::core::Duration;
 use timeous_engine::tun::TcpConfig;
 
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
-use bed::{Bed, SYSCTLS};
 use conditions::Condition;
+use network::{SYSCTLS, TestNetwork};
 use summary::{Summary, spread};
-use transfer::{Outcome, Plan, Stack, Way, transfer};
+use transfer::{Direction, Outcome, Plan, Stack, transfer};
 
 /// Bytes per transfer.
 const LEN: usize = 10_000_000;
@@ -65,7 +65,7 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
         run.progress.task("transfers", conditions.iter().map(|condition| 4 * condition.runs(run.seeds) as u64).sum());
     let mut found = Vec::new();
     for condition in &conditions {
-        for way in [Way::Right, Way::Left] {
+        for way in [Direction::Right, Direction::Left] {
             let mut runs = [Vec::new(), Vec::new()];
             for seed in run.seeds().take(condition.runs(run.seeds)) {
                 // Stacks alternate, so that other load on the machine affects both.
@@ -75,21 +75,21 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
                 }
             }
             let [kernel, ours] = runs;
-            found.push(Compared { condition: condition.name, way, kernel, ours });
+            found.push(ConditionResults { condition: condition.name, way, kernel, ours });
         }
     }
     let mut findings = Findings { setup: setup(&conditions, run.seeds, favoured)?, ..Findings::default() };
     findings.claims = claims(&found);
     findings.tables = vec![rates(&found), repairs(&found)];
     findings.notes = failures(&found);
-    findings.data = found.iter().map(Compared::record).collect();
+    findings.data = found.iter().map(ConditionResults::record).collect();
     Ok(findings)
 }
 
 /// Outcome of a transfer, or the reason why it was not finished.
-type Tried = Result<Outcome, String>;
+type TransferResult = Result<Outcome, String>;
 
-fn one(condition: &Condition, stack: Stack, way: Way, seed: u64) -> Result<Tried, LabError> {
+fn one(condition: &Condition, stack: Stack, way: Direction, seed: u64) -> Result<TransferResult, LabError> {
     let tcp = TcpConfig::default();
     let links = condition.links();
     let plan = Plan { stack, way, is_called: false, len: LEN, links, seed, tcp, patience: PATIENCE, capture: None };
@@ -97,30 +97,30 @@ fn one(condition: &Condition, stack: Stack, way: Way, seed: u64) -> Result<Tried
 }
 
 /// Transfers under one condition in one direction.
-struct Compared {
+struct ConditionResults {
     condition: &'static str,
-    way: Way,
-    kernel: Vec<Tried>,
-    ours: Vec<Tried>,
+    way: Direction,
+    kernel: Vec<TransferResult>,
+    ours: Vec<TransferResult>,
 }
 
-impl Compared {
+impl ConditionResults {
     fn name(&self) -> String {
         let way = match self.way {
-            Way::Right => "to the kernel",
-            Way::Left => "from the kernel",
+            Direction::Right => "to the kernel",
+            Direction::Left => "from the kernel",
         };
         format!("{}, {way}", self.condition)
     }
 
     fn record(&self) -> serde_json::Value {
-        let runs = |runs: &[Tried]| runs.iter().map(summary::record).collect::<Vec<_>>();
+        let runs = |runs: &[TransferResult]| runs.iter().map(summary::record).collect::<Vec<_>>();
         serde_json::json!({ "what": self.name(), "kernel": runs(&self.kernel), "ours": runs(&self.ours) })
     }
 }
 
 /// Returns claims: identical bytes everywhere, and a median rate within 20 % of the kernel's.
-fn claims(found: &[Compared]) -> Vec<Claim> {
+fn claims(found: &[ConditionResults]) -> Vec<Claim> {
     let all = || found.iter().flat_map(|compared| &compared.ours);
     let same = all().filter(|tried| tried.as_ref().is_ok_and(|outcome| outcome.same)).count();
     let measured = format!("{same} of {}", all().count());
@@ -134,7 +134,7 @@ fn claims(found: &[Compared]) -> Vec<Claim> {
     [bytes].into_iter().chain(near).collect()
 }
 
-fn rates(found: &[Compared]) -> Table {
+fn rates(found: &[ConditionResults]) -> Table {
     let head = ["path", "kernel, Mbit/s", "least to most", "ours, Mbit/s", "least to most", "ours over kernel"];
     let mut table = Table::new("Median rates of 10 MB", &head);
     for compared in found {
@@ -154,13 +154,13 @@ fn rates(found: &[Compared]) -> Table {
 
 /// Builds a table of the senders' loss recovery: means, for kernel to kernel, then with our stack
 /// at one end.
-fn repairs(found: &[Compared]) -> Table {
+fn repairs(found: &[ConditionResults]) -> Table {
     let head = ["path", "packets lost", "packets sent", "timeouts", "probes", "recoveries", "undone"];
     let mut table = Table::new("The sender: kernel to kernel / with our stack at one end, means", &head);
     for compared in found {
-        let link = usize::from(compared.way == Way::Left);
+        let link = usize::from(compared.way == Direction::Left);
         let means = |what: &dyn Fn(&Outcome) -> u64| {
-            let mean = |runs: &[Tried]| {
+            let mean = |runs: &[TransferResult]| {
                 let values: Vec<u64> = runs.iter().flatten().map(what).collect();
                 values.iter().sum::<u64>() as f64 / values.len() as f64
             };
@@ -179,9 +179,9 @@ fn repairs(found: &[Compared]) -> Table {
     table
 }
 
-fn failures(found: &[Compared]) -> Vec<String> {
-    let of = |compared: &Compared| {
-        let named = |who: &str, runs: &[Tried]| -> Vec<String> {
+fn failures(found: &[ConditionResults]) -> Vec<String> {
+    let of = |compared: &ConditionResults| {
+        let named = |who: &str, runs: &[TransferResult]| -> Vec<String> {
             let failed = runs.iter().filter_map(|tried| tried.as_ref().err());
             failed.map(|why| format!("{}, {who}: not finished: {why}", compared.name())).collect()
         };
@@ -192,7 +192,7 @@ fn failures(found: &[Compared]) -> Vec<String> {
 
 fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Choice>, LabError> {
     // This bed only serves to read the kernel's settings.
-    let bed = Bed::make("tcp", &conditions[0].links(), 0, None)?;
+    let network = TestNetwork::make("tcp", &conditions[0].links(), 0, None)?;
     let asked = [
         "net/ipv4/tcp_sack",
         "net/ipv4/tcp_dsack",
@@ -206,7 +206,7 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
         "net/ipv4/tcp_wmem",
     ];
     let short = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-    let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), bed.sysctl(name)?)));
+    let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), network.sysctl(name)?)));
     let values: Vec<String> = values.collect::<Result<_, LabError>>()?;
     let set = SYSCTLS.map(|(name, value)| format!("{} = {value}", short(name)));
     let mut setup = vec![
@@ -216,7 +216,7 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
             "both stacks send over the same link, with the same seeds",
         ),
         Choice::ours("link", conditions::LINK, "a loss of 5 % takes long; so the whole ends in minutes"),
-        Choice::ours("kernel", format!("Linux {}", bed.sysctl("kernel/osrelease")?), "the machine's"),
+        Choice::ours("kernel", format!("Linux {}", network.sysctl("kernel/osrelease")?), "the machine's"),
         Choice::ours("the kernel is set to", set.join(", "), "the same algorithm as ours; no memory between runs"),
         Choice::ours("the kernel has", values.join(", "), "its defaults"),
         Choice::ours("our TCP", "NewReno; SACK, timestamps, RACK, tail loss probe", "its default is what Linux does"),

@@ -9,9 +9,9 @@ use timeous_net::link::Capacity;
 
 use super::dbat::Spread;
 use super::dbat::setup as narrow;
-use super::tfrc::bed::{Bed, Bottleneck, Flow, JITTER, SIZE};
-use super::tfrc::single::{Otherwise, Single};
-use super::tfrc::why::Means;
+use super::tfrc::pair::{PairResult, Variation};
+use super::tfrc::path_means::FlowMeans;
+use super::tfrc::topology::{Bottleneck, Flow, JITTER, SIZE, Topology};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -57,7 +57,7 @@ struct Outcome {
     tfrc: Vec<Vec<f64>>,
     tcp: Vec<Vec<f64>>,
     /// Path conditions of the TFRC flows and of the TCP flows.
-    met: [Means; 2],
+    means: [FlowMeans; 2],
 }
 
 impl Experiment for TfrcFair {
@@ -90,26 +90,26 @@ impl Experiment for TfrcFair {
             let plain = Shared::Share.bottleneck(alone, rtt);
             let each = |otherwise| run.seeds().map(move |seed| (otherwise, seed));
             others.extend(
-                Otherwise::ALL
+                Variation::ALL
                     .into_iter()
                     .flat_map(each)
                     .map(|(otherwise, seed)| (rtt, plain.clone(), otherwise, seed)),
             );
         }
         let singles = run.each("pairs with one thing otherwise", &others, |(rtt, plain, otherwise, seed)| {
-            (*rtt, *otherwise, Single::run(*seed, plain, *otherwise, WARM_UP, seconds))
+            (*rtt, *otherwise, PairResult::run(*seed, plain, *otherwise, WARM_UP, seconds))
         });
         Ok(Findings {
             setup: choices(),
             tables: vec![
                 table(RATES, &outcomes),
-                met("What the flows met, and what the equation gives for it: means of the seeds", &outcomes),
+                means("What the flows met, and what the equation gives for it: means of the seeds", &outcomes),
                 otherwise(&singles),
                 table(
                     "The same over Hasan et al.'s link: 1 Mbit/s for all, a queue of twice the bandwidth-delay product",
                     &narrow,
                 ),
-                met("What they met there", &narrow),
+                means("What they met there", &narrow),
             ],
             figures: vec![figure(&outcomes)?],
             claims: claims(&outcomes),
@@ -137,17 +137,17 @@ impl Cell {
     fn run(&self) -> Outcome {
         let bottleneck = self.shared.bottleneck(self.pairs, self.rtt);
         let flows = [vec![Flow::Tfrc; self.pairs], vec![Flow::Tcp; self.pairs]].concat();
-        let mut bed = Bed::new(self.seed, &bottleneck, &flows);
-        bed.network.run_until(Instant::ZERO + WARM_UP);
+        let mut topology = Topology::new(self.seed, &bottleneck, &flows);
+        topology.network.run_until(Instant::ZERO + WARM_UP);
         let looks = RefCell::new(Vec::new());
-        let count = |bed: &Bed| {
-            looks.borrow_mut().push(bed.met());
-            bed.received()
+        let count = |topology: &Topology| {
+            looks.borrow_mut().push(topology.means());
+            topology.received()
         };
-        let mut tfrc = bed.rates(Duration::from_secs(self.seconds), self.seconds, count);
+        let mut tfrc = topology.rates(Duration::from_secs(self.seconds), self.seconds, count);
         let (tcp, looks) = (tfrc.split_off(self.pairs), looks.into_inner());
-        let met = [0..self.pairs, self.pairs..2 * self.pairs].map(|flows| Means::of(&looks, flows));
-        Outcome { cell: *self, tfrc, tcp, met }
+        let means = [0..self.pairs, self.pairs..2 * self.pairs].map(|flows| FlowMeans::of(&looks, flows));
+        Outcome { cell: *self, tfrc, tcp, means }
     }
 }
 
@@ -219,7 +219,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
 }
 
 /// Builds a table of the path conditions that determine the rates.
-fn met(title: &str, outcomes: &[Outcome]) -> Table {
+fn means(title: &str, outcomes: &[Outcome]) -> Table {
     let head = [
         "flows of each",
         "round trip, ms",
@@ -240,12 +240,12 @@ fn met(title: &str, outcomes: &[Outcome]) -> Table {
                     pairs.to_string(),
                     rtt.to_string(),
                     name.to_owned(),
-                    format!("{:.0}", of(&|o| o.met[flow].rtt)),
-                    format!("{:.2}", of(&|o| 100.0 * o.met[flow].p)),
-                    format!("{:.0}", of(&|o| o.met[flow].by_equation[0])),
-                    format!("{:.0}", of(&|o| o.met[flow].by_equation[1])),
+                    format!("{:.0}", of(&|o| o.means[flow].rtt)),
+                    format!("{:.2}", of(&|o| 100.0 * o.means[flow].p)),
+                    format!("{:.0}", of(&|o| o.means[flow].by_equation[0])),
+                    format!("{:.0}", of(&|o| o.means[flow].by_equation[1])),
                     format!("{:.0}", of(&|o| rate(if flow == 0 { &o.tfrc } else { &o.tcp }))),
-                    format!("{:.1}", of(&|o| o.met[flow].timeouts)),
+                    format!("{:.1}", of(&|o| o.means[flow].timeouts)),
                 ]);
             }
         }
@@ -254,16 +254,16 @@ fn met(title: &str, outcomes: &[Outcome]) -> Table {
 }
 
 /// Results of a pair, with round-trip time and single change.
-type Other = (u64, Otherwise, Single);
+type VariationResult = (u64, Variation, PairResult);
 
 /// Returns the mean over the seeds.
-fn of_singles(singles: &[Other], rtt: u64, otherwise: Otherwise, value: impl Fn(&Single) -> f64) -> f64 {
+fn of_singles(singles: &[VariationResult], rtt: u64, otherwise: Variation, value: impl Fn(&PairResult) -> f64) -> f64 {
     let of = singles.iter().filter(|(at, other, _)| *at == rtt && *other == otherwise);
     Spread::of(of.map(|(.., single)| value(single))).mean
 }
 
 /// Builds a table that explains TCP's higher number of loss events.
-fn otherwise(singles: &[Other]) -> Table {
+fn otherwise(singles: &[VariationResult]) -> Table {
     let head = [
         "round trip, ms",
         "one pair",
@@ -278,12 +278,12 @@ fn otherwise(singles: &[Other]) -> Table {
     ];
     let mut table = Table::new("One pair, with one thing otherwise: means of the seeds", &head);
     for rtt in CLOSER {
-        for otherwise in Otherwise::ALL {
-            let of = |value: &dyn Fn(&Single) -> f64| of_singles(singles, rtt, otherwise, value);
+        for otherwise in Variation::ALL {
+            let of = |value: &dyn Fn(&PairResult) -> f64| of_singles(singles, rtt, otherwise, value);
             table.row([
                 rtt.to_string(),
                 otherwise.name().to_owned(),
-                format!("{:.2}", of(&Single::share)),
+                format!("{:.2}", of(&PairResult::share)),
                 format!("{:.2}", of(&|single| single.dropped[0])),
                 format!("{:.2}", of(&|single| single.dropped[1])),
                 format!("{:.2}", of(&|single| single.events[0])),
@@ -298,16 +298,16 @@ fn otherwise(singles: &[Other]) -> Table {
 }
 
 /// Returns notes that explain the tables.
-fn notes(singles: &[Other]) -> Vec<String> {
-    let at = |otherwise, value: &dyn Fn(&Single) -> f64, digits: usize| {
+fn notes(singles: &[VariationResult]) -> Vec<String> {
+    let at = |otherwise, value: &dyn Fn(&PairResult) -> f64, digits: usize| {
         let each = CLOSER.map(|rtt| format!("{:.digits$}", of_singles(singles, rtt, otherwise, value)));
         each.join(", ")
     };
-    let share = |otherwise| at(otherwise, &Single::share, 2);
-    let odds = |otherwise| at(otherwise, &|single: &Single| single.dropped[1] / single.dropped[0], 1);
-    let often = |otherwise| at(otherwise, &|single: &Single| single.events[1] / single.events[0], 2);
-    let lost = |flow: usize| at(Otherwise::Nothing, &|single: &Single| single.drops_an_event[flow], 1);
-    let (plain, paced) = (Otherwise::Nothing, Otherwise::PacedTcp);
+    let share = |otherwise| at(otherwise, &PairResult::share, 2);
+    let odds = |otherwise| at(otherwise, &|single: &PairResult| single.dropped[1] / single.dropped[0], 1);
+    let often = |otherwise| at(otherwise, &|single: &PairResult| single.events[1] / single.events[0], 2);
+    let lost = |flow: usize| at(Variation::Nothing, &|single: &PairResult| single.drops_an_event[flow], 1);
+    let (plain, paced) = (Variation::Nothing, Variation::PacedTcp);
     let each = CLOSER.map(|rtt| rtt.to_string()).join(" and ");
     let plainly = || singles.iter().filter(|(_, other, _)| *other == plain).map(|(.., single)| single);
     let (more, all) = plainly().fold((0, 0), |sum, single| {
@@ -325,26 +325,26 @@ fn notes(singles: &[Other]) -> Vec<String> {
             odds(paced),
             share(paced),
             share(plain),
-            odds(Otherwise::Red),
-            share(Otherwise::Red),
+            odds(Variation::Red),
+            share(Variation::Red),
         ),
         format!(
             "The rest amplifies it. Of the times at which the queue is full, both flows meet {}: events come by time, and TCP has {} times as \
              many a second as TFRC. A packet of the slower flow has more of them, for which the equation gives it less, so that it is \
              slower still (Rhee & Xu 2005, \"Limitations of equation-based congestion control\": different sending rates make competing \
              flows meet different loss event rates, which greatly amplifies the first difference).",
-            at(plain, &|single: &Single| single.both, 2),
+            at(plain, &|single: &PairResult| single.both, 2),
             often(plain),
         ),
         format!(
             "Delayed acknowledgements, which have TCP send in pairs, are a part of it at most: with each packet acknowledged TFRC has {} \
              times TCP's rate. Nor does the grouping of losses by round trips hide much: an event of TFRC's is {} packets dropped, of \
              TCP's {}. With jitter before the queue it is {} times, with a longer queue {}.",
-            share(Otherwise::QuickTcp),
+            share(Variation::QuickTcp),
             lost(0),
             lost(1),
-            share(Otherwise::Jitter),
-            share(Otherwise::LongQueue),
+            share(Variation::Jitter),
+            share(Variation::LongQueue),
         ),
         format!(
             "Its clusters are no fault of this TCP's. By the journeys of its packets one to three leave at once, {at_once} at most, and more than \
@@ -355,10 +355,10 @@ fn notes(singles: &[Other]) -> Vec<String> {
             "That packets come evenly is worth that much by itself: a paced TCP in TFRC's place has {} times the other TCP's rate, one that is \
              not paced {}. Nor is it how this TCP finds losses: by RFC 6675 in place of RACK's clock TFRC has {}. How much it is depends on \
              the phases of the flows: without any jitter {}.",
-            share(Otherwise::OnePacedTcp),
-            share(Otherwise::Tcps),
-            share(Otherwise::ClassicTcp),
-            share(Otherwise::NoJitter),
+            share(Variation::OnePacedTcp),
+            share(Variation::Tcps),
+            share(Variation::ClassicTcp),
+            share(Variation::NoJitter),
         ),
         "Over Hasan et al.'s link the queue holds 5, 14 and 48 packets. With four pairs a fair share at 20 ms is about a packet a round \
          trip, and with sixteen less: TFRC starves there, as the equation gives that little for what it meets. No bound is set for these."

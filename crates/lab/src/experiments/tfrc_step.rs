@@ -6,7 +6,7 @@ use timeous::core::{Duration, Rate};
 use timeous_net::link::{Capacity, RateTrace};
 
 use super::dbat::Spread;
-use super::tfrc::bed::{Bed, Bottleneck, Flow, JITTER, SIZE};
+use super::tfrc::topology::{Bottleneck, Flow, JITTER, SIZE, Topology};
 use crate::experiment::{About, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -82,9 +82,9 @@ impl Trial {
         let bottleneck = Bottleneck::plain(capacity, RTT, QUEUE);
         let time = Duration::from_secs(STEPS[2]);
         let slices = time.as_nanos() / SLICE.as_nanos();
-        let both = |bed: &Bed| [bed.sent(), bed.received()].concat();
-        let mut bed = Bed::new(self.seed, &bottleneck, &[self.flow]);
-        let mut rates = bed.rates(time, slices, both).into_iter();
+        let both = |topology: &Topology| [topology.sent(), topology.received()].concat();
+        let mut topology = Topology::new(self.seed, &bottleneck, &[self.flow]);
+        let mut rates = topology.rates(time, slices, both).into_iter();
         let mut next = || rates.next().expect("one flow was sent and received");
         Outcome { flow: self.flow, sent: next(), received: next() }
     }

@@ -2,7 +2,7 @@
 //! to 11).
 
 use serde_json::json;
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 use timeous_net::link::Loss;
 
 use super::tl::measure::{mean, quantile};
@@ -52,7 +52,16 @@ impl Experiment for TlDatagrams {
             for loss in LOSSES {
                 trials.extend(run.seeds().map(|seed| {
                     let way = link(Loss::Bernoulli { p: loss });
-                    (loss, Trial { protocol, offers: Offers::Cadence(COUNT), way, meddling: Meddling::Pass, seed })
+                    (
+                        loss,
+                        Trial {
+                            protocol,
+                            offers: Offers::Cadence(COUNT),
+                            way,
+                            behaviour: MiddleboxBehaviour::Pass,
+                            seed,
+                        },
+                    )
                 }));
             }
         }

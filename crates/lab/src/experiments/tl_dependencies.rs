@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use timeous::core::{Duration, Rate};
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
@@ -89,7 +89,7 @@ impl Experiment for TlDependencies {
             for protocol in PROTOCOLS {
                 trials.extend(run.seeds().map(|seed| {
                     let offers = Offers::Pictures(LASTING);
-                    (path, Trial { protocol, offers, way: path.link(), meddling: Meddling::Pass, seed })
+                    (path, Trial { protocol, offers, way: path.link(), behaviour: MiddleboxBehaviour::Pass, seed })
                 }));
             }
         }

@@ -31,7 +31,7 @@ pub(crate) struct TlFairness;
 
 /// Flow beside the TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum FlowKind {
     /// Another TCP, as the baseline.
     Tcp,
     Datagrams,
@@ -39,7 +39,7 @@ enum Form {
     Dependencies,
 }
 
-impl Form {
+impl FlowKind {
     const ALL: [Self; 4] = [Self::Tcp, Self::Datagrams, Self::Timelines, Self::Dependencies];
 
     fn name(self) -> &'static str {
@@ -76,7 +76,7 @@ impl Form {
 /// Parameters of a run at one bottleneck.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    form: Form,
+    form: FlowKind,
     loss: f64,
     seed: u64,
 }
@@ -104,7 +104,7 @@ impl Experiment for TlFairness {
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let mut cells = Vec::new();
-        for form in Form::ALL {
+        for form in FlowKind::ALL {
             for loss in LOSSES {
                 cells.extend(run.seeds().map(|seed| Cell { form, loss, seed }));
             }
@@ -132,10 +132,10 @@ fn measure(cell: Cell) -> Measured {
     let host = |side| move |n| (address(side, n), Machine::new(address(side, n)));
     let access = LinkConfig::default();
     let dumbbell = network.dumbbell([1, 2].map(host(1)), [1, 2].map(host(2)), &access, forward, back);
-    let forms = [cell.form, Form::Tcp];
+    let forms = [cell.form, FlowKind::Tcp];
     let mut callers = Vec::new();
     for ((form, n), (&left, &right)) in forms.into_iter().zip([1, 2]).zip(dumbbell.left.iter().zip(&dumbbell.right)) {
-        let receiving = if form == Form::Tcp { Receiving::Stream } else { Receiving::Unordered };
+        let receiving = if form == FlowKind::Tcp { Receiving::Stream } else { Receiving::Unordered };
         let config = Config { sending: form.sending(), ..Config::default() };
         let receiver = Config { receiving, ..Config::default() };
         let (seed, start) = (rng.next_u64(), Instant::ZERO + Duration::from_millis(rng.below(1_000)));
@@ -173,7 +173,7 @@ struct Point {
     replaced: f64,
 }
 
-fn point(measured: &[Measured], form: Form, loss: f64) -> Point {
+fn point(measured: &[Measured], form: FlowKind, loss: f64) -> Point {
     let these: Vec<_> = measured.iter().filter(|one| one.cell.form == form && one.cell.loss == loss).collect();
     let rates = [0, 1].map(|n| mean(&these.iter().map(|one| one.rates[n]).collect::<Vec<_>>()));
     Point {
@@ -195,7 +195,7 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
         "segments replaced",
     ];
     let mut table = Table::new("Two flows over one link, the mean over the seeds", &head);
-    for form in Form::ALL {
+    for form in FlowKind::ALL {
         for loss in LOSSES {
             let point = point(measured, form, loss);
             table.row([
@@ -210,14 +210,14 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
         }
     }
     let line = |form| LOSSES.map(|loss| (loss * 100.0, point(measured, form, loss).single)).to_vec();
-    let series = Form::ALL.map(|form| Series::new(form.name(), line(form))).to_vec();
+    let series = FlowKind::ALL.map(|form| Series::new(form.name(), line(form))).to_vec();
     let lines = Lines { title: "Fairness (figure 12)", x: "loss, %", y: "Jain's index", series };
     let mut claims = Vec::new();
-    for form in Form::ALL.into_iter().filter(|&form| form != Form::Tcp) {
+    for form in FlowKind::ALL.into_iter().filter(|&form| form != FlowKind::Tcp) {
         for loss in LOSSES {
             let index = point(measured, form, loss).single;
             let what = format!("{} at {} % loss: Jain's index, the mean of the seeds", form.name(), loss * 100.0);
-            let tcp = point(measured, Form::Tcp, loss).single;
+            let tcp = point(measured, FlowKind::Tcp, loss).single;
             let said = format!("{index:.4}; two TCPs: {tcp:.4}");
             let claim = Claim::new(&what, "about 1", said, index);
             claims.push(claim.pass(Bound::AtLeast(0.95)).aim(Bound::AtLeast(0.99)));

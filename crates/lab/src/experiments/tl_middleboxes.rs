@@ -8,7 +8,7 @@ use timeous_net::link::Loss;
 use super::tl::choices;
 use super::tl::trial::{Offers, Protocol, Trial, link};
 use crate::experiment::{About, Choice, Experiment, Findings, Forms, LabError, Run};
-use judge::{MEDDLINGS, Measured};
+use judge::{BEHAVIOURS, Measured};
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::ToTcp, Protocol::ToTcpTimed, Protocol::BothTimed];
 const COUNT: u64 = 15_000;
@@ -36,11 +36,11 @@ impl Experiment for TlMiddleboxes {
             return real::run(run);
         }
         let mut trials = Vec::new();
-        for meddling in MEDDLINGS {
+        for behaviour in BEHAVIOURS {
             for protocol in PROTOCOLS {
                 trials.extend(run.seeds().map(|seed| {
                     let way = link(Loss::Bernoulli { p: LOSS });
-                    Trial { protocol, offers: Offers::Cadence(COUNT), way, meddling, seed }
+                    Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed }
                 }));
             }
         }
@@ -53,7 +53,7 @@ fn measure(trial: &Trial) -> Measured {
     let share = |came: &[Option<_>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
     let last = &outcome.arrived[outcome.arrived.len() * 9 / 10..];
     Measured {
-        meddling: trial.meddling,
+        behaviour: trial.behaviour,
         protocol: trial.protocol,
         in_time: 100.0 * outcome.in_time_share(),
         came: share(&outcome.arrived),

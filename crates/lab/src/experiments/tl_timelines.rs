@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
@@ -131,7 +131,7 @@ impl Experiment for TlTimelines {
             for protocol in PROTOCOLS {
                 trials.extend(run.seeds().map(|seed| {
                     let offers = Offers::Cadence(COUNT);
-                    (path, Trial { protocol, offers, way: path.link(), meddling: Meddling::Pass, seed })
+                    (path, Trial { protocol, offers, way: path.link(), behaviour: MiddleboxBehaviour::Pass, seed })
                 }));
             }
         }

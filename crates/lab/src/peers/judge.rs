@@ -9,7 +9,7 @@ use super::trace::Trace;
 
 /// A datagram received by the application at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Came {
+pub(crate) struct ReceivedDatagram {
     /// Its header.
     pub(crate) header: Header,
     /// Arrival time.
@@ -34,8 +34,8 @@ pub(crate) struct Judgement {
 }
 
 /// Evaluates received datagrams by a common deadline, counted from sending.
-pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[Came]) -> Judgement {
-    let mut pieces: BTreeMap<u32, BTreeMap<u16, Came>> = BTreeMap::new();
+pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[ReceivedDatagram]) -> Judgement {
+    let mut pieces: BTreeMap<u32, BTreeMap<u16, ReceivedDatagram>> = BTreeMap::new();
     let mut duplicates = 0;
     for one in came {
         let of_frame = pieces.entry(one.header.frame).or_default();
@@ -95,11 +95,11 @@ mod tests {
     }
 
     /// Received datagrams if each piece of each frame takes this many milliseconds; `None` is lost.
-    fn came(trace: &Trace, delays: &[&[Option<u64>]]) -> Vec<Came> {
+    fn came(trace: &Trace, delays: &[&[Option<u64>]]) -> Vec<ReceivedDatagram> {
         let of_frame = |(frame, delays): (&TraceFrame, &&[Option<u64>])| {
             let at = Instant::ZERO + frame.at;
             let one = |(datagram, delay): (Vec<u8>, &Option<u64>)| {
-                delay.map(|delay| Came { header: Header::read(&datagram).unwrap(), at: at + MS * delay })
+                delay.map(|delay| ReceivedDatagram { header: Header::read(&datagram).unwrap(), at: at + MS * delay })
             };
             frame.datagrams(at).into_iter().zip(*delays).filter_map(one).collect::<Vec<_>>()
         };
@@ -129,7 +129,7 @@ mod tests {
     fn the_first_copy_of_a_datagram_counts() {
         let trace = Trace { frames: vec![frame(1, 900, &[])] };
         let one = came(&trace, &[&[Some(50)]])[0];
-        let again = Came { at: one.at + MS * 500, ..one };
+        let again = ReceivedDatagram { at: one.at + MS * 500, ..one };
         let judged = judge(&trace, MS * 100, &[again, one, again]);
         assert_eq!((judged.decodable, judged.duplicates), (1, 2));
         assert_eq!(judge(&trace, MS * 100, &[again]).decodable, 0, "the judge can say no");

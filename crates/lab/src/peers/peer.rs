@@ -29,12 +29,12 @@ pub(crate) struct Peer {
     /// Source of its setup.
     pub(crate) advice: String,
     /// Transport of the peer.
-    pub(crate) way: Way,
+    pub(crate) way: Transport,
 }
 
 /// Transport of datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// A UDP socket.
     Udp,
     /// Kernel TCP, with length-prefixed datagrams.
@@ -77,7 +77,7 @@ impl Program {
 }
 
 impl Peer {
-    fn new(name: &str, title: &str, advice: &str, way: Way) -> Self {
+    fn new(name: &str, title: &str, advice: &str, way: Transport) -> Self {
         Self { name: name.to_owned(), title: title.to_owned(), advice: advice.to_owned(), way }
     }
 
@@ -88,7 +88,7 @@ impl Peer {
 
     /// First of its programs that is not installed.
     pub(crate) fn missing(&self) -> Option<&Path> {
-        let Way::Programs { receiver, sender } = &self.way else { return None };
+        let Transport::Programs { receiver, sender } = &self.way else { return None };
         [receiver, sender].into_iter().find(|program| !program.is_there()).map(|program| program.path.as_path())
     }
 }
@@ -97,7 +97,7 @@ impl Peer {
 pub(crate) fn all(setting: &Setting, lab: &Path, programs: &Path, own: &[(String, String)]) -> Vec<Peer> {
     let mut peers = own_ways(setting, lab, own);
     peers.extend([
-        Peer::new("udp", "UDP", "frames leave as they come: no control, no repair", Way::Udp),
+        Peer::new("udp", "UDP", "frames leave as they come: no control, no repair", Transport::Udp),
         tcp("tcp-cubic", "cubic", false),
         tcp("tcp-bbr", "bbr", false),
         tcp("tcp-drop", "cubic", true),
@@ -127,7 +127,7 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
         let program = |end: &str, words: String| Program::new(lab, &format!("{} {end} {words}", member::COMMAND));
         let receiver = format!("timeous://{RIGHT}:{PORT}?mode=listener&{keys} 127.0.0.1:{OUT_PORT}");
         let sender = format!("timeous://{RIGHT}:{PORT}?{keys} 127.0.0.1:{IN_PORT}");
-        let way = Way::Programs { receiver: program("receive", receiver), sender: program("send", sender) };
+        let way = Transport::Programs { receiver: program("receive", receiver), sender: program("send", sender) };
         let title = format!("Timeous ({advice})");
         Peer { name, title, advice: "docs/reference.md: latency is the deadline at the sender".to_owned(), way }
     };
@@ -139,7 +139,7 @@ fn tcp(name: &str, congestion: &'static str, drops: bool) -> Peer {
     // tcp(7) gives no number; the text is Linux's Documentation/networking/ip-sysctl, tcp_notsent_lowat.
     let advice =
         if drops { "ip-sysctl: TCP_NOTSENT_LOWAT keeps unsent data in the application" } else { "tcp(7): TCP_NODELAY" };
-    Peer::new(name, &title, advice, Way::Tcp { congestion, drops })
+    Peer::new(name, &title, advice, Transport::Tcp { congestion, drops })
 }
 
 /// Buffer of a receiver that plays out at a fixed time after the shortest delay.
@@ -162,7 +162,7 @@ fn srt(setting: &Setting) -> [Peer; 2] {
             let [receiver, sender] = [receiver, sender].map(|words| Program::new(program, &words));
             let title = format!("SRT live, latency {latency} ms, {words}");
             let advice = format!("SRT, API-socket-options: {words}; live mode drops what is too late");
-            Peer::new(name, &title, &advice, Way::Programs { receiver, sender })
+            Peer::new(name, &title, &advice, Transport::Programs { receiver, sender })
         },
     )
 }
@@ -173,7 +173,7 @@ fn rist(setting: &Setting) -> Peer {
     let quiet = "-p 1 -v 4 -S 0";
     let receiver = format!("{quiet} -i rist://@{RIGHT}:{PORT}?{keys} -o udp://127.0.0.1:{OUT_PORT}");
     let sender = format!("{quiet} -i udp://@127.0.0.1:{IN_PORT} -o rist://{RIGHT}:{PORT}?{keys}");
-    let way = Way::Programs {
+    let way = Transport::Programs {
         receiver: Program::new("ristreceiver", &receiver),
         sender: Program::new("ristsender", &sender),
     };
@@ -186,7 +186,8 @@ fn sctp(setting: &Setting, programs: &Path) -> Peer {
     let millis = setting.deadline.as_millis();
     let receiver = format!("receive {PORT} 127.0.0.1 {OUT_PORT}");
     let sender = format!("send {IN_PORT} {RIGHT} {PORT} {millis}");
-    let way = Way::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
+    let way =
+        Transport::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
     let advice = "RFC 3758 §4.1: timed reliability, the lifetime is the deadline; unordered (RFC 6458 §5.3.4)";
     Peer::new("sctp", "PR-SCTP (usrsctp)", advice, way)
 }
@@ -199,8 +200,10 @@ fn quic(setting: &Setting, programs: &Path) -> [Peer; 2] {
     [("quic", "cubic", "quinn's default, CUBIC"), ("quic-bbr", "bbr", "BBR")].map(|(name, congestion, words)| {
         let receiver = format!("quic-receive {RIGHT}:{PORT} 127.0.0.1:{OUT_PORT}");
         let sender = format!("quic-send 127.0.0.1:{IN_PORT} {RIGHT}:{PORT} {congestion} {buffer}");
-        let way =
-            Way::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
+        let way = Transport::Programs {
+            receiver: Program::new(&program, &receiver),
+            sender: Program::new(&program, &sender),
+        };
         let advice = "quinn, TransportConfig::datagram_send_buffer_size: as much as may wait within the deadline";
         Peer::new(name, &format!("QUIC datagrams ({words})"), advice, way)
     })
@@ -212,7 +215,8 @@ fn webrtc(setting: &Setting, programs: &Path) -> Peer {
     let receiver = format!("rtc-receive {RIGHT}:{PORT} 127.0.0.1:{OUT_PORT}");
     let millis = setting.deadline.as_millis();
     let sender = format!("rtc-send 127.0.0.1:{IN_PORT} {RIGHT}:{PORT} {rate} {millis}");
-    let way = Way::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
+    let way =
+        Transport::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
     let advice = "str0m, Bwe: the stream's rate desired, paced by the estimate; NACK, RTX; what the pacer cannot hold is given up";
     Peer::new("webrtc", "WebRTC media (str0m)", advice, way)
 }

@@ -11,9 +11,9 @@ use crate::experiment::LabError;
 
 /// A running program.
 #[derive(Debug)]
-pub(crate) struct Running(Child);
+pub(crate) struct RunningProgram(Child);
 
-impl Running {
+impl RunningProgram {
     /// Starts a program in a namespace; its output goes to `log`.
     pub(crate) fn start(program: &Program, namespace: &Namespace, log: &Path) -> Result<Self, LabError> {
         let out = File::create(log).map_err(LabError::file(log))?;
@@ -31,7 +31,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // Neither call affects a child that was waited for.
         let _ = self.0.kill();

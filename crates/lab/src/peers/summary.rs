@@ -6,13 +6,13 @@ use std::fmt::Write;
 use serde::Serialize;
 use timeous::core::{Duration, Instant};
 
-use super::course::Course;
-use super::judge::Came;
+use super::capture::SentDatagram;
+use super::judge::ReceivedDatagram;
+use super::link_runs::LinkRuns;
 use super::links::{LinkName, Setting};
 use super::peer::Peer;
 use super::trace::Trace;
-use super::trial::{Outcome, Ran};
-use super::wire::Left;
+use super::trial::{Outcome, RunResults};
 use crate::experiment::LabError;
 use crate::report::Page;
 use crate::report::columns::columns;
@@ -73,15 +73,15 @@ impl Row {
         row
     }
 
-    fn fill(&mut self, ran: &Ran, bytes: u64, deadline: Duration) {
-        let Ran { judgement, seen, beside, broke, .. } = ran;
+    fn fill(&mut self, ran: &RunResults, bytes: u64, deadline: Duration) {
+        let RunResults { judgement, seen, beside, broke, .. } = ran;
         let delay = |quantile| judgement.delay(quantile);
         self.problem = broke.then(|| "a program ended before the run did".to_owned());
         (self.in_time, self.decodable) = (judgement.in_time, judgement.decodable);
         self.delay_ms = (|| Some([delay(0.5)?, delay(0.95)?, delay(0.99)?]))();
         (self.wire_share, self.back_bytes) = (seen.forward as f64 / bytes as f64, seen.back);
         self.left_late = (!seen.left.is_empty()).then_some(seen.late);
-        let over = |left: &Left| left.at.saturating_since(left.header.at + deadline).as_secs_f64() * 1e3;
+        let over = |left: &SentDatagram| left.at.saturating_since(left.header.at + deadline).as_secs_f64() * 1e3;
         self.latest_ms = seen.left.iter().map(over).fold(0.0, f64::max);
         self.duplicates = judgement.duplicates;
         self.beside_bps = beside.map(|rate| rate.as_bps());
@@ -105,7 +105,7 @@ pub(crate) struct Summary<'a> {
     /// Number of seeds.
     pub(crate) seeds: u64,
     /// Links, in order; at least one.
-    pub(crate) courses: &'a [Course],
+    pub(crate) courses: &'a [LinkRuns],
     /// All runs.
     pub(crate) rows: &'a [Row],
     /// Number of frames of the trace.
@@ -126,27 +126,27 @@ const HEAD: [&str; 10] = [
 ];
 
 impl Summary<'_> {
-    fn of(&self, course: &Course, peer: &Peer) -> Vec<&Row> {
+    fn of(&self, course: &LinkRuns, peer: &Peer) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.link == course.link.name() && row.peer == peer.name).collect()
     }
 
     /// Mean share of decodable frames, if there are results.
-    fn share(&self, course: &Course, peer: &Peer) -> Option<f64> {
+    fn share(&self, course: &LinkRuns, peer: &Peer) -> Option<f64> {
         let rows: Vec<_> = self.of(course, peer).into_iter().filter(|row| row.ran()).collect();
         (!rows.is_empty()).then(|| mean(rows.iter().map(|row| row.share())))
     }
 
     /// Upper bound of the share of decodable frames.
-    fn bound(&self, course: &Course) -> f64 {
+    fn bound(&self, course: &LinkRuns) -> f64 {
         course.bound.value as f64 / self.frames.max(1) as f64
     }
 
-    fn what(&self, course: &Course) -> String {
+    fn what(&self, course: &LinkRuns) -> String {
         let (name, what, bound) = (course.link.name(), course.link.what(), self.bound(course) * 100.0);
         format!("{name}: {what} (at most {bound:.1} %)")
     }
 
-    fn table(&self, course: &Course) -> Vec<Vec<String>> {
+    fn table(&self, course: &LinkRuns) -> Vec<Vec<String>> {
         let mut peers: Vec<&Peer> = course.peers.iter().collect();
         let share = |peer: &Peer| self.share(course, peer).unwrap_or(-1.0);
         peers.sort_by(|a, b| share(b).total_cmp(&share(a)));
@@ -231,7 +231,7 @@ impl Summary<'_> {
     /// Formats the results as JSON, for programs.
     pub(crate) fn json(&self) -> String {
         let Setting { rate, length, deadline, rtt } = self.asked;
-        let of_links = |value: &dyn Fn(&Course) -> f64| -> BTreeMap<_, _> {
+        let of_links = |value: &dyn Fn(&LinkRuns) -> f64| -> BTreeMap<_, _> {
             self.courses.iter().map(|course| (course.link.name(), value(course))).collect()
         };
         let whole = serde_json::json!({
@@ -324,14 +324,14 @@ fn range(rows: &[&Row]) -> String {
 }
 
 /// Formats the journey of each datagram as CSV: times in microseconds from the beginning of the trace.
-pub(crate) fn journeys(trace: &Trace, ran: &Ran) -> String {
+pub(crate) fn journeys(trace: &Trace, ran: &RunResults) -> String {
     let mut left: BTreeMap<(u32, u16), (Instant, u32, u32)> = BTreeMap::new();
     for one in &ran.seen.left {
         let entry = left.entry((one.header.frame, one.header.piece)).or_insert((one.at, 0, 0));
         (entry.1, entry.2) = (entry.1 + 1, entry.2 + u32::from(one.dropped));
     }
     let mut came: BTreeMap<(u32, u16), Instant> = BTreeMap::new();
-    for Came { header, at } in &ran.came {
+    for ReceivedDatagram { header, at } in &ran.came {
         came.entry((header.frame, header.piece)).or_insert(*at);
     }
     let since = |at: Instant| at.saturating_since(ran.begin).as_micros().to_string();

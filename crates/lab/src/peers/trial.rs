@@ -10,18 +10,18 @@ use std::thread::{self, Scope};
 use timeous::core::{Duration, Instant, Rate};
 use timeous_engine::clock;
 
-use super::beside;
+use super::capture::{self, CaptureParameters, CaptureResults};
+use super::cross_traffic;
 use super::datagram::{END, PROBE};
-use super::far::Far;
-use super::judge::{Came, Judgement, judge};
+use super::judge::{Judgement, ReceivedDatagram, judge};
 use super::links::{LinkName, Setting};
-use super::near;
-use super::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, Way};
-use super::programs::Running;
+use super::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, Transport};
+use super::programs::RunningProgram;
+use super::receiver::DatagramReceiver;
+use super::sender;
 use super::trace::Trace;
-use super::wire::{self, Seen, Wanted};
 use crate::experiment::LabError;
-use crate::experiments::tcp_kernel::bed::{Bed, Links, machine};
+use crate::experiments::tcp_kernel::network::{Links, TestNetwork, machine};
 
 /// Time from the start of the link to that of the trace: connections are established by then, or have failed. SRT's
 /// second attempt, after a lost answer, succeeds when the other end has forgotten the first, after 5 s.
@@ -58,18 +58,18 @@ pub(crate) enum Outcome {
     /// No datagram came through before the trace began.
     NoConnection,
     /// The run was completed.
-    Ran(Box<Ran>),
+    Ran(Box<RunResults>),
 }
 
 /// Results of a completed run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ran {
+pub(crate) struct RunResults {
     /// Evaluation by frames.
     pub(crate) judgement: Judgement,
     /// Evaluation by the link's capture.
-    pub(crate) seen: Seen,
+    pub(crate) seen: CaptureResults,
     /// All received datagrams.
-    pub(crate) came: Vec<Came>,
+    pub(crate) came: Vec<ReceivedDatagram>,
     /// Start of the trace.
     pub(crate) begin: Instant,
     /// Throughput of the cross traffic, if there was any.
@@ -95,46 +95,53 @@ impl Plan<'_> {
         let Self { setting, link, seed, .. } = *self;
         let capture = self.file(peer, ".pcapng");
         let links = Links { forward: link.forward(setting, LEAD), back: link.back(setting) };
-        let bed = Bed::make(name, &links, seed, Some(&capture))?;
+        let network = TestNetwork::make(name, &links, seed, Some(&capture))?;
         let begin = clock::now() + LEAD;
-        for end in [&bed.left, &bed.right] {
+        for end in [&network.left, &network.right] {
             // A namespace may lack the machine's default: then it keeps Reno.
             let _ = end.set_sysctl("net/ipv4/tcp_congestion_control", &peer::default_congestion());
         }
-        let far = Far::default();
-        let (broke, beside) = self.across(&bed, peer, begin, &far)?;
-        bed.end()?;
+        let far = DatagramReceiver::default();
+        let (broke, beside) = self.across(&network, peer, begin, &far)?;
+        network.end()?;
         if !far.is_open() {
             return Ok(Outcome::NoConnection);
         }
         let ahead = clock::unix_offset();
-        let wanted = Wanted { ahead, deadline: setting.deadline, beside: BESIDE_PORT, from: begin };
-        let (seen, came) = (wire::read(&capture, &wanted)?, far.came());
+        let wanted = CaptureParameters { ahead, deadline: setting.deadline, beside: BESIDE_PORT, from: begin };
+        let (seen, came) = (capture::read(&capture, &wanted)?, far.came());
         let judgement = judge(self.trace, setting.deadline, &came);
-        Ok(Outcome::Ran(Box::new(Ran { judgement, seen, came, begin, beside, broke })))
+        Ok(Outcome::Ran(Box::new(RunResults { judgement, seen, came, begin, beside, broke })))
     }
 
     /// Sends the trace. Returns whether a program ended prematurely, and the throughput of the cross traffic.
-    fn across(&self, bed: &Bed, peer: &Peer, begin: Instant, far: &Far) -> Result<(bool, Option<Rate>), LabError> {
+    fn across(
+        &self,
+        network: &TestNetwork,
+        peer: &Peer,
+        begin: Instant,
+        far: &DatagramReceiver,
+    ) -> Result<(bool, Option<Rate>), LabError> {
         let mut programs = Vec::new();
         let flow = self.link.has_flow_beside();
-        let flow = flow.then(|| beside::connect(&bed.left, &bed.right, at(RIGHT, BESIDE_PORT))).transpose()?;
+        let flow =
+            flow.then(|| cross_traffic::connect(&network.left, &network.right, at(RIGHT, BESIDE_PORT))).transpose()?;
         let (stop, counting, bytes) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
         let broke = thread::scope(|scope| {
-            let sent = self.open(bed, peer, far, scope, &mut programs).map(|mut way| {
+            let sent = self.open(network, peer, far, scope, &mut programs).map(|mut way| {
                 while !far.is_open() && clock::now() + ALONE < begin {
                     way.send(PROBE);
-                    near::sleep_until(clock::now() + PROBES);
+                    sender::sleep_until(clock::now() + PROBES);
                 }
-                near::sleep_until(begin.saturating_sub(ALONE));
+                sender::sleep_until(begin.saturating_sub(ALONE));
                 if let (Some([sending, receiving]), true) = (&flow, far.is_open()) {
-                    scope.spawn(|| beside::send(sending, &stop));
-                    scope.spawn(|| beside::drain(receiving, &counting, &bytes));
+                    scope.spawn(|| cross_traffic::send(sending, &stop));
+                    scope.spawn(|| cross_traffic::drain(receiving, &counting, &bytes));
                 }
                 if far.is_open() {
                     self.play(&mut way, begin, &counting);
                 }
-                let broke = programs.iter_mut().any(Running::has_ended);
+                let broke = programs.iter_mut().any(RunningProgram::has_ended);
                 way.end();
                 broke
             });
@@ -147,64 +154,64 @@ impl Plan<'_> {
         Ok((broke, flow.map(|_| Rate::from_bytes_in(bytes.load(Ordering::Relaxed), length))))
     }
 
-    fn play(&self, way: &mut Open, begin: Instant, counting: &AtomicBool) {
-        near::sleep_until(begin);
+    fn play(&self, way: &mut OpenTransport, begin: Instant, counting: &AtomicBool) {
+        sender::sleep_until(begin);
         counting.store(true, Ordering::Relaxed);
         // Datagrams that are not accepted are lost, and counted so by the evaluation.
-        let _ = near::play(self.trace, begin, |datagram| {
+        let _ = sender::play(self.trace, begin, |datagram| {
             way.send(datagram);
             Ok(())
         });
-        near::sleep_until(begin + self.trace.length());
+        sender::sleep_until(begin + self.trace.length());
         counting.store(false, Ordering::Relaxed);
-        near::sleep_until(begin + self.trace.length() + self.setting.deadline + REST);
+        sender::sleep_until(begin + self.trace.length() + self.setting.deadline + REST);
     }
 
     /// Opens the transport, and the recording at its far end.
     fn open<'scope>(
         &self,
-        bed: &Bed,
+        network: &TestNetwork,
         peer: &Peer,
-        far: &Far,
+        far: &DatagramReceiver,
         scope: &'scope Scope<'scope, '_>,
-        programs: &mut Vec<Running>,
-    ) -> Result<Open, LabError> {
+        programs: &mut Vec<RunningProgram>,
+    ) -> Result<OpenTransport, LabError> {
         let failed = LabError::system;
         let udp = |near: SocketAddr, far_end: SocketAddr| {
-            let receiving = bed.right.within(|| UdpSocket::bind(far_end)).map_err(machine)?;
+            let receiving = network.right.within(|| UdpSocket::bind(far_end)).map_err(machine)?;
             let receiving = receiving.map_err(failed("open a UDP socket in a namespace"))?;
             let far = far.clone();
             scope.spawn(move || far.hear_udp(&receiving));
             let open = || UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect(near).map(|()| socket));
-            let sending = bed.left.within(open).map_err(machine)?;
-            sending.map(Open::Udp).map_err(failed("open a UDP socket in a namespace"))
+            let sending = network.left.within(open).map_err(machine)?;
+            sending.map(OpenTransport::Udp).map_err(failed("open a UDP socket in a namespace"))
         };
         match &peer.way {
-            Way::Udp => udp(at(RIGHT, PORT), at(RIGHT, PORT)),
-            Way::Programs { receiver, sender } => {
+            Transport::Udp => udp(at(RIGHT, PORT), at(RIGHT, PORT)),
+            Transport::Programs { receiver, sender } => {
                 let way = udp(at("127.0.0.1", IN_PORT), at("127.0.0.1", OUT_PORT))?;
-                programs.push(Running::start(receiver, &bed.right, &self.file(peer, "-receiver.log"))?);
+                programs.push(RunningProgram::start(receiver, &network.right, &self.file(peer, "-receiver.log"))?);
                 // A caller that is refused may not try again.
-                near::sleep_until(clock::now() + PROBES * 3);
-                programs.push(Running::start(sender, &bed.left, &self.file(peer, "-sender.log"))?);
+                sender::sleep_until(clock::now() + PROBES * 3);
+                programs.push(RunningProgram::start(sender, &network.left, &self.file(peer, "-sender.log"))?);
                 Ok(way)
             }
-            Way::Tcp { congestion, drops } => {
+            Transport::Tcp { congestion, drops } => {
                 if *drops {
-                    bed.left.set_sysctl(near::LOWAT.0, near::LOWAT.1).map_err(machine)?;
+                    network.left.set_sysctl(sender::LOWAT.0, sender::LOWAT.1).map_err(machine)?;
                 }
-                let [sending, receiving] = tcp(bed, congestion).map_err(machine)??;
+                let [sending, receiving] = tcp(network, congestion).map_err(machine)??;
                 let copies = [&sending, &receiving].map(TcpStream::try_clone);
                 let (put, take) = mpsc::channel();
                 let (far, drops, deadline) = (far.clone(), *drops, self.setting.deadline);
                 scope.spawn(move || far.hear_tcp(receiving));
                 scope.spawn(move || match drops {
-                    true => near::send_useful(&sending, &take, deadline),
-                    false => near::send_all(&sending, &take),
+                    true => sender::send_useful(&sending, &take, deadline),
+                    false => sender::send_all(&sending, &take),
                 });
                 let [sending, receiving] = copies;
                 let copied = (|| Ok([sending?, receiving?]))();
-                Ok(Open::Tcp { put, ends: copied.map_err(failed("copy a socket"))? })
+                Ok(OpenTransport::Tcp { put, ends: copied.map_err(failed("copy a socket"))? })
             }
         }
     }
@@ -214,21 +221,24 @@ fn at(address: &str, port: u16) -> SocketAddr {
     format!("{address}:{port}").parse().expect("an address and a port")
 }
 
-fn tcp(bed: &Bed, congestion: &str) -> Result<Result<[TcpStream; 2], LabError>, timeous_net::emulator::EmulatorError> {
+fn tcp(
+    network: &TestNetwork,
+    congestion: &str,
+) -> Result<Result<[TcpStream; 2], LabError>, timeous_net::emulator::EmulatorError> {
     let there = at(RIGHT, PORT);
-    let listener = bed.right.within(|| TcpListener::bind(there))?;
-    let sending = bed.left.within(|| near::call(there, congestion))?;
+    let listener = network.right.within(|| TcpListener::bind(there))?;
+    let sending = network.left.within(|| sender::call(there, congestion))?;
     let connect = || -> io::Result<_> { Ok([sending?, listener?.accept()?.0]) };
     Ok(connect().map_err(LabError::system("connect across the link")))
 }
 
 /// A transport that takes datagrams.
-enum Open {
+enum OpenTransport {
     Udp(UdpSocket),
     Tcp { put: mpsc::Sender<Vec<u8>>, ends: [TcpStream; 2] },
 }
 
-impl Open {
+impl OpenTransport {
     /// Sends a datagram. One that is not accepted is lost.
     fn send(&mut self, datagram: &[u8]) {
         match self {

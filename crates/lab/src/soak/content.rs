@@ -9,13 +9,13 @@ pub(super) const MOST: usize = 1_100;
 
 /// Number and version of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
+pub(super) struct DatagramId {
     pub(super) seq: u64,
     pub(super) version: u32,
 }
 
 /// Generates the bytes of a version, of random length, some with runs of zeros.
-pub(super) fn of(name: Name) -> Vec<u8> {
+pub(super) fn of(name: DatagramId) -> Vec<u8> {
     let mut rng = Rng::from_seed(name.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(name.version));
     let mut bytes = vec![0; LEAST + rng.below((MOST - LEAST + 1) as u64) as usize];
     rng.fill(&mut bytes);
@@ -29,10 +29,10 @@ pub(super) fn of(name: Name) -> Vec<u8> {
 }
 
 /// Returns the name of a received datagram, if every byte is correct.
-pub(super) fn check(bytes: &[u8]) -> Option<Name> {
+pub(super) fn check(bytes: &[u8]) -> Option<DatagramId> {
     let seq = u64::from_be_bytes(*bytes.first_chunk()?);
     let version = u32::from_be_bytes(*bytes.get(8..)?.first_chunk()?);
-    let name = Name { seq, version };
+    let name = DatagramId { seq, version };
     (of(name) == bytes).then_some(name)
 }
 
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn one_byte_that_is_another_is_found_and_so_is_the_end_of_another_version() {
-        let [one, other] = [0, 1].map(|version| of(Name { seq: 7, version }));
-        assert_eq!(check(&one), Some(Name { seq: 7, version: 0 }));
+        let [one, other] = [0, 1].map(|version| of(DatagramId { seq: 7, version }));
+        assert_eq!(check(&one), Some(DatagramId { seq: 7, version: 0 }));
         for at in 0..one.len() {
             let mut changed = one.clone();
             changed[at] ^= 1;

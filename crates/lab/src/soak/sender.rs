@@ -3,8 +3,8 @@
 use timeous::core::{AduMeta, AduSeq, Duration, Instant, Rate, Rng};
 use timeous_engine::{EnqueueError, SendHalf, Status, clock};
 
-use super::content::{self, LEAST, MOST, Name};
-use super::scene::PATIENCE;
+use super::content::{self, DatagramId, LEAST, MOST};
+use super::setup::PATIENCE;
 use super::tally::Offered;
 use crate::experiment::LabError;
 
@@ -26,7 +26,7 @@ pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut 
         if rng.chance(REWRITE) {
             rewrite(ring, &mut offered, 1 + rng.below(4) as usize)?;
         }
-        hear(ring, &mut offered);
+        take_completions(ring, &mut offered);
         if let Status::Closed(reason) = ring.status() {
             return Err(LabError::Machine(format!("the stream ended before its time: {reason:?}")));
         }
@@ -36,10 +36,10 @@ pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut 
     ring.finish();
     let end = clock::now() + PATIENCE;
     while !matches!(ring.status(), Status::Closed(_)) && clock::now() < end {
-        hear(ring, &mut offered);
+        take_completions(ring, &mut offered);
         ring.wait(Some(clock::now() + Duration::from_millis(50)));
     }
-    hear(ring, &mut offered);
+    take_completions(ring, &mut offered);
     Ok(offered)
 }
 
@@ -50,7 +50,7 @@ fn meta(seq: u64, deadline: Instant) -> AduMeta {
 fn offer(ring: &mut SendHalf, offered: &mut Offered, rng: &mut Rng) -> Result<(), LabError> {
     let seq = offered.next();
     let latency = LATENCIES[0] + rng.below(LATENCIES[1] - LATENCIES[0]);
-    let bytes = content::of(Name { seq, version: 0 });
+    let bytes = content::of(DatagramId { seq, version: 0 });
     match ring.enqueue(&meta(seq, clock::now() + Duration::from_millis(latency)), &bytes) {
         Ok(_) => offered.offer(),
         // If the ring is full the datagram is skipped and not counted.
@@ -67,7 +67,7 @@ fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<
     for place in 0..pulled.places() {
         let Some(queued) = pulled.queued(place).filter(|queued| queued.dead.is_none()) else { continue };
         let seq = queued.meta.seq.0;
-        let name = Name { seq, version: offered.next_version(seq) };
+        let name = DatagramId { seq, version: offered.next_version(seq) };
         match pulled.rewrite(place, &queued.meta, &content::of(name)) {
             Ok(()) => offered.rewritten(name),
             Err(EnqueueError::Full) => {}
@@ -79,7 +79,7 @@ fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<
     Ok(())
 }
 
-fn hear(ring: &mut SendHalf, offered: &mut Offered) {
+fn take_completions(ring: &mut SendHalf, offered: &mut Offered) {
     while let Some(done) = ring.poll_completion() {
         offered.fate(done.seq.0, done.fate);
     }

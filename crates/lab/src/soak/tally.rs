@@ -3,7 +3,7 @@
 use serde::Serialize;
 use timeous::core::Fate;
 
-use super::content::Name;
+use super::content::DatagramId;
 
 /// Record of the sender.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Offered {
         self.each[seq as usize].0 + 1
     }
 
-    pub(super) fn rewritten(&mut self, name: Name) {
+    pub(super) fn rewritten(&mut self, name: DatagramId) {
         self.each[name.seq as usize].0 = name.version;
     }
 
@@ -46,7 +46,7 @@ impl Offered {
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// Datagrams received intact.
-    pub(super) names: Vec<Name>,
+    pub(super) names: Vec<DatagramId>,
     /// Datagrams received with a wrong byte.
     pub(super) damaged: u64,
 }
@@ -127,12 +127,12 @@ mod tests {
     fn every_fault_is_told_apart() {
         let mut offered = Offered::default();
         (0..6).for_each(|_| offered.offer());
-        offered.rewritten(Name { seq: 1, version: 1 });
+        offered.rewritten(DatagramId { seq: 1, version: 1 });
         let fates = [Fate::Acked, Fate::Acked, Fate::Lost, Fate::Dropped(DropReason::Expired), Fate::Acked];
         (0..).zip(fates).for_each(|(seq, fate)| offered.fate(seq, fate));
         offered.fate(0, Fate::Lost);
         let names = [(0, 0), (0, 0), (1, 0), (3, 0), (9, 0)];
-        let names = names.map(|(seq, version)| Name { seq, version }).to_vec();
+        let names = names.map(|(seq, version)| DatagramId { seq, version }).to_vec();
         let (counts, faults) = judge(&offered, &Received { names, damaged: 1 });
         assert_eq!(faults, Faults { damaged: 1, unknown: 2, twice: 1, missing: 2, ghosts: 1, fates: 2 });
         assert_eq!(counts, Counts { offered: 6, rewritten: 1, delivered: 2, acked: 3, lost: 1, dropped: 1 });
@@ -144,7 +144,7 @@ mod tests {
         (0..2).for_each(|_| offered.offer());
         offered.fate(0, Fate::Acked);
         offered.fate(1, Fate::Lost);
-        let names = (0..2).map(|seq| Name { seq, version: 0 }).collect();
+        let names = (0..2).map(|seq| DatagramId { seq, version: 0 }).collect();
         assert!(!judge(&offered, &Received { names, damaged: 0 }).1.any());
     }
 }

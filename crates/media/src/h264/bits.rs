@@ -20,19 +20,19 @@ pub(crate) fn payload_of(nal: &[u8], limit: usize) -> Vec<u8> {
 }
 
 /// Reader of a parameter set that ignores trailing data and, on request, optional parts.
-pub(crate) struct Lenient<'a> {
+pub(crate) struct LenientReader<'a> {
     bits: BitReader<&'a [u8]>,
     /// Flags read as zero, by their names in h264-reader.
     without: &'static [&'static str],
 }
 
-impl<'a> Lenient<'a> {
+impl<'a> LenientReader<'a> {
     pub(crate) fn new(payload: &'a [u8], without: &'static [&'static str]) -> Self {
         Self { bits: BitReader::new(payload), without }
     }
 }
 
-impl BitRead for Lenient<'_> {
+impl BitRead for LenientReader<'_> {
     fn read_ue(&mut self, name: &'static str) -> Result<u32, BitReaderError> {
         self.bits.read_ue(name)
     }

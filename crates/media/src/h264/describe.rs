@@ -22,7 +22,7 @@ pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
 
 /// Reference frame, as recorded for the frames that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct RecordedReference {
     index: u32,
     /// Frames in the reference buffer that it depends on, directly or indirectly.
     ancestors: Vec<u32>,
@@ -30,7 +30,7 @@ struct Known {
 
 /// Frame being described.
 #[derive(Debug)]
-struct Current {
+struct FrameInProgress {
     index: u32,
     /// First slice of the frame.
     first: SliceHeader,
@@ -43,7 +43,7 @@ struct Current {
     times: Times,
     reorder: u32,
     /// Possible references of its slices so far.
-    known: Vec<Known>,
+    known: Vec<RecordedReference>,
 }
 
 /// Describes the frames of a stream, slice by slice.
@@ -51,11 +51,11 @@ struct Current {
 pub(crate) struct Describer {
     entries: EntryPoints,
     poc: PocState,
-    buffer: ReferenceBuffer<Known>,
+    buffer: ReferenceBuffer<RecordedReference>,
     timeline: Timeline,
     index: u32,
     gop_position: u32,
-    current: Option<Current>,
+    current: Option<FrameInProgress>,
 }
 
 impl Describer {
@@ -69,7 +69,7 @@ impl Describer {
         let count = self.poc.count(&header);
         let times = self.timeline.place(&header, count, rate);
         self.buffer.begin(&header, false);
-        self.current = Some(Current {
+        self.current = Some(FrameInProgress {
             index: self.index,
             first: header.clone(),
             field: header.clone(),
@@ -161,13 +161,13 @@ impl Describer {
             ancestors.sort_unstable();
             ancestors.dedup();
         }
-        let known = Known { index: current.index, ancestors };
+        let known = RecordedReference { index: current.index, ancestors };
         self.buffer.end(&current.field, current.count, complete.then_some(known));
     }
 }
 
 /// Direct references, without those implied by others; the latest first, as many as fit.
-fn nearest(known: &[Known]) -> References {
+fn nearest(known: &[RecordedReference]) -> References {
     let implied = |index: u32| known.iter().any(|other| other.ancestors.contains(&index));
     let mut direct: Vec<u32> = known.iter().map(|known| known.index).filter(|&index| !implied(index)).collect();
     direct.sort_unstable_by(|a, b| b.cmp(a));
@@ -206,10 +206,10 @@ mod tests {
 
     #[test]
     fn what_a_reference_refers_to_is_not_named_beside_it() {
-        let known = |index: u32, ancestors: &[u32]| Known { index, ancestors: ancestors.to_vec() };
+        let known = |index: u32, ancestors: &[u32]| RecordedReference { index, ancestors: ancestors.to_vec() };
         let chain = [known(0, &[]), known(3, &[0]), known(5, &[0, 3])];
         assert!(nearest(&chain).iter().eq([name(5)]));
-        let apart: Vec<Known> = (0..7).map(|index| known(index, &[])).collect();
+        let apart: Vec<RecordedReference> = (0..7).map(|index| known(index, &[])).collect();
         assert!(nearest(&apart).iter().eq([6, 5, 4, 3].map(name)), "the latest, as many as fit");
     }
 }

@@ -6,7 +6,7 @@ use h264_reader::Context;
 use h264_reader::nal::pps::{PicParamSetId, PicParameterSet};
 use h264_reader::nal::sps::{PicOrderCntType, SeqParameterSet};
 
-use super::bits::{Lenient, payload_of};
+use super::bits::{LenientReader, payload_of};
 
 /// NAL unit types (H.264 table 7-1) that this crate distinguishes.
 pub(crate) mod nal_type {
@@ -73,7 +73,7 @@ impl ParameterSets {
             }
             Some(nal_type::PPS) => {
                 let payload = payload_of(nal, MAX_RAW);
-                let Ok(pps) = PicParameterSet::from_bits(&self.context, Lenient::new(&payload, &[])) else {
+                let Ok(pps) = PicParameterSet::from_bits(&self.context, LenientReader::new(&payload, &[])) else {
                     return false;
                 };
                 self.pps.insert(pps.pic_parameter_set_id.id(), nal.to_vec());
@@ -117,7 +117,7 @@ const LEVEL: (usize, u8) = (2, 62);
 /// pictures above the declared level and inconsistent VUI, decoders do not.
 fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
     let mut payload = payload_of(nal, MAX_RAW);
-    let read = |payload: &[u8], without| SeqParameterSet::from_bits(Lenient::new(payload, without)).ok();
+    let read = |payload: &[u8], without| SeqParameterSet::from_bits(LenientReader::new(payload, without)).ok();
     let mut sps = read(&payload, OPTIONAL[0]);
     if sps.is_none() {
         *payload.get_mut(LEVEL.0)? = LEVEL.1;

@@ -6,12 +6,12 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use self::stored::{BOTH, BOTTOM, Content, Stored, TOP};
+use self::stored::{BOTH, BOTTOM, ReferenceFrame, ReferenceState, TOP};
 use super::slice::{MAX_REFERENCE_FRAMES, Marking, SliceHeader};
 
 /// Possible references of the slices of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Referred<T> {
+pub(crate) struct PossibleReferences<T> {
     pub(crate) known: Vec<T>,
     /// Whether there are others, lost or never seen.
     pub(crate) missing: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Referred<T> {
 /// each slice, [`end`](Self::end).
 #[derive(Clone, Debug)]
 pub(crate) struct ReferenceBuffer<T> {
-    stored: Vec<Stored<T>>,
+    stored: Vec<ReferenceFrame<T>>,
     /// `PrevRefFrameNum` (§7.4.3); `None` before the first picture.
     previous: Option<u32>,
     /// Picture order count of the last non-IDR entry point: pictures displayed from there on do not refer to older
@@ -54,7 +54,7 @@ impl<T: Clone> ReferenceBuffer<T> {
     /// Data of the frames in the buffer.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.stored.iter().filter_map(|frame| match &frame.content {
-            Content::Here(value) => Some(value),
+            ReferenceState::Here(value) => Some(value),
             _ => None,
         })
     }
@@ -74,9 +74,9 @@ impl<T: Clone> ReferenceBuffer<T> {
         // A full buffer of skipped frames already displaces all others.
         for back in (1..skipped.min(1 + capacity(header) as u32)).rev() {
             self.slide(header);
-            let content = if header.gaps_allowed && !loss { Content::NonExisting } else { Content::Lost };
+            let content = if header.gaps_allowed && !loss { ReferenceState::NonExisting } else { ReferenceState::Lost };
             let frame_num = (header.frame_num + max - back) % max;
-            self.stored.push(Stored {
+            self.stored.push(ReferenceFrame {
                 frame_num,
                 long_term: None,
                 fields: BOTH,
@@ -90,21 +90,21 @@ impl<T: Clone> ReferenceBuffer<T> {
     }
 
     /// Returns the frames that a slice of the current picture, whose count is `poc`, may refer to.
-    pub(crate) fn referred(&self, header: &SliceHeader, poc: i64) -> Referred<T> {
+    pub(crate) fn referred(&self, header: &SliceHeader, poc: i64) -> PossibleReferences<T> {
         let trust = self.entry_poc.is_some() && !self.is_leading(poc);
         let slots = lists::slots(&self.stored, header, poc);
         let longest = header.lists.iter().map(|list| list.active).max().unwrap_or(0);
         let behind = |begun: i64| poc < begun && longest > 0 || slots.len() < longest;
         let missing = !trust && self.blind_before.is_some_and(behind);
-        let mut referred = Referred { known: Vec::new(), missing };
+        let mut referred = PossibleReferences { known: Vec::new(), missing };
         for slot in slots {
             match slot.map(|at| &self.stored[at]) {
                 None => referred.missing |= !trust,
                 Some(frame) if frame.current || (trust && frame.old) => {}
                 Some(frame) => match &frame.content {
-                    Content::Here(value) => referred.known.push(value.clone()),
-                    Content::Lost => referred.missing = true,
-                    Content::NonExisting => {}
+                    ReferenceState::Here(value) => referred.known.push(value.clone()),
+                    ReferenceState::Lost => referred.missing = true,
+                    ReferenceState::NonExisting => {}
                 },
             }
         }
@@ -126,8 +126,8 @@ impl<T: Clone> ReferenceBuffer<T> {
             Some(false) => TOP,
             Some(true) => BOTTOM,
         };
-        let content = value.map_or(Content::Lost, Content::Here);
-        let mut picture = Stored {
+        let content = value.map_or(ReferenceState::Lost, ReferenceState::Here);
+        let mut picture = ReferenceFrame {
             frame_num: header.frame_num,
             long_term: None,
             fields,
@@ -174,7 +174,7 @@ impl<T: Clone> ReferenceBuffer<T> {
 
     /// Marks the last frame as lost.
     pub(crate) fn lose_current(&mut self) {
-        self.stored.iter_mut().filter(|frame| frame.current).for_each(|frame| frame.content = Content::Lost);
+        self.stored.iter_mut().filter(|frame| frame.current).for_each(|frame| frame.content = ReferenceState::Lost);
     }
 
     /// Sliding window (§8.2.5.3), before a frame is added.
@@ -192,7 +192,7 @@ impl<T: Clone> ReferenceBuffer<T> {
     }
 
     /// Applies a memory management operation (§8.2.5.4).
-    fn mark(&mut self, header: &SliceHeader, marking: Marking, picture: &mut Stored<T>) {
+    fn mark(&mut self, header: &SliceHeader, marking: Marking, picture: &mut ReferenceFrame<T>) {
         match marking {
             Marking::ForgetShort { difference_of_pic_nums } => {
                 if let Some((at, fields)) = self.short(header, difference_of_pic_nums) {
@@ -229,7 +229,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         let number = i64::from(header.frame_num);
         let current = if header.bottom_field.is_some() { 2 * number + 1 } else { number };
         let (number, fields) = named(header, current - i64::from(difference));
-        let is_it = |frame: &Stored<T>| frame.long_term.is_none() && frame.frame_num_wrap(header) == number;
+        let is_it = |frame: &ReferenceFrame<T>| frame.long_term.is_none() && frame.frame_num_wrap(header) == number;
         Some((self.stored.iter().position(is_it)?, fields))
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Times {
 
 /// Section of the stream with one frame rate.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct ConstantRateSection {
     rate: FrameRate,
     /// Position of its first frame in display order, and time until then.
     place: u64,
@@ -36,7 +36,7 @@ struct Stretch {
     ticks: u64,
 }
 
-impl Stretch {
+impl ConstantRateSection {
     fn time_of(&self, place: u64) -> Duration {
         match place.checked_sub(self.place) {
             Some(after) => self.time + self.rate.time_of(after),
@@ -56,7 +56,7 @@ impl Stretch {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     order: DisplayOrder,
-    stretch: Option<Stretch>,
+    stretch: Option<ConstantRateSection>,
     handover: Option<Duration>,
     taken: BTreeSet<u64>,
     /// Timestamp up to which all count as used.
@@ -69,8 +69,10 @@ impl Timeline {
         let place = self.order.place(header, count);
         let stretch = match self.stretch {
             Some(stretch) if stretch.rate == rate => stretch,
-            Some(before) => Stretch { rate, place, time: before.time_of(place), ticks: before.ticks_of(place) },
-            None => Stretch { rate, place: 0, time: Duration::ZERO, ticks: 0 },
+            Some(before) => {
+                ConstantRateSection { rate, place, time: before.time_of(place), ticks: before.ticks_of(place) }
+            }
+            None => ConstantRateSection { rate, place: 0, time: Duration::ZERO, ticks: 0 },
         };
         self.stretch = Some(stretch);
         let ticks = stretch.ticks_of(place);

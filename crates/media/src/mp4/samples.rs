@@ -15,7 +15,7 @@ const MAX_SETS: usize = 31;
 
 /// Frame as stored in the file.
 #[derive(Debug)]
-pub(super) struct Coded {
+pub(super) struct CodedFrame {
     /// Sample data.
     pub(super) data: Vec<u8>,
     /// Header of the file, if it starts here.
@@ -24,7 +24,7 @@ pub(super) struct Coded {
 
 /// Frame that can become a sample.
 #[derive(Debug)]
-pub(super) struct Readable {
+pub(super) struct ParsedFrame {
     nals: Vec<Vec<u8>>,
     is_entry: bool,
     header: Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) struct SampleFormat {
 
 impl SampleFormat {
     /// Reads a frame. Its parameter sets are kept even if the frame has errors, as later frames may need them.
-    pub(super) fn read(&mut self, annexb: &[u8], is_entry: bool) -> Result<Readable, Mp4Error> {
+    pub(super) fn read(&mut self, annexb: &[u8], is_entry: bool) -> Result<ParsedFrame, Mp4Error> {
         let mut splitter = NalSplitter::new(annexb.len());
         splitter.push(annexb)?;
         splitter.finish()?;
@@ -57,11 +57,11 @@ impl SampleFormat {
             None if is_entry => self.header(slice.pps_id)?,
             None => return Err(Mp4Error::NoEntry),
         };
-        Ok(Readable { nals, is_entry, header })
+        Ok(ParsedFrame { nals, is_entry, header })
     }
 
     /// Turns a frame into a sample, and records its parameter sets as known to the player.
-    pub(super) fn accept(&mut self, frame: Readable) -> Coded {
+    pub(super) fn accept(&mut self, frame: ParsedFrame) -> CodedFrame {
         let stream: Vec<Vec<u8>> = self.stream.raw().map(<[u8]>::to_vec).collect();
         let known = match self.known.take() {
             Some(known) => known,
@@ -78,7 +78,7 @@ impl SampleFormat {
             data.extend_from_slice(nal);
         }
         self.known = Some(stream);
-        Coded { data, header: frame.header }
+        CodedFrame { data, header: frame.header }
     }
 
     /// Header of the file, whose first frame refers to this PPS.

@@ -26,7 +26,7 @@ pub(super) struct Straggler {
 
 /// Packet of a frame that was settled before. If it is the frame's first packet, the rest is waited for until `until`.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(super) struct LatePacket {
     pub(super) seq: u64,
     pub(super) ticks: i64,
     pub(super) piece: Piece,
@@ -59,8 +59,8 @@ impl Stragglers {
     }
 
     /// Adds a packet that came after its frame was settled.
-    pub(super) fn insert(&mut self, late: Late, mut report: impl FnMut(FrameReport)) {
-        let Late { seq, ticks, piece, arrival, playout_at, until } = late;
+    pub(super) fn insert(&mut self, late: LatePacket, mut report: impl FnMut(FrameReport)) {
+        let LatePacket { seq, ticks, piece, arrival, playout_at, until } = late;
         if self.reported.contains(&ticks) {
             return;
         }

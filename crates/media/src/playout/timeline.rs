@@ -9,13 +9,13 @@ use crate::rtp::RTP_CLOCK_HZ;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timeline {
     shift: i64,
-    last: Option<Last>,
+    last: Option<LastTimestamp>,
     /// Whether the source's clock has changed since the last frame.
     is_new: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct LastTimestamp {
     decode: i64,
     played: Instant,
 }
@@ -34,7 +34,7 @@ impl Timeline {
         }
         self.is_new = false;
         let decode = self.last.map_or(capture + self.shift, |last| (capture + self.shift).max(last.decode + 1));
-        self.last = Some(Last { decode, played: playout_at });
+        self.last = Some(LastTimestamp { decode, played: playout_at });
         (presentation + self.shift, decode)
     }
 }

@@ -27,7 +27,7 @@ struct Camera {
 
 /// Results of a day.
 #[derive(Debug, Default)]
-struct Day {
+struct DayResults {
     frames: u64,
     given_out: u64,
     /// Smallest and largest delay from capture to release, less the shortest path delay and the latency.
@@ -50,13 +50,13 @@ fn way(at: Instant, rng: &mut Rng) -> Duration {
 }
 
 impl Camera {
-    fn run(&self, hours: u64) -> Day {
+    fn run(&self, hours: u64) -> DayResults {
         let group: Vec<&Frame> = small_group();
         let config = PacketizerConfig { descriptors: self.descriptors, ..PacketizerConfig::default() };
         let mut packetizer = Packetizer::new(config).unwrap();
         let mut playout = Playout::new(PlayoutConfig::new(LATENCY));
         let mut rng = Rng::from_seed(7);
-        let mut day = Day::default();
+        let mut day = DayResults::default();
         let mut captures = std::collections::VecDeque::new();
         let begin = Instant::ZERO + Duration::from_secs(10);
         let mut captured = begin;
@@ -96,7 +96,7 @@ fn small_group() -> Vec<&'static Frame> {
     all[key..key + 20].iter().filter(|frame| frame.reference).collect()
 }
 
-impl Day {
+impl DayResults {
     fn run_until(&mut self, playout: &mut Playout, now: Instant, captures: &mut std::collections::VecDeque<Instant>) {
         while let Some(due) = playout.poll_timeout().filter(|&due| due <= now) {
             playout.handle_timeout(due);

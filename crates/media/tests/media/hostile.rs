@@ -17,7 +17,7 @@ fn packets() -> &'static [Vec<u8>] {
 
 /// Action of a hostile sender.
 #[derive(Clone, Debug)]
-enum Act {
+enum HostileAction {
     /// Sends a packet of the clip with some bytes changed.
     Genuine { which: prop::sample::Index, changes: Vec<(prop::sample::Index, u8)> },
     /// Sends a packet with a valid RTP header and arbitrary payload.
@@ -47,18 +47,18 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = HostileAction> {
     let change = (any::<prop::sample::Index>(), any::<u8>());
     prop_oneof![
         6 => (any::<prop::sample::Index>(), proptest::collection::vec(change, 0..3))
-            .prop_map(|(which, changes)| Act::Genuine { which, changes }),
+            .prop_map(|(which, changes)| HostileAction::Genuine { which, changes }),
         6 => (0u16..40, 0u32..8, any::<bool>(), payload()).prop_map(|(number, timestamp, marker, payload)| {
-            Act::Made { number, timestamp: timestamp * 3_000, marker, payload }
+            HostileAction::Made { number, timestamp: timestamp * 3_000, marker, payload }
         }),
         2 => (any::<u16>(), any::<u32>(), any::<bool>(), payload())
-            .prop_map(|(number, timestamp, marker, payload)| Act::Made { number, timestamp, marker, payload }),
-        1 => proptest::collection::vec(any::<u8>(), 0..40).prop_map(Act::Rubbish),
-        2 => (0u32..400_000_000).prop_map(Act::Wait),
+            .prop_map(|(number, timestamp, marker, payload)| HostileAction::Made { number, timestamp, marker, payload }),
+        1 => proptest::collection::vec(any::<u8>(), 0..40).prop_map(HostileAction::Rubbish),
+        2 => (0u32..400_000_000).prop_map(HostileAction::Wait),
     ]
 }
 
@@ -72,13 +72,13 @@ fn made(number: u16, timestamp: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Plays a hostile sender's actions; all output must be a valid byte stream.
-fn play(acts: &[Act], config: PlayoutConfig) {
+fn play(acts: &[HostileAction], config: PlayoutConfig) {
     let mut playout = Playout::new(config);
     let mut played = Played::default();
     let mut now = Instant::ZERO;
     for act in acts {
         let packet = match act {
-            Act::Genuine { which, changes } => {
+            HostileAction::Genuine { which, changes } => {
                 let mut packet = which.get(packets()).clone();
                 for (place, value) in changes {
                     let place = place.index(packet.len());
@@ -86,9 +86,9 @@ fn play(acts: &[Act], config: PlayoutConfig) {
                 }
                 packet
             }
-            Act::Made { number, timestamp, marker, payload } => made(*number, *timestamp, *marker, payload),
-            Act::Rubbish(bytes) => bytes.clone(),
-            Act::Wait(nanos) => {
+            HostileAction::Made { number, timestamp, marker, payload } => made(*number, *timestamp, *marker, payload),
+            HostileAction::Rubbish(bytes) => bytes.clone(),
+            HostileAction::Wait(nanos) => {
                 now += Duration::from_nanos(u64::from(*nanos));
                 let_time_pass(&mut playout, now, &mut played);
                 continue;

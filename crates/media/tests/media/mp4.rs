@@ -5,7 +5,7 @@ use timeous_core::{Duration, Instant};
 use timeous_media::mp4::{Mp4Error, Mp4Writer};
 use timeous_media::{FrameKind, FrameReader, Playout, PlayoutConfig, PlayoutFrame};
 
-use crate::mp4_boxes::{Boxes, Sound};
+use crate::mp4_boxes::{Boxes, ValidFile};
 use crate::support::{adus, drain, frame_of, frames, run_tool};
 
 /// Frames that a receiver releases if the frames in `lost` are lost.
@@ -300,7 +300,7 @@ fn without_an_entry_point_there_is_no_file() {
 
 /// Damage to a frame on its way to the writer.
 #[derive(Clone, Debug)]
-enum Mishap {
+enum FrameDamage {
     None,
     Dropped,
     Times(i64, i64),
@@ -309,15 +309,15 @@ enum Mishap {
     Entry,
 }
 
-fn mishap() -> impl Strategy<Value = Mishap> {
+fn mishap() -> impl Strategy<Value = FrameDamage> {
     let ticks = prop_oneof![-200_000i64..2_000_000, any::<i64>()];
     prop_oneof![
-        6 => Just(Mishap::None),
-        1 => Just(Mishap::Dropped),
-        1 => (ticks.clone(), ticks).prop_map(|(shown, decode)| Mishap::Times(shown, decode)),
-        2 => proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20).prop_map(Mishap::Bytes),
-        1 => any::<prop::sample::Index>().prop_map(Mishap::Cut),
-        1 => Just(Mishap::Entry),
+        6 => Just(FrameDamage::None),
+        1 => Just(FrameDamage::Dropped),
+        1 => (ticks.clone(), ticks).prop_map(|(shown, decode)| FrameDamage::Times(shown, decode)),
+        2 => proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20).prop_map(FrameDamage::Bytes),
+        1 => any::<prop::sample::Index>().prop_map(FrameDamage::Cut),
+        1 => Just(FrameDamage::Entry),
     ]
 }
 
@@ -334,16 +334,16 @@ proptest! {
         for (frame, mishap) in clip_frames().iter().zip(&mishaps) {
             let mut frame = frame.clone();
             match mishap {
-                Mishap::None => {}
-                Mishap::Dropped => continue,
-                Mishap::Times(shown, decode) => (frame.ticks, frame.decode_ticks) = (*shown, *decode),
-                Mishap::Bytes(changes) => changes.iter().for_each(|(at, byte)| {
+                FrameDamage::None => {}
+                FrameDamage::Dropped => continue,
+                FrameDamage::Times(shown, decode) => (frame.ticks, frame.decode_ticks) = (*shown, *decode),
+                FrameDamage::Bytes(changes) => changes.iter().for_each(|(at, byte)| {
                     // Most headers are at the start.
                     let at = at.index(frame.annexb.len().min(60));
                     frame.annexb[at] = *byte;
                 }),
-                Mishap::Cut(at) => frame.annexb.truncate(at.index(frame.annexb.len())),
-                Mishap::Entry => frame.is_entry = !frame.is_entry,
+                FrameDamage::Cut(at) => frame.annexb.truncate(at.index(frame.annexb.len())),
+                FrameDamage::Entry => frame.is_entry = !frame.is_entry,
             }
             let _ = writer.push(&frame);
             file.extend(writer.take());
@@ -355,7 +355,7 @@ proptest! {
         }
         let boxes = Boxes::walk(&file);
         for cut in boxes.boundaries() {
-            let sound: Sound = Boxes::walk(&file[..cut]).sound();
+            let sound: ValidFile = Boxes::walk(&file[..cut]).sound();
             prop_assert!(sound.samples.windows(2).all(|pair| pair[0].decode < pair[1].decode));
             prop_assert!(sound.samples.first().is_none_or(|first| first.is_entry));
         }

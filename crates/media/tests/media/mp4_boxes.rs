@@ -25,7 +25,7 @@ pub(crate) struct Sample {
 
 /// Contents of a valid file.
 #[derive(Debug)]
-pub(crate) struct Sound {
+pub(crate) struct ValidFile {
     pub(crate) samples: Vec<Sample>,
     pub(crate) incomplete: usize,
 }
@@ -71,7 +71,7 @@ impl<'a> Boxes<'a> {
     }
 
     /// Checks all that players rely on; returns the frames of all whole fragments.
-    pub(crate) fn sound(&self) -> Sound {
+    pub(crate) fn sound(&self) -> ValidFile {
         let kinds: Vec<&[u8; 4]> = self.boxes.iter().map(|found| &found.kind).collect();
         let head: &[&[u8; 4]] = &[b"ftyp", b"moov"];
         assert!(kinds.iter().zip(head).all(|(found, expected)| found == expected), "{kinds:?}");
@@ -91,7 +91,7 @@ impl<'a> Boxes<'a> {
                 samples.extend(fragment(moof.body, mdat.body));
             }
         }
-        Sound { samples, incomplete: self.incomplete }
+        ValidFile { samples, incomplete: self.incomplete }
     }
 }
 

@@ -6,8 +6,31 @@ use timeous_core::Duration;
 use timeous_core::units::{parse_bytes, parse_duration};
 use timeous_engine::{TcpFraming, Unordered};
 
-use super::{Mode, Parsed, UriError};
 use crate::options::{Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, TransportName};
+
+/// Settings of a URI, as far as it is parsed.
+pub(super) struct Parsed {
+    pub(super) options: Options,
+    pub(super) mode: Option<Mode>,
+    pub(super) names_dccp_port: bool,
+}
+
+/// Value of the key `mode`.
+#[derive(Clone, Copy)]
+pub(super) enum Mode {
+    Caller,
+    Listener,
+}
+
+impl Mode {
+    fn parse(value: &str) -> Result<Self, String> {
+        match value {
+            "caller" => Ok(Self::Caller),
+            "listener" => Ok(Self::Listener),
+            _ => Err("use caller or listener".to_owned()),
+        }
+    }
+}
 
 /// Topic of a key, by which the reference is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +58,8 @@ pub struct Key {
 }
 
 impl Key {
-    pub(super) fn apply(&self, parsed: &mut Parsed, value: &str) -> Result<(), UriError> {
-        (self.set)(parsed, value).map_err(|expected| super::bad(self.name, value, expected))
+    pub(super) fn apply(&self, parsed: &mut Parsed, value: &str) -> Result<(), String> {
+        (self.set)(parsed, value)
     }
 }
 

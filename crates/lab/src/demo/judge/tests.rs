@@ -17,9 +17,9 @@ fn received(number: u32, completed: Option<u64>, shown: bool) -> ReceivedFrame {
     ReceivedFrame { timestamp: number * 10, completed: completed.map(at), shown }
 }
 
-fn passed(number: u16, entered: u64, left: Option<u64>) -> Passage {
+fn passed(number: u16, entered: u64, left: Option<u64>) -> LinkTransit {
     let rtp = Some(RtpId { timestamp: u32::from(number) * 10, sequence: number });
-    Passage { entered: at(entered), left: left.map(at), dropped: left.is_none(), rtp }
+    LinkTransit { entered: at(entered), left: left.map(at), dropped: left.is_none(), rtp }
 }
 
 /// Five frames: in time, in time but not to be shown, late, given up, lost.
@@ -70,7 +70,7 @@ fn what_the_receiver_had_forgotten_before_it_was_whole_is_late_and_not_lost() {
         (frame.outcome, frame.delay.map(Duration::as_millis))
     };
     assert_eq!(outcome(&evidence), (Outcome::Lost, None), "half of it came");
-    let rest = |left| Passage { rtp: Some(more.id), ..passed(6, 42, Some(left)) };
+    let rest = |left| LinkTransit { rtp: Some(more.id), ..passed(6, 42, Some(left)) };
     evidence.passages.extend([rest(450), rest(600)]);
     assert_eq!(outcome(&evidence), (Outcome::Late, Some(410)), "the first of two repairs completes it");
     evidence.passages = vec![passed(5, 41, Some(50)), rest(60)];
@@ -127,16 +127,16 @@ fn promises_hold_at_their_bounds() {
     assert_eq!(broken_promises(&rows(), LATENCY), [""; 0]);
 }
 
-type Change = fn(&mut [Row; 3]);
+type RowChange = fn(&mut [Row; 3]);
 
 #[test]
 fn each_promise_can_be_broken() {
-    let broken = |change: Change| {
+    let broken = |change: RowChange| {
         let mut rows = rows();
         change(&mut rows);
         broken_promises(&rows, LATENCY)
     };
-    let cases: [(Change, &str); 6] = [
+    let cases: [(RowChange, &str); 6] = [
         (|rows| rows[2].i_frames_in_time = 3, "every I frame in time: 3 of 4 were"),
         (|rows| rows[0].decodable_in_time = 26, "of UDP, constant rate: 50 against 26"),
         (|rows| rows[1].decodable_in_time = 26, "of plain queue (fifo): 50 against 26"),

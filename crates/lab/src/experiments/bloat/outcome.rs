@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
     pub(crate) timeline: Vec<bool>,
 }
 
-struct Seen {
+struct FrameArrival {
     captured: Instant,
     references: Vec<FrameId>,
     whole: bool,
@@ -30,12 +30,12 @@ struct Seen {
 /// Judges a stream by the sender's journal and the receiver's arrivals.
 pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
     let first = arrivals.first_by_seq(journal.adus().len());
-    let mut frames: BTreeMap<FrameId, Seen> = BTreeMap::new();
+    let mut frames: BTreeMap<FrameId, FrameArrival> = BTreeMap::new();
     for (adu, at) in journal.adus().iter().zip(first) {
         let meta = &adu.meta;
         let in_time = at.is_some_and(|at| !meta.is_expired(at));
         let (captured, references) = (meta.enqueued, meta.references.iter().collect());
-        let seen = frames.entry(meta.frame).or_insert(Seen { captured, references, whole: true });
+        let seen = frames.entry(meta.frame).or_insert(FrameArrival { captured, references, whole: true });
         seen.whole &= in_time;
     }
     // References point backwards.

@@ -3,7 +3,7 @@
 use timeous::core::{Duration, Rate};
 use timeous_net::link::Loss;
 
-use super::stream::Shape;
+use super::stream::ReferencePattern;
 use crate::experiment::Choice;
 
 /// Time from a frame's capture to its deadline at the receiver, for all of its packets.
@@ -21,13 +21,13 @@ pub(super) const HEADERS: u64 = 20 + 8 + 16;
 /// Packet loss on the link.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Losses {
+pub(super) enum LossModel {
     None,
     Random(u32),
     Bursts(u32),
 }
 
-impl Losses {
+impl LossModel {
     pub(super) const ALL: [Self; 5] = [Self::None, Self::Random(1), Self::Bursts(1), Self::Random(5), Self::Bursts(5)];
 
     /// Returns the mean loss rate.
@@ -64,7 +64,7 @@ impl Losses {
 /// Link rate over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Course {
+pub(super) enum RateProfile {
     /// Constant.
     Steady,
     /// Varying as in a mobile network: see [`super::course`].
@@ -74,17 +74,17 @@ pub(super) enum Course {
 /// Link and stream of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
-    pub(super) course: Course,
+    pub(super) course: RateProfile,
     /// Mean rate of the link.
     pub(super) kbps: u64,
     /// Rate of the stream, in kbit/s.
     pub(super) offered: u64,
     /// Length of the link's queue, in time at its mean rate.
     pub(super) queue: Duration,
-    pub(super) losses: Losses,
+    pub(super) losses: LossModel,
     /// Round-trip time without queueing.
     pub(super) rtt: Duration,
-    pub(super) shape: Shape,
+    pub(super) shape: ReferencePattern,
     pub(super) deadline: Duration,
 }
 
@@ -94,7 +94,7 @@ impl Cell {
     }
 
     pub(super) fn name(&self) -> String {
-        let course = if self.course == Course::Mobile { "mobile " } else { "" };
+        let course = if self.course == RateProfile::Mobile { "mobile " } else { "" };
         let of_deadline = |time: Duration| time.as_secs_f64() / self.deadline.as_secs_f64();
         format!(
             "{course}{} Mbit/s, queue {} D, loss {}, RTT {:.1} D, offered {:.1}, {}",
@@ -114,7 +114,7 @@ pub(super) type Dimension = (&'static str, fn(&Cell) -> String);
 /// Dimensions of the cells.
 pub(super) const DIMENSIONS: [Dimension; 7] = [
     ("link", |cell| {
-        format!("{}{} Mbit/s", if cell.course == Course::Mobile { "mobile " } else { "" }, cell.kbps as f64 / 1e3)
+        format!("{}{} Mbit/s", if cell.course == RateProfile::Mobile { "mobile " } else { "" }, cell.kbps as f64 / 1e3)
     }),
     ("queue", |cell| format!("{} D", cell.queue.as_secs_f64() / cell.deadline.as_secs_f64())),
     ("loss", |cell| cell.losses.name()),
@@ -137,7 +137,7 @@ pub(super) enum Part {
 
 /// Returns the cells whose stream exceeds the link.
 pub(super) fn cells(part: Part) -> Vec<Cell> {
-    let cells = [of(Course::Steady, &STEADY), of(Course::Mobile, &MOBILE)].concat();
+    let cells = [of(RateProfile::Steady, &STEADY), of(RateProfile::Mobile, &MOBILE)].concat();
     let narrow = |cell: &Cell| cell.kbps == 300 && cell.queue == DEADLINE * 4 && cell.offered == 450;
     let kept = |&(place, cell): &(usize, Cell)| match part {
         Part::All => true,
@@ -152,29 +152,29 @@ struct Values {
     kbps: &'static [u64],
     /// Queue lengths, in quarters of the deadline.
     queues: &'static [u64],
-    losses: &'static [Losses],
+    losses: &'static [LossModel],
     /// Round-trip times, in tenths of the deadline.
     rtts: &'static [u64],
-    shapes: &'static [Shape],
+    shapes: &'static [ReferencePattern],
 }
 
 const STEADY: Values = Values {
     kbps: &[300, 1_000, 5_000],
     queues: &[1, 4, 16],
-    losses: &Losses::ALL,
+    losses: &LossModel::ALL,
     rtts: &[1, 5, 9],
-    shapes: &Shape::ALL,
+    shapes: &ReferencePattern::ALL,
 };
 const MOBILE: Values = Values {
     kbps: &[1_000, 5_000],
     queues: &[4, 16],
-    losses: &[Losses::None, Losses::Random(1)],
+    losses: &[LossModel::None, LossModel::Random(1)],
     rtts: &[1, 5],
-    shapes: &[Shape::Gop(30), Shape::Layers],
+    shapes: &[ReferencePattern::Gop(30), ReferencePattern::Layers],
 };
 
 /// Returns all combinations, each with a number by which [`Part`] selects.
-fn of(course: Course, values: &Values) -> Vec<(usize, Cell)> {
+fn of(course: RateProfile, values: &Values) -> Vec<(usize, Cell)> {
     let mut cells = Vec::new();
     for (a, &kbps) in values.kbps.iter().enumerate() {
         for (b, &queue) in values.queues.iter().enumerate() {
@@ -201,8 +201,8 @@ pub(super) fn with_room() -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtts in [2, 4] {
         for kbps in [1_300, 2_000] {
-            for losses in [Losses::None, Losses::Random(2), Losses::Random(5)] {
-                let (deadline, shape, course) = (rtt * rtts, Shape::Gop(30), Course::Steady);
+            for losses in [LossModel::None, LossModel::Random(2), LossModel::Random(5)] {
+                let (deadline, shape, course) = (rtt * rtts, ReferencePattern::Gop(30), RateProfile::Steady);
                 cells.push(Cell { course, kbps, offered, queue: deadline, losses, rtt, shape, deadline });
             }
         }

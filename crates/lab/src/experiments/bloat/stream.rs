@@ -15,7 +15,7 @@ const LAYERED: u32 = 32;
 /// References between frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Shape {
+pub(crate) enum ReferencePattern {
     /// Groups with this number of frames, each of which refers to the previous one.
     Gop(u32),
     /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before
@@ -24,7 +24,7 @@ pub(crate) enum Shape {
     Layers,
 }
 
-impl Shape {
+impl ReferencePattern {
     pub(crate) const ALL: [Self; 4] = [Self::Gop(10), Self::Gop(30), Self::Gop(60), Self::Layers];
 
     pub(crate) fn name(self) -> String {
@@ -57,7 +57,7 @@ impl Shape {
 
 /// Returns a stream of `kbps` over `lasting`. The seed decides the sizes and the position in the
 /// group at which the stream begins.
-pub(crate) fn stream(shape: Shape, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
+pub(crate) fn stream(shape: ReferencePattern, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
     let places = 0..shape.frames();
     let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());
     let plain = kbps as f64 * 1e3 / 8.0 / RATE as f64 / mean;
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_stream_has_its_rate_and_refers_within_its_groups() {
-        for shape in Shape::ALL {
+        for shape in ReferencePattern::ALL {
             let frames = stream(shape, 1_000, Duration::from_secs(48), &mut Rng::from_seed(1));
             let bytes: usize = frames.iter().map(|frame| frame.bytes).sum();
             assert!((5_900_000..6_100_000).contains(&bytes), "{shape:?}: {bytes}");

@@ -11,11 +11,11 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
-use super::course::course;
 use super::outcome::{Outcome, outcome};
+use super::rate_profile::course;
+use super::sender::SenderKind;
 use super::setup::{Cell, HEADERS, LASTING, PACKET, WARM_UP};
 use super::stream::stream;
-use super::way::Way;
 use crate::bound::{Bound, Job, Rates, bound};
 
 /// Parameters of a trial.
@@ -23,7 +23,7 @@ use crate::bound::{Bound, Job, Rates, bound};
 pub(super) struct Trial {
     pub(super) cell: Cell,
     pub(super) seed: u64,
-    pub(super) way: Way,
+    pub(super) way: SenderKind,
 }
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -41,13 +41,13 @@ const AFTER: Duration = Duration::from_secs(3);
 fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
     let mut frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
-    frames.iter_mut().for_each(|frame| frame.bytes = told(frame.bytes));
+    frames.iter_mut().for_each(|frame| frame.bytes = with_stamp_room(frame.bytes));
     (frames, course(cell.course, cell.rate(), BEGIN + LASTING + AFTER, &mut rng))
 }
 
 /// Returns a frame size whose last packet has room for the arrival stamp: up to a few bytes more
 /// than `bytes`.
-fn told(bytes: usize) -> usize {
+fn with_stamp_room(bytes: usize) -> usize {
     match bytes % PACKET {
         0 => bytes,
         last => bytes - last + last.max(stamp::LEN),
@@ -58,12 +58,13 @@ fn told(bytes: usize) -> usize {
 pub(super) fn run(trial: &Trial) -> Outcome {
     let Trial { cell, seed, way } = *trial;
     let (frames, rates) = given(&cell, seed);
-    let mut bed = Bed::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
-    if way == Way::Told {
-        bed.tell(&rates, cell.losses.share());
+    let mut topology =
+        Topology::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
+    if way == SenderKind::Told {
+        topology.apply_rates(&rates, cell.losses.share());
     }
-    bed.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
-    bed.outcome(WARM_UP)
+    topology.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
+    topology.outcome(WARM_UP)
 }
 
 /// Returns the upper bound of a cell, over the same frames as its trials count.
@@ -88,12 +89,12 @@ pub(super) fn limit(cell: &Cell, seed: u64) -> Bound {
 }
 
 /// Source that begins at [`BEGIN`].
-struct Late<A> {
+struct DelayedSource<A> {
     source: A,
     begun: bool,
 }
 
-impl<A: Application> Application for Late<A> {
+impl<A: Application> Application for DelayedSource<A> {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         self.begun |= now >= Instant::ZERO + BEGIN;
         if self.begun {
@@ -107,7 +108,7 @@ impl<A: Application> Application for Late<A> {
 }
 
 /// Two hosts and the link between them.
-pub(super) struct Bed {
+pub(super) struct Topology {
     pub(super) network: Network<Machine>,
     pub(super) link: LinkId,
     here: NodeId,
@@ -116,9 +117,9 @@ pub(super) struct Bed {
     receiver: Handle<Dccp>,
 }
 
-impl Bed {
+impl Topology {
     /// Builds the bed: `source` over the cell's link, at `capacity`.
-    pub(super) fn new(cell: &Cell, seed: u64, way: Way, capacity: Capacity, source: impl Application) -> Self {
+    pub(super) fn new(cell: &Cell, seed: u64, way: SenderKind, capacity: Capacity, source: impl Application) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let (here, there) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
@@ -136,7 +137,7 @@ impl Bed {
         let mps = PACKET + DccpConfig::HEADER_ROOM;
         let connection = DccpConfig { mps, ecn: false, parity, ..DccpConfig::default() };
         let settings = DccpSettings { connection: connection.with_ccids(&[way.ccid()]), ..DccpSettings::default() };
-        let stream = Stream::new(Late { source, begun: false }).slots(4_096).choice(way.choice());
+        let stream = Stream::new(DelayedSource { source, begun: false }).slots(4_096).choice(way.choice());
         let stream = if way.repairs() { stream.repair(Priority(1)) } else { stream };
         let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
         let caller = Dccp::caller(SocketAddr::new(THERE, PORT), stream, settings, rng.fork());
@@ -152,7 +153,7 @@ impl Bed {
     }
 
     /// Tells the sender each rate of the link when it takes effect, from the stream's beginning on.
-    fn tell(&mut self, rates: &Rates, lost: f64) {
+    fn apply_rates(&mut self, rates: &Rates, lost: f64) {
         let begin = Duration::from_millis(BEGIN.as_millis() - 100);
         let now = rates.each().filter(|&(from, _)| from <= begin).last().map(|(_, rate)| (begin, rate));
         let later = rates.each().filter(|&(from, _)| from > begin && from < BEGIN + LASTING);
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn every_packet_of_a_stream_tells_when_it_came() {
-        assert_eq!([0, 1, 7, 8, 1_100, 1_101, 1_109].map(told), [0, 8, 8, 8, 1_100, 1_108, 1_109]);
+        assert_eq!([0, 1, 7, 8, 1_100, 1_101, 1_109].map(with_stamp_room), [0, 8, 8, 8, 1_100, 1_108, 1_109]);
         let (frames, _) = given(&with_room()[0], 1);
         assert!(frames.iter().all(|frame| frame.bytes % PACKET == 0 || frame.bytes % PACKET >= stamp::LEN));
     }

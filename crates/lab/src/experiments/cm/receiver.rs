@@ -12,7 +12,7 @@ use super::packet::Packet;
 
 /// Acknowledgement policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum AckPolicy {
     /// After every other packet or a short delay; at once on gaps.
     Soon,
     /// After this number of packets or this age of the oldest unacknowledged one, and never
@@ -31,7 +31,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Receiver {
     local: SocketAddr,
     peer: Option<SocketAddr>,
-    when: When,
+    when: AckPolicy,
     acks: Acks,
     /// Number of unacknowledged packets, and the arrival time of the first of them.
     untold: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(when: When) -> Self {
+    pub(crate) fn new(when: AckPolicy) -> Self {
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             peer: None,
@@ -59,9 +59,9 @@ impl Receiver {
 
     fn due(&self) -> Option<Instant> {
         match self.when {
-            When::Soon => self.acks.poll_timeout(),
-            When::Late(packets, _) if self.untold >= packets => Some(Instant::ZERO),
-            When::Late(_, delay) => (self.untold > 0).then(|| self.since + delay),
+            AckPolicy::Soon => self.acks.poll_timeout(),
+            AckPolicy::Late(packets, _) if self.untold >= packets => Some(Instant::ZERO),
+            AckPolicy::Late(_, delay) => (self.untold > 0).then(|| self.since + delay),
         }
     }
 }

@@ -124,7 +124,7 @@ impl<A: Application> Sender<A> {
         self.open
     }
 
-    fn tell(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
+    fn report_feedback(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
         let (Some(update), Some((_, flow))) = (update, self.open) else { return };
         cm.update(now, flow, update).expect(TRUE);
         let on_link = (self.mtu + OVERHEAD) as f64 / self.mtu as f64;
@@ -166,12 +166,12 @@ impl<A: Application> Agent for Sender<A> {
             let told = loops.partition_point(|&(number, _)| number <= ack.newest);
             update.rtt = loops.drain(..told).next().map(|(_, sent)| now.saturating_since(sent));
         }
-        self.tell(now, cm, update);
+        self.report_feedback(now, cm, update);
     }
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         let update = self.feedback.handle_timeout(now);
-        self.tell(now, cm, update);
+        self.report_feedback(now, cm, update);
     }
 
     fn granted(&mut self, _: FlowId) -> bool {

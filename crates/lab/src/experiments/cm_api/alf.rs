@@ -56,21 +56,21 @@ impl Alf<'_> {
 
 impl Sender<'_> {
     fn run(&mut self) -> Result<(), Error> {
-        self.ask()?;
+        self.request_grants()?;
         while self.newest != Some(self.plan.packets - 1) {
             if !self.plan.cm.wait_with(self.plan.socket, Some(clock::now() + PATIENCE)) {
-                self.bear_silence()?;
+                self.handle_silence()?;
             }
             while let Some(event) = self.plan.cm.poll_event() {
                 self.handle(event)?;
             }
-            self.hear()?;
+            self.read_acks()?;
         }
         Ok(())
     }
 
     /// Handles a period without events: requests grants again, or fails after [`AGAIN`] periods.
-    fn bear_silence(&mut self) -> Result<(), Error> {
+    fn handle_silence(&mut self) -> Result<(), Error> {
         self.silences += 1;
         if self.silences > AGAIN {
             return Err(Error::Io(io::ErrorKind::TimedOut.into()));
@@ -79,11 +79,11 @@ impl Sender<'_> {
             patiently(|| self.plan.cm.update(self.flow, update))?;
         }
         self.asked = 0;
-        self.ask()
+        self.request_grants()
     }
 
     /// Requests grants for the remaining packets, at most [`REQUESTS`] at once.
-    fn ask(&mut self) -> Result<(), Error> {
+    fn request_grants(&mut self) -> Result<(), Error> {
         let left = self.plan.packets - self.feedback.next_number();
         while self.asked < left.min(REQUESTS) {
             patiently(|| self.plan.cm.request(self.flow))?;
@@ -98,7 +98,7 @@ impl Sender<'_> {
             Event::Granted(_) => {
                 self.asked = self.asked.saturating_sub(1);
                 self.leave()?;
-                self.ask()
+                self.request_grants()
             }
             // The grant had lapsed before the packet was reported, but the packet has left.
             Event::Refused { why: Refusal::NotGranted, value, .. } => self.plan.cm.notify_unasked(self.flow, value),
@@ -130,7 +130,7 @@ impl Sender<'_> {
     }
 
     /// Reads the receiver's acknowledgements.
-    fn hear(&mut self) -> Result<(), Error> {
+    fn read_acks(&mut self) -> Result<(), Error> {
         let mut buffer = [0; 1_024];
         loop {
             let len = match self.plan.socket.recv(&mut buffer) {

@@ -12,8 +12,8 @@ use timeous::core::Duration;
 use super::super::managed::Managed;
 use super::alf::Alf;
 use super::clocks::Clock;
-use super::place::Served;
-use super::way::{Api, Place, Way};
+use super::daemon::DaemonProcess;
+use super::method::{Api, ManagerPlacement, SendMethod};
 use super::wire::Wire;
 use super::{buffered, receiver, tcp};
 use crate::experiment::LabError;
@@ -50,7 +50,7 @@ impl Cost {
 }
 
 /// Test bed for all ways.
-pub(super) struct Bed {
+pub(super) struct TestNetwork {
     wire: Wire,
     in_process: CongestionManager,
     daemon: CongestionManager,
@@ -59,16 +59,16 @@ pub(super) struct Bed {
     /// Processors of the sender and the receiver.
     processors: [Option<usize>; 2],
     // Dropped after its client.
-    served: Served,
+    served: DaemonProcess,
     _directory: tempfile::TempDir,
 }
 
-impl Bed {
+impl TestNetwork {
     /// Builds the bed; also returns why TCP is not under the Congestion Manager, if it is not.
     pub(super) fn make() -> Result<(Self, Option<String>), LabError> {
         let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
         let path: PathBuf = directory.path().join("daemon.sock");
-        let served = Served::start(&path)?;
+        let served = DaemonProcess::start(&path)?;
         let open = |place| CongestionManager::open(place).map_err(refused);
         let (managed, without) = match Managed::load() {
             Ok(managed) => (Some(managed), None),
@@ -76,7 +76,7 @@ impl Bed {
         };
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-        let bed = Self {
+        let network = Self {
             wire: Wire::make()?,
             in_process: open(ManagerLocation::InProcess)?,
             daemon: open(ManagerLocation::Daemon(Some(path)))?,
@@ -85,15 +85,15 @@ impl Bed {
             served,
             _directory: directory,
         };
-        Ok((bed, without))
+        Ok((network, without))
     }
 
     /// Sends `packets` packets in one way.
-    pub(super) fn run(&self, way: Way, size: usize, packets: u64) -> Result<Cost, LabError> {
+    pub(super) fn run(&self, way: SendMethod, size: usize, packets: u64) -> Result<Cost, LabError> {
         let cost = match way {
-            Way::Tcp { nodelay } => self.by_tcp(nodelay, size, packets),
-            Way::Api(api, Place::InProcess) => self.by_api(api, &self.in_process, size, packets),
-            Way::Api(api, Place::Daemon) => self.by_api(api, &self.daemon, size, packets),
+            SendMethod::Tcp { nodelay } => self.by_tcp(nodelay, size, packets),
+            SendMethod::Api(api, ManagerPlacement::InProcess) => self.by_api(api, &self.in_process, size, packets),
+            SendMethod::Api(api, ManagerPlacement::Daemon) => self.by_api(api, &self.daemon, size, packets),
         };
         cost.map_err(|error| LabError::Machine(format!("{way}, {size} bytes: {error}")))
     }

@@ -29,14 +29,14 @@ pub(super) struct Cost {
 }
 
 /// Two network namespaces and a veth pair between them.
-pub(super) struct Wire {
+pub(super) struct TestLink {
     left: Namespace,
     right: Namespace,
     /// Processors of the sender and the receiver.
     processors: [Option<usize>; 2],
 }
 
-impl Wire {
+impl TestLink {
     /// Builds namespaces and links.
     pub(super) fn make() -> Result<Self, LabError> {
         let name = |side: &str| format!("timeous-cpu-{}{side}", std::process::id());

@@ -13,7 +13,7 @@ use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
 use super::super::managed::{Managed, machine, pair};
-use super::super::tcp_kernel::bed::{Bed, Links};
+use super::super::tcp_kernel::network::{Links, TestNetwork};
 use super::trial::{QUEUE, RATE, RTT, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Run, Table};
 
@@ -109,8 +109,8 @@ fn links() -> Links {
 
 fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
     let managed = Managed::load()?;
-    let bed = Bed::make(&format!("ens{number}"), &links(), seed.wrapping_add(number as u64), None)?;
-    let other = other_host(&bed, number)?;
+    let network = TestNetwork::make(&format!("ens{number}"), &links(), seed.wrapping_add(number as u64), None)?;
+    let other = other_host(&network, number)?;
     let [first, second] = case.sides();
     let controls = match case {
         Case::One => [managed.name(), "reno"],
@@ -119,8 +119,8 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
     };
     let connect = |side: usize| match case {
         // Both macroflows belong to one host.
-        Case::Two => pair(&bed.left, &bed.right, RIGHT[side], controls[side]),
-        _ => pair([&bed.left, &other][side], &bed.right, RIGHT[0], controls[side]),
+        Case::Two => pair(&network.left, &network.right, RIGHT[side], controls[side]),
+        _ => pair([&network.left, &other][side], &network.right, RIGHT[0], controls[side]),
     };
     let sides =
         [(0, first), (1, second)].map(|(side, count)| (0..count).map(|_| connect(side)).collect::<Result<Vec<_>, _>>());
@@ -128,27 +128,27 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
     let sides = [first?, second?];
     let sides = measure(&sides)?;
     let reductions = managed.macroflows()?.iter().map(|macroflow| macroflow.losses).sum();
-    bed.end()?;
+    network.end()?;
     Ok(Outcome { case, sides, reductions })
 }
 
 /// Builds another host behind the left one, whose packets take the same link.
-fn other_host(bed: &Bed, number: usize) -> Result<Namespace, LabError> {
+fn other_host(network: &TestNetwork, number: usize) -> Result<Namespace, LabError> {
     let name = format!("timeous-ens{number}-{}o", std::process::id());
     let other = Namespace::open_or_make(&name).map_err(machine)?;
     let ip = |namespace: &Namespace, words: &str| {
         namespace.ip(&words.split_whitespace().collect::<Vec<_>>()).map_err(machine)
     };
-    ip(&bed.left, &format!("link add veth0 type veth peer name veth1 netns {name}"))?;
-    ip(&bed.left, "address add 10.78.0.1/24 dev veth0")?;
-    ip(&bed.left, "link set veth0 up")?;
+    ip(&network.left, &format!("link add veth0 type veth peer name veth1 netns {name}"))?;
+    ip(&network.left, "address add 10.78.0.1/24 dev veth0")?;
+    ip(&network.left, "link set veth0 up")?;
     ip(&other, "address add 10.78.0.2/24 dev veth1")?;
     ip(&other, "link set veth1 up")?;
     ip(&other, "route add default via 10.78.0.1")?;
     other.set_sysctl("net/ipv4/tcp_no_metrics_save", "1").map_err(machine)?;
-    bed.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
-    ip(&bed.right, "route add 10.78.0.0/24 via 10.77.0.1")?;
-    ip(&bed.right, "address add 10.77.0.3/24 dev timeous0")?;
+    network.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+    ip(&network.right, "route add 10.78.0.0/24 via 10.77.0.1")?;
+    ip(&network.right, "address add 10.77.0.3/24 dev timeous0")?;
     Ok(other)
 }
 

@@ -13,7 +13,7 @@ use timeous_tcp::Config;
 
 use super::super::cm::greedy::Greedy;
 use super::super::cm::packet::HEADER;
-use super::super::cm::receiver::{Receiver, When};
+use super::super::cm::receiver::{AckPolicy, Receiver};
 use super::super::cm::sender::Sender;
 
 pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
@@ -46,7 +46,7 @@ pub(super) enum Case {
 
 /// Kind of flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
+enum FlowKind {
     Tcp,
     Alf,
 }
@@ -65,8 +65,8 @@ impl Case {
     }
 
     /// Returns the flows on either side.
-    fn sides(self) -> [&'static [Member]; 2] {
-        use Member::{Alf, Tcp};
+    fn sides(self) -> [&'static [FlowKind]; 2] {
+        use FlowKind::{Alf, Tcp};
         match self {
             Self::One | Self::Apart => [&[Tcp; 4], &[Tcp]],
             Self::Mixed => [&[Tcp, Alf, Tcp, Alf], &[Tcp]],
@@ -91,17 +91,17 @@ pub(super) struct Outcome {
 
 /// Receiving end of a flow.
 #[derive(Clone, Copy)]
-enum End {
+enum FlowReceiver {
     Tcp(NodeId, Handle<Tcp>),
     Alf(NodeId, Handle<Receiver>),
 }
 
 /// Network with the flows on either side.
-struct Bed {
+struct Topology {
     network: Network<Machine>,
     net: Dumbbell,
     rng: Rng,
-    sides: [Vec<End>; 2],
+    sides: [Vec<FlowReceiver>; 2],
 }
 
 /// Returns the address of the right host of a pair, with a port.
@@ -109,7 +109,7 @@ fn address(pair: usize, port: u16) -> SocketAddr {
     (Ipv4Addr::new(10, 0, 2, pair as u8 + 1), port).into()
 }
 
-impl Bed {
+impl Topology {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
@@ -133,7 +133,7 @@ impl Bed {
     }
 
     /// Adds a flow on a side, from a host on the left to the side's own host on the right.
-    fn add(&mut self, side: usize, member: Member, from: NodeId, manager: ManagerId) {
+    fn add(&mut self, side: usize, member: FlowKind, from: NodeId, manager: ManagerId) {
         let to = self.net.right[side];
         let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
         let remote = address(side, port);
@@ -141,20 +141,20 @@ impl Bed {
         // The receiving end sends no data, so its controller does not matter.
         let any = self.manager(to, Kind::NewReno);
         let end = match member {
-            Member::Tcp => {
+            FlowKind::Tcp => {
                 let config = Config { mss: SIZE as u16, timestamps: false, ..Config::default() };
                 let listener = Tcp::listener(Feed::none, config.clone(), self.rng.fork());
                 let source = Socket::new(Bulk::endless(SIZE));
                 let caller = Tcp::caller(remote, start, source, config, self.rng.fork());
                 self.network.with_host(from, |_, machine| machine.add(port, manager, caller));
-                End::Tcp(to, self.network.with_host(to, |_, machine| machine.add(port, any, listener)))
+                FlowReceiver::Tcp(to, self.network.with_host(to, |_, machine| machine.add(port, any, listener)))
             }
-            Member::Alf => {
+            FlowKind::Alf => {
                 let len = SIZE + HEADER;
                 let sender = Sender::new(remote, len, start, Duration::ZERO, Greedy { len });
                 self.network.with_host(from, |_, machine| machine.add(port, manager, sender));
-                let receiver = Receiver::new(When::Soon);
-                End::Alf(to, self.network.with_host(to, |_, machine| machine.add(port, any, receiver)))
+                let receiver = Receiver::new(AckPolicy::Soon);
+                FlowReceiver::Alf(to, self.network.with_host(to, |_, machine| machine.add(port, any, receiver)))
             }
         };
         self.sides[side].push(end);
@@ -162,11 +162,13 @@ impl Bed {
 
     /// Returns the received bytes of data, by side and flow.
     fn received(&self) -> [Vec<u64>; 2] {
-        let of = |end: &End| match *end {
-            End::Tcp(node, handle) => {
+        let of = |end: &FlowReceiver| match *end {
+            FlowReceiver::Tcp(node, handle) => {
                 self.network.host(node).agent(handle).session().map_or(0, |session| session.arrivals().total())
             }
-            End::Alf(node, handle) => self.network.host(node).agent(handle).arrivals().len() as u64 * SIZE as u64,
+            FlowReceiver::Alf(node, handle) => {
+                self.network.host(node).agent(handle).arrivals().len() as u64 * SIZE as u64
+            }
         };
         self.sides.each_ref().map(|side| side.iter().map(of).collect())
     }
@@ -174,13 +176,13 @@ impl Bed {
 
 impl Trial {
     pub(super) fn run(&self) -> Outcome {
-        let mut bed = self.bed();
-        let mut sides = bed.sides.each_ref().map(|side| vec![Vec::new(); side.len()]);
-        bed.network.run_until(Instant::ZERO + WARM_UP);
+        let mut topology = self.topology();
+        let mut sides = topology.sides.each_ref().map(|side| vec![Vec::new(); side.len()]);
+        topology.network.run_until(Instant::ZERO + WARM_UP);
         for slice in 1..=SLICES {
-            let before = bed.received();
-            bed.network.run_until(Instant::ZERO + WARM_UP + TIME / SLICES * slice);
-            for ((rates, before), after) in sides.iter_mut().zip(before).zip(bed.received()) {
+            let before = topology.received();
+            topology.network.run_until(Instant::ZERO + WARM_UP + TIME / SLICES * slice);
+            for ((rates, before), after) in sides.iter_mut().zip(before).zip(topology.received()) {
                 for ((rates, before), after) in rates.iter_mut().zip(before).zip(after) {
                     rates.push((8 * (after - before)) as f64 / 1e3 / (TIME / SLICES).as_secs_f64());
                 }
@@ -189,21 +191,21 @@ impl Trial {
         Outcome { case: self.case, seed: self.seed, sides }
     }
 
-    fn bed(&self) -> Bed {
-        let mut bed = Bed::new(self.seed);
-        let (first, second) = (bed.net.left[0], bed.net.left[1]);
+    fn topology(&self) -> Topology {
+        let mut topology = Topology::new(self.seed);
+        let (first, second) = (topology.net.left[0], topology.net.left[1]);
         let [ones, others] = self.case.sides();
-        let shared = bed.manager(first, Kind::Aimd);
+        let shared = topology.manager(first, Kind::Aimd);
         for &member in ones {
-            let manager = if self.case == Case::Apart { bed.manager(first, Kind::Aimd) } else { shared };
-            bed.add(0, member, first, manager);
+            let manager = if self.case == Case::Apart { topology.manager(first, Kind::Aimd) } else { shared };
+            topology.add(0, member, first, manager);
         }
         // Both macroflows of one manager start at one host; the single TCP starts at another.
         let (from, manager) =
-            if self.case == Case::Two { (first, shared) } else { (second, bed.manager(second, Kind::NewReno)) };
+            if self.case == Case::Two { (first, shared) } else { (second, topology.manager(second, Kind::NewReno)) };
         for &member in others {
-            bed.add(1, member, from, manager);
+            topology.add(1, member, from, manager);
         }
-        bed
+        topology
     }
 }

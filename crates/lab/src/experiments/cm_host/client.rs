@@ -13,9 +13,9 @@ use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Instant};
 use timeous_ipc::{Client, ClientError, Event, Flow, OpenFlow, Options, Refusal};
 
+use super::messages::{ClientArgs, FinalReport, ProgressReport, Work};
 use super::packet;
 use super::proc::resident;
-use super::work::{ClientArgs, Done, Ready, Work};
 use crate::experiment::LabError;
 
 /// Interval between checks for unacknowledged packets.
@@ -38,23 +38,23 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
         rustix::thread::set_thread_uid(uid).map_err(|errno| LabError::system("become another user")(errno.into()))?;
     }
     let mut sender = Sender::connect(&work)?;
-    say(&Ready { memory: resident("self")? })?;
+    write_line(&ProgressReport { memory: resident("self")? })?;
     hear()?;
     sender.open()?;
-    say(&Ready { memory: resident("self")? })?;
+    write_line(&ProgressReport { memory: resident("self")? })?;
     hear()?;
     let before = cpu();
     sender.run()?;
     sender.done.cpu_nanos = (cpu() - before).as_nanos();
     sender.done.memory = resident("self")?;
-    say(&sender.done)
+    write_line(&sender.done)
 }
 
 fn hear() -> Result<(), LabError> {
     io::stdin().read_line(&mut String::new()).map(drop).map_err(LabError::system("wait for the others"))
 }
 
-fn say(what: &impl serde::Serialize) -> Result<(), LabError> {
+fn write_line(what: &impl serde::Serialize) -> Result<(), LabError> {
     let line = serde_json::to_string(what).map_err(|error| LabError::Machine(error.to_string()))?;
     writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
 }
@@ -69,7 +69,7 @@ fn failed(error: &ClientError) -> LabError {
     LabError::Machine(format!("the daemon, asked by its client: {error}"))
 }
 
-struct Own {
+struct ClientFlow {
     /// Flow of the Congestion Manager; none if the client sends without it.
     flow: Option<Flow>,
     to: SocketAddr,
@@ -80,12 +80,12 @@ struct Sender<'a> {
     work: &'a Work,
     client: Option<Client>,
     socket: UdpSocket,
-    flows: Vec<Own>,
+    flows: Vec<ClientFlow>,
     places: BTreeMap<Flow, usize>,
     /// Next packet time of each flow, in order of time, as all flows have the same rate.
     ticks: VecDeque<(Instant, usize)>,
     sweep: Instant,
-    done: Done,
+    done: FinalReport,
 }
 
 impl<'a> Sender<'a> {
@@ -98,7 +98,7 @@ impl<'a> Sender<'a> {
         };
         let client = work.daemon.as_ref().map(connect).transpose()?;
         let (flows, places, ticks) = Default::default();
-        Ok(Self { work, client, socket, flows, places, ticks, sweep: Instant::ZERO, done: Done::default() })
+        Ok(Self { work, client, socket, flows, places, ticks, sweep: Instant::ZERO, done: FinalReport::default() })
     }
 
     fn open(&mut self) -> Result<(), LabError> {
@@ -108,7 +108,7 @@ impl<'a> Sender<'a> {
             if let Some(flow) = flow {
                 self.places.insert(flow, self.flows.len());
             }
-            self.flows.push(Own { flow, to, feedback: Feedback::with_ack_delay(Duration::ZERO) });
+            self.flows.push(ClientFlow { flow, to, feedback: Feedback::with_ack_delay(Duration::ZERO) });
         }
         Ok(())
     }

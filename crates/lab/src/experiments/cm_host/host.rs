@@ -15,8 +15,8 @@ use timeous::core::Duration;
 use timeous_daemon::view::View;
 use timeous_ipc::{Client, Options};
 
+use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
 use super::proc;
-use super::work::{COMMAND, Done, Ready, Work};
 use crate::experiment::LabError;
 
 /// Longest wait for any step.
@@ -30,12 +30,12 @@ pub(super) fn pause(time: Duration) {
 }
 
 /// Running `timeous daemon`.
-pub(super) struct Host {
+pub(super) struct DaemonHost {
     daemon: Child,
     directory: TempDir,
 }
 
-impl Host {
+impl DaemonHost {
     pub(super) fn start() -> Result<Self, LabError> {
         let failed = || LabError::system("start the daemon");
         let own = std::env::current_exe().map_err(failed())?;
@@ -109,7 +109,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for DaemonHost {
     fn drop(&mut self) {
         // It may have exited already; waiting is required in any case.
         let _ = self.daemon.kill();
@@ -118,13 +118,13 @@ impl Drop for Host {
 }
 
 /// Client process.
-pub(super) struct Member {
+pub(super) struct ClientProcess {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
-impl Member {
+impl ClientProcess {
     /// Starts a client process.
     pub(super) fn start(work: &Work) -> Result<Self, LabError> {
         let failed = || LabError::system("start a client process");
@@ -143,18 +143,18 @@ impl Member {
 
     /// Waits until it is connected, and returns its memory in bytes.
     pub(super) fn connected(&mut self) -> Result<u64, LabError> {
-        Ok(self.hear::<Ready>()?.memory)
+        Ok(self.hear::<ProgressReport>()?.memory)
     }
 
     /// Lets it open its flows, and returns its memory in bytes.
     pub(super) fn open(&mut self) -> Result<u64, LabError> {
-        self.say()?;
-        Ok(self.hear::<Ready>()?.memory)
+        self.write_line()?;
+        Ok(self.hear::<ProgressReport>()?.memory)
     }
 
     /// Lets it start sending.
     pub(super) fn go(&mut self) -> Result<(), LabError> {
-        self.say()
+        self.write_line()
     }
 
     /// Starts a client and opens its flows.
@@ -165,13 +165,13 @@ impl Member {
         Ok(member)
     }
 
-    fn say(&mut self) -> Result<(), LabError> {
+    fn write_line(&mut self) -> Result<(), LabError> {
         let input = self.input.as_mut().expect("it is there until the end");
         input.write_all(b"go\n").map_err(LabError::system("tell a client process"))
     }
 
     /// Ends it in order, and returns its results.
-    pub(super) fn end(mut self) -> Result<Done, LabError> {
+    pub(super) fn end(mut self) -> Result<FinalReport, LabError> {
         drop(self.input.take());
         let done = self.hear()?;
         self.child.wait().map_err(LabError::system("wait for a client process"))?;
@@ -192,7 +192,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::deaths::{self, Deaths, Felt};
-use super::lie::Lie;
+use super::false_feedback::FalseFeedback;
+use super::killed_clients::{self, Deaths, SurvivorStats};
 use super::scale::{self, Scale};
 use super::users::{self, Outcome};
 use crate::experiment::{Bound, Choice, Claim, Findings, Table};
@@ -67,14 +67,14 @@ fn table_of_deaths(deaths: &Deaths) -> Table {
         "while others die, ms",
     ];
     let mut table = Table::new("Those who live on", &head);
-    for (number, felt) in deaths.felt.iter().enumerate() {
-        let whose = if felt.beside { "in the macroflow of the dying" } else { "to another host" };
+    for (number, survivors) in deaths.survivors.iter().enumerate() {
+        let whose = if survivors.beside { "in the macroflow of the dying" } else { "to another host" };
         table.row([
             format!("{number}, {whose}"),
-            format!("{:.1}", felt.alive),
-            format!("{:.1}", felt.dying),
-            format!("{:.1}", felt.alive_gap),
-            format!("{:.1}", felt.dying_gap),
+            format!("{:.1}", survivors.alive),
+            format!("{:.1}", survivors.dying),
+            format!("{:.1}", survivors.alive_gap),
+            format!("{:.1}", survivors.dying_gap),
         ]);
     }
     table
@@ -82,13 +82,13 @@ fn table_of_deaths(deaths: &Deaths) -> Table {
 
 fn claims_of_deaths(deaths: &Deaths) -> Vec<Claim> {
     let none_left = |what: &str, left: i64| {
-        Claim::new(&format!("{what} left of {} deaths", deaths::DEATHS), "", left.to_string(), left as f64)
+        Claim::new(&format!("{what} left of {} deaths", killed_clients::DEATHS), "", left.to_string(), left as f64)
             .pass(Bound::AtMost(0.0))
     };
-    let off = |felt: &&Felt| (felt.ratio() - 1.0).abs();
-    let worst = deaths.felt.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are others");
-    let gap = deaths.felt.iter().map(|felt| felt.dying_gap).fold(0.0, f64::max);
-    let before = deaths.felt.iter().map(|felt| felt.alive_gap).fold(0.0, f64::max);
+    let off = |survivors: &&SurvivorStats| (survivors.ratio() - 1.0).abs();
+    let worst = deaths.survivors.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are others");
+    let gap = deaths.survivors.iter().map(|survivors| survivors.dying_gap).fold(0.0, f64::max);
+    let before = deaths.survivors.iter().map(|survivors| survivors.alive_gap).fold(0.0, f64::max);
     let kib = deaths.bytes as f64 / 1_024.0;
     vec![
         none_left("flows", deaths.flows),
@@ -114,7 +114,7 @@ fn claims_of_deaths(deaths: &Deaths) -> Vec<Claim> {
 /// noise.
 fn honest(users: &[Outcome]) -> f64 {
     let rates: Vec<f64> =
-        users.iter().filter(|outcome| outcome.lie == Lie::None).flat_map(|outcome| outcome.kbps).collect();
+        users.iter().filter(|outcome| outcome.lie == FalseFeedback::None).flat_map(|outcome| outcome.kbps).collect();
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
@@ -162,7 +162,8 @@ fn claims_of_users(users: &[Outcome]) -> Vec<Claim> {
         let refused = if outcome.lie.is_impossible() { refused.pass(Bound::AtLeast(1.0)) } else { refused };
         [gain.pass(most), kept.pass(least), refused]
     };
-    let mut claims: Vec<Claim> = users.iter().filter(|outcome| outcome.lie != Lie::None).flat_map(claim).collect();
+    let mut claims: Vec<Claim> =
+        users.iter().filter(|outcome| outcome.lie != FalseFeedback::None).flat_map(claim).collect();
     let refused: u64 = users.iter().map(|outcome| outcome.refused[0] + outcome.refused[1]).sum();
     claims.push(Claim::new("updates refused of the honest", "", refused.to_string(), refused as f64));
     claims
@@ -197,8 +198,8 @@ fn choices() -> Vec<Choice> {
             "dying",
             format!(
                 "{} processes, one after the other, {} flows each, killed with SIGKILL after 20 to 80 ms",
-                deaths::DEATHS,
-                deaths::FLOWS
+                killed_clients::DEATHS,
+                killed_clients::FLOWS
             ),
             "packets of each are under way then",
         ),
@@ -206,10 +207,10 @@ fn choices() -> Vec<Choice> {
             "others",
             format!(
                 "{} processes with a flow beside the dying and one to another host; {} bytes each {}, {} each way",
-                deaths::OTHERS,
-                deaths::LEN,
-                millis(deaths::EVERY),
-                millis(deaths::DELAY)
+                killed_clients::OTHERS,
+                killed_clients::LEN,
+                millis(killed_clients::EVERY),
+                millis(killed_clients::DELAY)
             ),
             "a rate of their own: what they miss of it is what they feel",
         ),

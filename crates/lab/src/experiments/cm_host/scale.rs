@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use timeous::core::Duration;
 
-use super::far::Far;
-use super::host::{Host, Member, pause};
-use super::lie::Lie;
-use super::work::{Done, Work};
+use super::false_feedback::FalseFeedback;
+use super::feedback_receiver::FeedbackReceiver;
+use super::host::{ClientProcess, DaemonHost, pause};
+use super::messages::{FinalReport, Work};
 use crate::experiment::LabError;
 
 pub(super) const FLOWS: usize = 1_000;
@@ -42,20 +42,20 @@ pub(super) struct Scale {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(super) fn measure(host: &Host) -> Result<Scale, LabError> {
-    let far = Far::start()?;
+pub(super) fn measure(host: &DaemonHost) -> Result<Scale, LabError> {
+    let far = FeedbackReceiver::start()?;
     let plain = unasked(&far)?;
     let (mut members, connected) = start(&far, Some(host))?;
     let before = host.resident()?;
-    let opened = members.iter_mut().map(Member::open).collect::<Result<Vec<u64>, _>>()?;
+    let opened = members.iter_mut().map(ClientProcess::open).collect::<Result<Vec<u64>, _>>()?;
     let after = host.resident()?;
     let begin = host.cpu()?;
     send(&mut members)?;
     let cpu = host.cpu()? - begin;
     let used = host.resident()?;
     let view = host.view()?;
-    let done = members.into_iter().map(Member::end).collect::<Result<Vec<Done>, _>>()?;
-    let sum = |of: fn(&Done) -> u64| done.iter().map(of).sum::<u64>();
+    let done = members.into_iter().map(ClientProcess::end).collect::<Result<Vec<FinalReport>, _>>()?;
+    let sum = |of: fn(&FinalReport) -> u64| done.iter().map(of).sum::<u64>();
     let grants = sum(|done| done.grants);
     let each = |later: u64, before: u64| later.saturating_sub(before) as f64 / FLOWS as f64;
     Ok(Scale {
@@ -74,33 +74,33 @@ pub(super) fn measure(host: &Host) -> Result<Scale, LabError> {
 }
 
 /// Measures the processor time per packet of clients without a Congestion Manager.
-fn unasked(far: &Far) -> Result<f64, LabError> {
+fn unasked(far: &FeedbackReceiver) -> Result<f64, LabError> {
     let (mut members, _) = start(far, None)?;
     members.iter_mut().try_for_each(|member| member.open().map(drop))?;
     send(&mut members)?;
-    Ok(micros_each(&members.into_iter().map(Member::end).collect::<Result<Vec<_>, _>>()?))
+    Ok(micros_each(&members.into_iter().map(ClientProcess::end).collect::<Result<Vec<_>, _>>()?))
 }
 
-fn send(members: &mut [Member]) -> Result<(), LabError> {
-    members.iter_mut().try_for_each(Member::go)?;
+fn send(members: &mut [ClientProcess]) -> Result<(), LabError> {
+    members.iter_mut().try_for_each(ClientProcess::go)?;
     pause(TIME);
     Ok(())
 }
 
-fn micros_each(done: &[Done]) -> f64 {
+fn micros_each(done: &[FinalReport]) -> f64 {
     let (nanos, sent) = done.iter().fold((0, 0), |sum, done| (sum.0 + done.cpu_nanos, sum.1 + done.sent));
     nanos as f64 / 1e3 / sent as f64
 }
 
 /// Starts and connects all processes; also returns the memory of each in bytes.
-fn start(far: &Far, host: Option<&Host>) -> Result<(Vec<Member>, Vec<u64>), LabError> {
+fn start(far: &FeedbackReceiver, host: Option<&DaemonHost>) -> Result<(Vec<ClientProcess>, Vec<u64>), LabError> {
     let mut members =
-        (0..PROCESSES).map(|number| Member::start(&work(far, host, number))).collect::<Result<Vec<_>, _>>()?;
-    let connected = members.iter_mut().map(Member::connected).collect::<Result<_, _>>()?;
+        (0..PROCESSES).map(|number| ClientProcess::start(&work(far, host, number))).collect::<Result<Vec<_>, _>>()?;
+    let connected = members.iter_mut().map(ClientProcess::connected).collect::<Result<_, _>>()?;
     Ok((members, connected))
 }
 
-fn work(far: &Far, host: Option<&Host>, number: usize) -> Work {
+fn work(far: &FeedbackReceiver, host: Option<&DaemonHost>, number: usize) -> Work {
     let each = FLOWS / PROCESSES;
     let to = |flow: usize| {
         let macroflow = (number * each + flow) % MACROFLOWS;
@@ -109,12 +109,12 @@ fn work(far: &Far, host: Option<&Host>, number: usize) -> Work {
     // Flow numbers differ from those of the earlier run.
     let first = if host.is_some() { 100_000 } else { 0 };
     Work {
-        daemon: host.map(Host::socket),
+        daemon: host.map(DaemonHost::socket),
         uid: None,
         first: first + (number * each) as u32,
         to: (0..each).map(to).collect(),
         len: LEN,
         every_micros: Some(EVERY.as_micros()),
-        lie: Lie::None,
+        lie: FalseFeedback::None,
     }
 }

@@ -6,10 +6,10 @@ use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 
-use super::far::{Far, Wire};
-use super::host::{Host, Member, pause};
-use super::lie::Lie;
-use super::work::Work;
+use super::false_feedback::FalseFeedback;
+use super::feedback_receiver::{FeedbackReceiver, Wire};
+use super::host::{ClientProcess, DaemonHost, pause};
+use super::messages::Work;
 use crate::experiment::{LabError, Run};
 
 pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
@@ -27,7 +27,7 @@ const UIDS: [u32; 3] = [61_001, 61_002, 61_003];
 /// Outcome on one path; the third user is the liar.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Outcome {
-    pub(super) lie: Lie,
+    pub(super) lie: FalseFeedback,
     /// Received rate of each user, in kbit/s.
     pub(super) kbps: [f64; 3],
     /// Refused feedback of each user.
@@ -42,48 +42,48 @@ impl Outcome {
 }
 
 struct Path {
-    lie: Lie,
-    far: Far,
+    lie: FalseFeedback,
+    far: FeedbackReceiver,
     _wire: Wire,
-    members: Vec<Member>,
+    members: Vec<ClientProcess>,
 }
 
 /// Measures all paths at the same time, each with a bottleneck of its own.
 ///
 /// # Errors
 /// Missing features of the machine, such as root.
-pub(super) fn measure(host: &Host, run: &Run<'_>) -> Result<Vec<Outcome>, LabError> {
-    let honest = std::iter::repeat_n(Lie::None, HONEST - 1);
+pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, LabError> {
+    let honest = std::iter::repeat_n(FalseFeedback::None, HONEST - 1);
     let mut paths = Vec::new();
-    for (number, lie) in honest.chain(Lie::ALL).enumerate() {
+    for (number, lie) in honest.chain(FalseFeedback::ALL).enumerate() {
         paths.push(Path::make(host, lie, number as u8, run.seed)?);
     }
     for path in &mut paths {
-        path.members.iter_mut().try_for_each(Member::go)?;
+        path.members.iter_mut().try_for_each(ClientProcess::go)?;
     }
     pause(WARM_UP);
-    let begins: Vec<_> = paths.iter().map(Path::look).collect();
+    let begins: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
     pause(TIME);
-    let ends: Vec<_> = paths.iter().map(Path::look).collect();
+    let ends: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
     let both = begins.into_iter().zip(ends);
     paths.into_iter().zip(both).map(|(path, (begin, end))| path.end(end.0.saturating_since(begin.0), end.1)).collect()
 }
 
 impl Path {
-    fn make(host: &Host, lie: Lie, number: u8, seed: u64) -> Result<Self, LabError> {
-        let far = Far::start()?;
+    fn make(host: &DaemonHost, lie: FalseFeedback, number: u8, seed: u64) -> Result<Self, LabError> {
+        let far = FeedbackReceiver::start()?;
         let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
         let narrow = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
         let wire = Wire::start(&far, narrow, back, seed + u64::from(number))?;
         let member = |user: usize| {
-            Member::opened(&Work {
+            ClientProcess::opened(&Work {
                 daemon: Some(host.socket()),
                 uid: Some(UIDS[user]),
                 first: user as u32,
                 to: vec![SocketAddr::from(([127, 0, 3, 1 + number], wire.port()))],
                 len: LEN,
                 every_micros: None,
-                lie: if user == 2 { lie } else { Lie::None },
+                lie: if user == 2 { lie } else { FalseFeedback::None },
             })
         };
         let members = (0..UIDS.len()).map(member).collect::<Result<_, _>>()?;
@@ -91,7 +91,7 @@ impl Path {
     }
 
     /// Returns the current time, and the bytes of each user since the last call.
-    fn look(&self) -> (timeous::core::Instant, [u64; 3]) {
+    fn sample_bytes(&self) -> (timeous::core::Instant, [u64; 3]) {
         let seen = self.far.take();
         (timeous::clock::now(), [0, 1, 2].map(|user| seen.get(&user).map_or(0, |seen| seen.bytes)))
     }

@@ -8,7 +8,7 @@ use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table}
 use crate::report::plot::{Lines, Series};
 
 /// Statistics of one stream.
-struct Shown<'a> {
+struct StreamStats<'a> {
     outcome: &'a Outcome,
     /// Layer changes per minute.
     changes: f64,
@@ -29,7 +29,7 @@ fn need(layers: f64) -> f64 {
     LAYERS[layers as usize - 1] as f64
 }
 
-impl<'a> Shown<'a> {
+impl<'a> StreamStats<'a> {
     fn of(outcome: &'a Outcome) -> Self {
         let within = (BEGIN.as_secs_f64(), outcome.end);
         let lasted = within.1 - within.0;
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
 }
 
 pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
-    let shown: Vec<Shown<'_>> = outcomes.iter().map(Shown::of).collect();
+    let shown: Vec<StreamStats<'_>> = outcomes.iter().map(StreamStats::of).collect();
     let mut figures = Vec::new();
     for api in Api::ALL {
         let first = outcomes.iter().find(|outcome| outcome.api == api).expect("each was run");
@@ -86,7 +86,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
     })
 }
 
-fn table(shown: &[Shown<'_>]) -> Table {
+fn table(shown: &[StreamStats<'_>]) -> Table {
     let head = [
         "API",
         "seed",
@@ -117,8 +117,8 @@ fn table(shown: &[Shown<'_>]) -> Table {
     table
 }
 
-fn claims(shown: &[Shown<'_>]) -> Vec<Claim> {
-    let mean = |api: Api, of: fn(&Shown<'_>) -> f64| {
+fn claims(shown: &[StreamStats<'_>]) -> Vec<Claim> {
+    let mean = |api: Api, of: fn(&StreamStats<'_>) -> f64| {
         let values: Vec<f64> = shown.iter().filter(|s| s.outcome.api == api).map(of).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
@@ -126,7 +126,7 @@ fn claims(shown: &[Shown<'_>]) -> Vec<Claim> {
     let jumps = [Api::Late, Api::Rate].map(|api| mean(api, |s| s.jump));
     let used = [Api::Late, Api::Rate].map(|api| mean(api, |s| s.used));
     let prompt = || shown.iter().filter(|s| s.outcome.api != Api::Late);
-    let most = |of: fn(&Shown<'_>) -> (f64, f64)| {
+    let most = |of: fn(&StreamStats<'_>) -> (f64, f64)| {
         prompt()
             .map(of)
             .map(|(time, rtt)| (time / rtt.max(1e-9), time))

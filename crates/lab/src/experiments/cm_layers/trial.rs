@@ -10,10 +10,10 @@ use timeous_net::link::{Capacity, Limit, RateTrace};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
 use super::super::cm::packet::OVERHEAD;
-use super::super::cm::receiver::{Receiver, When};
+use super::super::cm::receiver::{AckPolicy, Receiver};
 use super::super::cm::sender::Sender;
 use super::series::Steps;
-use super::video::{Clocked, Granted, SIZE, Video};
+use super::video::{GrantedVideo, RateCallbackVideo, SIZE, Video};
 
 /// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
@@ -104,8 +104,8 @@ fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
 impl Trial {
     pub(super) fn run(&self) -> Outcome {
         match self.api {
-            Api::Alf => self.with(Granted::default()),
-            Api::Rate | Api::Late => self.with(Clocked::default()),
+            Api::Alf => self.with(GrantedVideo::default()),
+            Api::Rate | Api::Late => self.with(RateCallbackVideo::default()),
         }
     }
 
@@ -124,8 +124,8 @@ impl Trial {
         };
         let (link, _) = network.connect(from, to, narrow, way);
         let (when, late) = match self.api {
-            Api::Late => (When::Late(LATE.0, LATE.1), LATE.1),
-            Api::Alf | Api::Rate => (When::Soon, Duration::ZERO),
+            Api::Late => (AckPolicy::Late(LATE.0, LATE.1), LATE.1),
+            Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
         };
         let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
         let sender = network.with_host(from, |_, machine| {

@@ -35,11 +35,11 @@ fn on_link(path: &PathState) -> f64 {
 
 /// Numbers of layers sent, each with its start.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct LayerHistory {
     list: Vec<(Instant, usize)>,
 }
 
-impl Chosen {
+impl LayerHistory {
     pub(super) fn list(&self) -> &[(Instant, usize)] {
         &self.list
     }
@@ -57,23 +57,23 @@ impl Chosen {
 
 /// Application of either kind.
 pub(super) trait Video: Application {
-    fn chosen(&self) -> &Chosen;
+    fn chosen(&self) -> &LayerHistory;
 }
 
 /// Stream by request and callback: chooses layers at each grant, and sends as fast as it is
 /// granted.
 #[derive(Debug, Default)]
-pub(super) struct Granted {
-    chosen: Chosen,
+pub(super) struct GrantedVideo {
+    chosen: LayerHistory,
 }
 
-impl Video for Granted {
-    fn chosen(&self) -> &Chosen {
+impl Video for GrantedVideo {
+    fn chosen(&self) -> &LayerHistory {
         &self.chosen
     }
 }
 
-impl Application for Granted {
+impl Application for GrantedVideo {
     fn run(&mut self, _: Instant, flow: &mut Flow<'_>) {
         if !flow.is_waiting() {
             flow.request();
@@ -93,12 +93,12 @@ impl Application for Granted {
 /// Stream by rate callbacks: sends by its own clock at the rate of its layers, and chooses them at
 /// each callback.
 #[derive(Debug, Default)]
-pub(super) struct Clocked {
-    chosen: Chosen,
+pub(super) struct RateCallbackVideo {
+    chosen: LayerHistory,
     told: bool,
     /// Layers that fit, by the last reported rate.
     fit: usize,
-    joins: Joins,
+    joins: JoinTimer,
     next: Option<Instant>,
     waiting: VecDeque<Packet>,
     dropped: u64,
@@ -107,19 +107,19 @@ pub(super) struct Clocked {
 /// Join timer for adding a layer, as with receivers of layered multicast, who cannot know the
 /// effect of more data either (McCanne, Jacobson & Vetterli 1996, §3.2).
 #[derive(Clone, Copy, Debug)]
-struct Joins {
+struct JoinTimer {
     last: Instant,
     wait: u64,
     next: Instant,
 }
 
-impl Default for Joins {
+impl Default for JoinTimer {
     fn default() -> Self {
         Self { last: Instant::ZERO, wait: 1, next: Instant::ZERO }
     }
 }
 
-impl Joins {
+impl JoinTimer {
     fn added(&mut self, now: Instant) {
         self.last = now;
         self.next = now + GROUP;
@@ -132,7 +132,7 @@ impl Joins {
     }
 }
 
-impl Clocked {
+impl RateCallbackVideo {
     /// Drops layers at once, and adds one when the join timer allows.
     fn follow(&mut self, now: Instant) {
         let layers = self.chosen.now();
@@ -151,13 +151,13 @@ impl Clocked {
     }
 }
 
-impl Video for Clocked {
-    fn chosen(&self) -> &Chosen {
+impl Video for RateCallbackVideo {
+    fn chosen(&self) -> &LayerHistory {
         &self.chosen
     }
 }
 
-impl Application for Clocked {
+impl Application for RateCallbackVideo {
     fn run(&mut self, now: Instant, flow: &mut Flow<'_>) {
         if !self.told {
             flow.thresh(DOWN, UP);

@@ -28,14 +28,14 @@ const MOST: Duration = Duration::from_secs(150);
 /// Congestion control of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Side {
+pub(crate) enum FlowController {
     /// TCP's own, as standardised.
     Plain,
     /// Congestion Manager with its default controller.
     Managed,
 }
 
-impl Side {
+impl FlowController {
     pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Managed];
 
     /// Returns the name for output.
@@ -57,7 +57,7 @@ impl Side {
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
-    pub(crate) side: Side,
+    pub(crate) side: FlowController,
     pub(crate) loss: f64,
     pub(crate) seed: u64,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Cell {
 /// Results of a run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Measured {
-    pub(crate) side: Side,
+    pub(crate) side: FlowController,
     pub(crate) loss: f64,
     pub(crate) seed: u64,
     /// Throughput of in-order data, in kbit/s.

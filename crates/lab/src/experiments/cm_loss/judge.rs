@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::flow::{LOSSES, LOST, Measured, QUEUE, Side, WARM_UP};
+use super::flow::{FlowController, LOSSES, LOST, Measured, QUEUE, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -40,15 +40,15 @@ struct Point {
 
 impl Point {
     fn of(loss: f64, measured: &[Measured]) -> Self {
-        let mean = |side: Side, what: fn(&Measured) -> f64| {
+        let mean = |side: FlowController, what: fn(&Measured) -> f64| {
             let of = measured.iter().filter(|m| m.side == side && m.loss == loss);
             Mean::of(&of.map(what).collect::<Vec<_>>())
         };
         Self {
             loss,
-            plain: mean(Side::Plain, |m| m.throughput),
-            managed: mean(Side::Managed, |m| m.throughput),
-            timeouts: Side::ALL.map(|side| mean(side, |m| m.timeouts).value),
+            plain: mean(FlowController::Plain, |m| m.throughput),
+            managed: mean(FlowController::Managed, |m| m.throughput),
+            timeouts: FlowController::ALL.map(|side| mean(side, |m| m.timeouts).value),
         }
     }
 
@@ -104,8 +104,8 @@ fn figure(points: &[Point]) -> Result<Figure, LabError> {
         x: "packets that the path loses, %",
         y: "throughput, Mbit/s",
         series: vec![
-            line(Side::Plain.name(), &|point| point.plain.value),
-            line(Side::Managed.name(), &|point| point.managed.value),
+            line(FlowController::Plain.name(), &|point| point.plain.value),
+            line(FlowController::Managed.name(), &|point| point.managed.value),
         ],
     };
     Ok(Figure::new(

@@ -10,7 +10,7 @@ use timeous_net::link::{Capacity, Jitter, Limit};
 use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config;
 
-use super::server::{Ask, Serve};
+use super::server::{FileServer, RequestClient};
 
 /// File size in bytes.
 pub(super) const FILE: usize = 128 << 10;
@@ -30,7 +30,7 @@ const BUFFER: SendBuffer = SendBuffer::Fixed(1 << 20);
 /// State that the server's connections share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Memory {
+pub(super) enum SharedState {
     /// None: each connection has a manager of its own, as in a kernel.
     Fresh,
     /// None, with today's initial window of ten packets and NewReno.
@@ -41,7 +41,7 @@ pub(super) enum Memory {
     Restart,
 }
 
-impl Memory {
+impl SharedState {
     pub(super) const ALL: [Self; 4] = [Self::Fresh, Self::Shared, Self::Restart, Self::FreshTen];
 
     /// Returns the name for output.
@@ -62,13 +62,13 @@ impl Memory {
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    pub(super) memory: Memory,
+    pub(super) memory: SharedState,
     pub(super) seed: u64,
 }
 
 /// Duration of each fetch in milliseconds, from the connect call on.
 pub(super) struct Outcome {
-    pub(super) memory: Memory,
+    pub(super) memory: SharedState,
     pub(super) seed: u64,
     pub(super) took: Vec<f64>,
 }
@@ -93,12 +93,12 @@ impl Trial {
         for number in 0..FETCHES {
             let start = first + EVERY * number as u64;
             network.run_until(start);
-            if self.memory == Memory::Restart && number + 1 == RESTART {
+            if self.memory == SharedState::Restart && number + 1 == RESTART {
                 shared = restart(&mut network, nodes.1, (shared, &listeners), self.memory.kind());
             }
             let manager = match self.memory {
-                Memory::Shared | Memory::Restart => shared,
-                Memory::Fresh | Memory::FreshTen => {
+                SharedState::Shared | SharedState::Restart => shared,
+                SharedState::Fresh | SharedState::FreshTen => {
                     network.with_host(nodes.1, |_, machine| machine.add_manager(self.memory.kind()))
                 }
             };
@@ -128,10 +128,11 @@ fn fetch(
 ) -> (Handle<Tcp>, Handle<Tcp>) {
     let port = PORT + number as u16;
     let config = Config::default();
-    let serve = || Socket::new(Serve::new(FILE)).buffer(BUFFER).into();
+    let serve = || Socket::new(FileServer::new(FILE)).buffer(BUFFER).into();
     let listener = Tcp::listener(serve, config.clone(), rng.fork());
     let listener = network.with_host(server, |_, machine| machine.add(port, manager, listener));
-    let caller = Tcp::caller((address, port).into(), network.now(), Socket::new(Ask::default()), config, rng.fork());
+    let caller =
+        Tcp::caller((address, port).into(), network.now(), Socket::new(RequestClient::default()), config, rng.fork());
     let call = network.with_host(client, |_, machine| {
         let own = machine.add_manager(Kind::NewReno);
         machine.add(5_000 + number as u16, own, caller)

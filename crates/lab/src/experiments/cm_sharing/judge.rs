@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::json;
 
-use super::fetches::{EVERY, FETCHES, FILE, JITTER, Memory, Outcome, RATE, RESTART, RTT};
+use super::fetches::{EVERY, FETCHES, FILE, JITTER, Outcome, RATE, RESTART, RTT, SharedState};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -19,20 +19,20 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Returns the mean over the seeds for one fetch, counted from one.
-fn took(outcomes: &[Outcome], memory: Memory, number: usize) -> f64 {
+fn took(outcomes: &[Outcome], memory: SharedState, number: usize) -> f64 {
     mean(outcomes.iter().filter(|outcome| outcome.memory == memory).map(|outcome| outcome.took[number - 1]))
 }
 
 pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
     let mut head = vec!["fetch".to_owned()];
-    head.extend(Memory::ALL.map(|memory| format!("{}, ms", memory.name())));
+    head.extend(SharedState::ALL.map(|memory| format!("{}, ms", memory.name())));
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("Time from the call to the last byte, mean of the seeds", &head);
     for number in 1..=FETCHES {
-        let times = Memory::ALL.map(|memory| format!("{:.0}", took(outcomes, memory, number)));
+        let times = SharedState::ALL.map(|memory| format!("{:.0}", took(outcomes, memory, number)));
         table.row([number.to_string()].into_iter().chain(times));
     }
-    let line = |memory: Memory| {
+    let line = |memory: SharedState| {
         let points = (1..=FETCHES).map(|number| (number as f64, took(outcomes, memory, number)));
         Series::new(memory.name(), points.collect())
     };
@@ -40,7 +40,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
         title: "Nine fetches of 128 kB, each by a new connection",
         x: "fetch",
         y: "time, ms",
-        series: Memory::ALL.map(line).to_vec(),
+        series: SharedState::ALL.map(line).to_vec(),
     };
     let data = outcomes.iter().map(|o| json!({ "memory": o.memory, "seed": o.seed, "took_ms": o.took }));
     Ok(Findings {
@@ -58,21 +58,21 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     // Share of the time saved against the same fetches without sharing.
-    let faster = |memory: Memory, than: Memory, numbers: RangeInclusive<usize>| {
+    let faster = |memory: SharedState, than: SharedState, numbers: RangeInclusive<usize>| {
         let of = |memory| mean(numbers.clone().map(|number| took(outcomes, memory, number)));
         1.0 - of(memory) / of(than)
     };
-    let ten = faster(Memory::Shared, Memory::FreshTen, 2..=FETCHES);
+    let ten = faster(SharedState::Shared, SharedState::FreshTen, 2..=FETCHES);
     let claim = |what: &str, value: f64| {
         Claim::new(what, "0.40", format!("{value:.3}"), value).pass(Bound::AtLeast(PASS)).aim(Bound::AtLeast(AIM))
     };
     vec![
         claim(
             "fetches 2 to 9 with one manager: by which share they are faster",
-            faster(Memory::Shared, Memory::Fresh, 2..=FETCHES),
+            faster(SharedState::Shared, SharedState::Fresh, 2..=FETCHES),
         ),
-        claim("the first fetch after the restart", faster(Memory::Restart, Memory::Fresh, RESTART..=RESTART)),
-        claim("the fetches after that", faster(Memory::Restart, Memory::Fresh, RESTART + 1..=FETCHES)),
+        claim("the first fetch after the restart", faster(SharedState::Restart, SharedState::Fresh, RESTART..=RESTART)),
+        claim("the fetches after that", faster(SharedState::Restart, SharedState::Fresh, RESTART + 1..=FETCHES)),
         Claim::new(
             "fetches 2 to 9 with one manager beside NewReno from ten packets, which did not exist then",
             "",

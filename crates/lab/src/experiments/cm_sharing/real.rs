@@ -14,7 +14,7 @@ use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
 use super::super::managed::{Managed, machine};
-use super::super::tcp_kernel::bed::{Bed, Links};
+use super::super::tcp_kernel::network::{Links, TestNetwork};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -50,7 +50,7 @@ const NOTES: [&str; 3] = [
 /// Initial window of the kernel's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Initial {
+enum InitialWindow {
     /// Two packets, as in the paper.
     Then,
     /// Ten packets, as today.
@@ -59,7 +59,7 @@ enum Initial {
     Burst,
 }
 
-impl Initial {
+impl InitialWindow {
     /// Initial windows with which the Congestion Manager is compared.
     const COMPARED: [Self; 2] = [Self::Then, Self::Today];
 
@@ -83,7 +83,7 @@ impl Initial {
 
 /// Durations of the fetches of one run.
 struct Outcome {
-    initial: Initial,
+    initial: InitialWindow,
     is_managed: bool,
     seconds: Vec<f64>,
 }
@@ -109,17 +109,17 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     fs::write(directory.path().join("file"), vec![7; LEN]).map_err(LabError::system("write a file"))?;
     // Checked first: without the module there is nothing to compare.
     drop(Managed::load()?);
-    let trials = Initial::COMPARED.into_iter().flat_map(|initial| [(initial, false), (initial, true)]);
-    let trials: Vec<_> = trials.chain([(Initial::Burst, false)]).collect();
+    let trials = InitialWindow::COMPARED.into_iter().flat_map(|initial| [(initial, false), (initial, true)]);
+    let trials: Vec<_> = trials.chain([(InitialWindow::Burst, false)]).collect();
     let task = run.progress.task("fetches", (trials.len() * FETCHES) as u64);
     let mut outcomes = Vec::new();
     for (initial, is_managed) in trials {
         let managed = if is_managed { Some(Managed::load()?) } else { None };
         let links = links();
-        let bed = Bed::make(&format!("share{}", outcomes.len()), &links, run.seed, None)?;
-        let seconds = fetches(&bed, managed.as_ref(), initial, directory.path(), || task.step())?;
+        let network = TestNetwork::make(&format!("share{}", outcomes.len()), &links, run.seed, None)?;
+        let seconds = fetches(&network, managed.as_ref(), initial, directory.path(), || task.step())?;
         outcomes.push(Outcome { initial, is_managed, seconds });
-        bed.end()?;
+        network.end()?;
     }
     findings(&outcomes)
 }
@@ -136,28 +136,28 @@ fn links() -> Links {
 
 /// Returns the duration of each fetch in seconds, from the call to the last byte.
 fn fetches(
-    bed: &Bed,
+    network: &TestNetwork,
     managed: Option<&Managed>,
-    initial: Initial,
+    initial: InitialWindow,
     directory: &Path,
     step: impl Fn(),
 ) -> Result<Vec<f64>, LabError> {
     if let Some(managed) = managed {
-        bed.left.set_sysctl("net/ipv4/tcp_congestion_control", managed.name()).map_err(machine)?;
+        network.left.set_sysctl("net/ipv4/tcp_congestion_control", managed.name()).map_err(machine)?;
     }
     if let Some(packets) = initial.packets() {
         let route = "route change 10.77.0.0/24 dev timeous0 proto kernel scope link src 10.77.0.1 initcwnd";
         let packets = packets.to_string();
-        bed.left.ip(&route.split_whitespace().chain([&*packets]).collect::<Vec<_>>()).map_err(machine)?;
+        network.left.ip(&route.split_whitespace().chain([&*packets]).collect::<Vec<_>>()).map_err(machine)?;
     }
-    let mut server = Server::start(&bed.left, directory)?;
+    let mut server = Server::start(&network.left, directory)?;
     let mut seconds = Vec::new();
     for number in 0..FETCHES {
         if number == RESTART_AFTER {
             drop(server);
-            server = Server::start(&bed.left, directory)?;
+            server = Server::start(&network.left, directory)?;
         }
-        seconds.push(fetch(&bed.right)?);
+        seconds.push(fetch(&network.right)?);
         step();
         let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as _ };
         // No signal interrupts it.
@@ -237,18 +237,18 @@ fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
         setup: choices(),
         tables: vec![table],
         figures: vec![Figure::new(lines.draw()?, &caption)],
-        claims: Initial::COMPARED.into_iter().flat_map(|initial| claims(outcomes, initial)).collect(),
+        claims: InitialWindow::COMPARED.into_iter().flat_map(|initial| claims(outcomes, initial)).collect(),
         notes: NOTES.map(str::to_owned).to_vec(),
         data: json!(outcomes.iter().map(record).collect::<Vec<_>>()),
     })
 }
 
-fn claims(outcomes: &[Outcome], initial: Initial) -> [Claim; 3] {
-    let of = |initial: Initial, is_managed: bool| {
+fn claims(outcomes: &[Outcome], initial: InitialWindow) -> [Claim; 3] {
+    let of = |initial: InitialWindow, is_managed: bool| {
         let mut found = outcomes.iter().filter(|outcome| outcome.initial == initial);
         found.find(|outcome| outcome.is_managed == is_managed).expect("all were run")
     };
-    let (plain, managed, burst) = (of(initial, false), of(initial, true), of(Initial::Burst, false));
+    let (plain, managed, burst) = (of(initial, false), of(initial, true), of(InitialWindow::Burst, false));
     let less = |seconds: f64| 100.0 * (1.0 - seconds / plain.later());
     let faster = less(managed.later());
     let measured = format!("{faster:.0} % ({:.0} ms, not {:.0})", managed.later() * 1e3, plain.later() * 1e3);

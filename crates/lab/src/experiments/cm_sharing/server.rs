@@ -8,11 +8,11 @@ const REQUEST: usize = 200;
 
 /// Client that sends its request as soon as it can.
 #[derive(Debug, Default)]
-pub(super) struct Ask {
+pub(super) struct RequestClient {
     asked: bool,
 }
 
-impl Application for Ask {
+impl Application for RequestClient {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         if !self.asked {
             let meta = AduMeta { enqueued: now, ..AduMeta::default() };
@@ -28,18 +28,18 @@ impl Application for Ask {
 
 /// Server that sends the file after a request.
 #[derive(Debug)]
-pub(super) struct Serve {
+pub(super) struct FileServer {
     left: usize,
     asked: bool,
 }
 
-impl Serve {
+impl FileServer {
     pub(super) fn new(len: usize) -> Self {
         Self { left: len, asked: false }
     }
 }
 
-impl Application for Serve {
+impl Application for FileServer {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         while self.asked && self.left > 0 {
             let len = self.left.min(8 << 10);

@@ -3,7 +3,7 @@
 use serde_json::json;
 use timeous::core::Duration;
 
-use super::liar::Lie;
+use super::sender::FalseFeedback;
 use super::trial::{LOST_EACH, MOST, Outcome, QUEUE, RATE, RTT, SHORT, Setting, TIME, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, Table};
 
@@ -11,24 +11,24 @@ use crate::experiment::{Bound, Choice, Claim, Findings, Table};
 struct Outcomes<'a>(&'a [Outcome]);
 
 impl Outcomes<'_> {
-    fn of(&self, setting: Setting, lie: Lie) -> impl Iterator<Item = &Outcome> {
+    fn of(&self, setting: Setting, lie: FalseFeedback) -> impl Iterator<Item = &Outcome> {
         self.0.iter().filter(move |outcome| outcome.trial.lie == lie && outcome.trial.setting == setting)
     }
 
     /// Returns the mean over all seeds.
-    fn mean(&self, setting: Setting, lie: Lie, value: impl Fn(&Outcome) -> f64) -> f64 {
+    fn mean(&self, setting: Setting, lie: FalseFeedback, value: impl Fn(&Outcome) -> f64) -> f64 {
         let values: Vec<f64> = self.of(setting, lie).map(value).collect();
         values.iter().sum::<f64>() / values.len() as f64
     }
 
     /// Returns that mean relative to the mean with an honest third user.
-    fn over_honest(&self, setting: Setting, lie: Lie, value: impl Fn(&Outcome) -> f64 + Copy) -> f64 {
-        self.mean(setting, lie, value) / self.mean(setting, Lie::None, value)
+    fn over_honest(&self, setting: Setting, lie: FalseFeedback, value: impl Fn(&Outcome) -> f64 + Copy) -> f64 {
+        self.mean(setting, lie, value) / self.mean(setting, FalseFeedback::None, value)
     }
 
     /// Counts packets of the others that leave at another time than beside an honest third user.
-    fn moved(&self, setting: Setting, lie: Lie) -> usize {
-        let pairs = self.of(setting, lie).zip(self.of(setting, Lie::None));
+    fn moved(&self, setting: Setting, lie: FalseFeedback) -> usize {
+        let pairs = self.of(setting, lie).zip(self.of(setting, FalseFeedback::None));
         let users = pairs.flat_map(|(lying, honest)| lying.left.iter().zip(&honest.left));
         let moved = users.map(|(lying, honest)| {
             let same = lying.iter().zip(honest).filter(|(lying, honest)| lying == honest).count();
@@ -39,15 +39,15 @@ impl Outcomes<'_> {
 }
 
 /// Returns the third user's lies in which all users use the manager.
-fn lies() -> impl Iterator<Item = Lie> {
-    Lie::ALL.into_iter().filter(|lie| !matches!(lie, Lie::None | Lie::Outside))
+fn lies() -> impl Iterator<Item = FalseFeedback> {
+    FalseFeedback::ALL.into_iter().filter(|lie| !matches!(lie, FalseFeedback::None | FalseFeedback::Outside))
 }
 
 pub(super) fn findings(outcomes: &[Outcome]) -> Findings {
     let outcomes = Outcomes(outcomes);
     let mut data = Vec::new();
     for setting in [Setting::Apart, Setting::Together] {
-        for lie in Lie::ALL {
+        for lie in FalseFeedback::ALL {
             data.push(json!({
                 "one_macroflow": setting == Setting::Together,
                 "third": lie.name(),
@@ -81,7 +81,7 @@ fn bottleneck(outcomes: &Outcomes<'_>, setting: Setting, title: &str) -> Table {
     let head =
         ["the third", "his kbit/s", "each other's", "his largest window, bytes", "the others'", "his refused updates"];
     let mut table = Table::new(title, &head);
-    for lie in Lie::ALL {
+    for lie in FalseFeedback::ALL {
         let values: [fn(&Outcome) -> f64; 5] =
             [|o| o.kbps[2], Outcome::others, |o| o.window[1] as f64, |o| o.window[0] as f64, |o| o.refused as f64];
         let [his, others, window, others_window, refused] =
@@ -95,9 +95,9 @@ fn room(outcomes: &Outcomes<'_>) -> Table {
     let head = ["the third", "a macroflow for each user", "one for all"];
     let title = "Packets of the others that left at another time because of him, where the path has room for all";
     let mut table = Table::new(title, &head);
-    for lie in Lie::ALL.into_iter().filter(|&lie| lie != Lie::None) {
+    for lie in FalseFeedback::ALL.into_iter().filter(|&lie| lie != FalseFeedback::None) {
         let moved = [Setting::Room, Setting::RoomTogether].map(|setting| {
-            let all: usize = outcomes.of(setting, Lie::None).flat_map(|o| &o.left).map(Vec::len).sum();
+            let all: usize = outcomes.of(setting, FalseFeedback::None).flat_map(|o| &o.left).map(Vec::len).sum();
             format!("{} ({all} beside an honest third)", outcomes.moved(setting, lie))
         });
         let [apart, together] = moved;
@@ -109,7 +109,7 @@ fn room(outcomes: &Outcomes<'_>) -> Table {
 /// Returns the claims. Bounds were chosen before the first run: refused feedback gains no more than
 /// chance, and no grant to another user may change its time because of a lie.
 fn claims(outcomes: &Outcomes<'_>) -> Vec<Claim> {
-    let refused = [Lie::Early, Lie::More];
+    let refused = [FalseFeedback::Early, FalseFeedback::More];
     let gain = |lie| outcomes.over_honest(Setting::Apart, lie, |o| o.kbps[2]);
     let left = |setting, lie| outcomes.over_honest(setting, lie, Outcome::others);
     let most = refused.map(gain).into_iter().fold(0.0, f64::max);
@@ -129,10 +129,10 @@ fn claims(outcomes: &Outcomes<'_>) -> Vec<Claim> {
         .pass(Bound::AtMost(0.0)),
         shown(
             "the others' rate beside who hides his losses, over that beside the honest",
-            left(Setting::Apart, Lie::Deaf),
+            left(Setting::Apart, FalseFeedback::Deaf),
         ),
-        shown("the same beside who says that all arrives", left(Setting::Apart, Lie::Swift)),
-        shown("the same beside who sends without the manager", left(Setting::Apart, Lie::Outside)),
+        shown("the same beside who says that all arrives", left(Setting::Apart, FalseFeedback::Swift)),
+        shown("the same beside who sends without the manager", left(Setting::Apart, FalseFeedback::Outside)),
     ]
 }
 

@@ -9,8 +9,8 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::Network;
 
-use super::super::cm::receiver::{Receiver, When};
-use super::liar::{Lie, Manner, Sender};
+use super::super::cm::receiver::{AckPolicy, Receiver};
+use super::sender::{FalseFeedback, Sender, SenderConfig};
 
 pub(super) const RATE: Rate = Rate::from_bps(6_000_000);
 /// Highest sending rate of each user.
@@ -53,7 +53,7 @@ impl Setting {
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    pub(super) lie: Lie,
+    pub(super) lie: FalseFeedback,
     pub(super) setting: Setting,
     pub(super) seed: u64,
 }
@@ -93,18 +93,18 @@ impl Trial {
             let remote = SocketAddr::new(there.ip(), there.port() + n);
             let within = if narrow { Duration::from_secs(1) } else { RTT };
             let third = n == 2;
-            let manner = Manner {
+            let manner = SenderConfig {
                 len: LEN,
                 most: MOST,
                 start: Instant::ZERO + Duration::from_nanos(rng.below(within.as_nanos())),
                 user: (!self.setting.is_shared()).then_some(User(1_000 + u32::from(n))),
-                lie: if third { self.lie } else { Lie::None },
+                lie: if third { self.lie } else { FalseFeedback::None },
                 half: RTT / 2,
                 lost_each: if third && !narrow { LOST_EACH } else { 0 },
             };
             let sender = Sender::new(remote, manner);
             let sender = network.with_host(from, |_, machine| machine.add(here.port() + n, manager, sender));
-            let receiver = Receiver::new(When::Soon);
+            let receiver = Receiver::new(AckPolicy::Soon);
             (sender, network.with_host(to, |_, machine| machine.add(remote.port(), any, receiver)))
         });
         let (begin, time) = if narrow { (WARM_UP, TIME) } else { (Duration::ZERO, SHORT) };

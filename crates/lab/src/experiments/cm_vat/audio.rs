@@ -23,7 +23,7 @@ pub(super) const SOCKET: usize = 50;
 /// Way to send the audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Way {
+pub(super) enum SendMethod {
     /// Policer, buffer that drops from its head, request and callback (figure 2).
     Vat,
     /// `Vat` without the policer.
@@ -34,7 +34,7 @@ pub(super) enum Way {
     Plain,
 }
 
-impl Way {
+impl SendMethod {
     pub(super) const ALL: [Self; 4] = [Self::Vat, Self::Head, Self::Tail, Self::Plain];
 
     /// Returns the name for output.
@@ -50,7 +50,7 @@ impl Way {
 
 /// Frame counts of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Counted {
+pub(super) struct FrameCounts {
     pub(super) made: u64,
     /// Dropped by the policer.
     pub(super) policed: u64,
@@ -87,22 +87,22 @@ impl Policer {
 
 /// Application, as a client of the manager.
 pub(super) struct Vat {
-    way: Way,
+    way: SendMethod,
     next: Option<Instant>,
     policer: Policer,
     waiting: VecDeque<Packet>,
-    counted: Counted,
+    counted: FrameCounts,
     /// Waiting time of each sent packet, in milliseconds.
     waited: Vec<f64>,
 }
 
 impl Vat {
-    pub(super) fn new(way: Way) -> Self {
+    pub(super) fn new(way: SendMethod) -> Self {
         let (policer, waiting) = (Policer::default(), VecDeque::new());
-        Self { way, next: None, policer, waiting, counted: Counted::default(), waited: Vec::new() }
+        Self { way, next: None, policer, waiting, counted: FrameCounts::default(), waited: Vec::new() }
     }
 
-    pub(super) fn counted(&self) -> Counted {
+    pub(super) fn counted(&self) -> FrameCounts {
         self.counted
     }
 
@@ -111,13 +111,13 @@ impl Vat {
         &self.waited
     }
 
-    fn take_in(&mut self, now: Instant, made: Instant, path: &PathState) {
+    fn enqueue_frame(&mut self, now: Instant, made: Instant, path: &PathState) {
         self.counted.made += 1;
-        if self.way == Way::Vat && !self.policer.passes(now, path) {
+        if self.way == SendMethod::Vat && !self.policer.passes(now, path) {
             self.counted.policed += 1;
             return;
         }
-        if self.way == Way::Tail && self.waiting.len() >= SOCKET {
+        if self.way == SendMethod::Tail && self.waiting.len() >= SOCKET {
             self.counted.dropped += 1;
             return;
         }
@@ -127,7 +127,8 @@ impl Vat {
 
     /// Drops packets from the head that have waited longer than the buffer's length.
     fn drop_stale(&mut self, now: Instant) {
-        while self.way != Way::Tail && self.waiting.front().is_some_and(|head| now.saturating_since(head.made) > BUFFER)
+        while self.way != SendMethod::Tail
+            && self.waiting.front().is_some_and(|head| now.saturating_since(head.made) > BUFFER)
         {
             self.waiting.pop_front();
             self.counted.dropped += 1;
@@ -139,7 +140,7 @@ impl Application for Vat {
     fn run(&mut self, now: Instant, flow: &mut Flow<'_>) {
         let mut next = self.next.unwrap_or(now);
         while next <= now {
-            self.take_in(now, next, &flow.query());
+            self.enqueue_frame(now, next, &flow.query());
             next += INTERVAL;
         }
         self.next = Some(next);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::audio::{BUFFER, BURST, FRAME, INTERVAL, SIZE, SOCKET, Way};
+use super::audio::{BUFFER, BURST, FRAME, INTERVAL, SIZE, SOCKET, SendMethod};
 use super::trial::{AVAILABLE, DELAY, JITTER, Outcome, QUEUE, TIME, WARM_UP, path_delay};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series, cumulative};
@@ -16,7 +16,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 
 /// All seeds of one way over one path.
 struct Cell<'a> {
-    way: Way,
+    way: SendMethod,
     available: u64,
     outcomes: Vec<&'a Outcome>,
 }
@@ -31,7 +31,7 @@ impl Cell<'_> {
     }
 
     /// Returns the share of received frames, of those made that fit the path.
-    fn heard(&self) -> f64 {
+    fn received_share(&self) -> f64 {
         let frames = self.outcomes.len() as f64 * TIME.as_secs_f64() / INTERVAL.as_secs_f64();
         self.ages().len() as f64 / (frames * (self.available as f64 / 64.0).min(1.0))
     }
@@ -53,7 +53,7 @@ fn cells(outcomes: &[Outcome]) -> Vec<Cell<'_>> {
         let of = outcomes.iter().filter(|outcome| outcome.way == way && outcome.available == available);
         Cell { way, available, outcomes: of.collect() }
     };
-    Way::ALL.iter().flat_map(|&way| AVAILABLE.map(|available| cell(way, available))).collect()
+    SendMethod::ALL.iter().flat_map(|&way| AVAILABLE.map(|available| cell(way, available))).collect()
 }
 
 pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
@@ -63,7 +63,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
             "way": cell.way,
             "available_kbps": cell.available,
             "p99_age_ms": quantile(cell.ages(), 0.99),
-            "heard": cell.heard(),
+            "heard": cell.received_share(),
         })
     });
     Ok(Findings {
@@ -98,7 +98,7 @@ fn table(cells: &[Cell<'_>]) -> Table {
             cell.available.to_string(),
             format!("{:.1}", 100.0 * cell.share(|outcome| outcome.counted.policed)),
             format!("{:.1}", 100.0 * cell.share(|outcome| outcome.counted.dropped)),
-            format!("{:.1}", 100.0 * cell.heard()),
+            format!("{:.1}", 100.0 * cell.received_share()),
             millis(&waited, 0.5),
             millis(&waited, 0.99),
             millis(&ages, 0.5),
@@ -110,17 +110,17 @@ fn table(cells: &[Cell<'_>]) -> Table {
 }
 
 fn claims(cells: &[Cell<'_>]) -> Vec<Claim> {
-    let of = |way: Way| cells.iter().filter(move |cell| cell.way == way);
-    let worst = |way: Way, value: fn(&Cell<'_>) -> f64| of(way).map(value).fold(0.0, f64::max);
+    let of = |way: SendMethod| cells.iter().filter(move |cell| cell.way == way);
+    let worst = |way: SendMethod, value: fn(&Cell<'_>) -> f64| of(way).map(value).fold(0.0, f64::max);
     let buffer = 1e3 * BUFFER.as_secs_f64();
-    let in_sender = worst(Way::Vat, |cell| quantile(cell.waited(), 0.99));
-    let stale: usize = of(Way::Vat).map(Cell::stale).sum();
-    let beyond = worst(Way::Vat, |cell| {
+    let in_sender = worst(SendMethod::Vat, |cell| quantile(cell.waited(), 0.99));
+    let stale: usize = of(SendMethod::Vat).map(Cell::stale).sum();
+    let beyond = worst(SendMethod::Vat, |cell| {
         quantile(cell.ages(), 0.99) / (1e3 * (BUFFER + path_delay(cell.available)).as_secs_f64())
     });
-    let growth = worst(Way::Vat, growth);
-    let least = of(Way::Vat).map(Cell::heard).fold(f64::INFINITY, f64::min);
-    let others = of(Way::Tail).zip(of(Way::Vat));
+    let growth = worst(SendMethod::Vat, growth);
+    let least = of(SendMethod::Vat).map(Cell::received_share).fold(f64::INFINITY, f64::min);
+    let others = of(SendMethod::Tail).zip(of(SendMethod::Vat));
     let longer = others
         .filter(|(tail, _)| tail.available < 64)
         .map(|(tail, vat)| quantile(tail.ages(), 0.99) / quantile(vat.ages(), 0.99))
@@ -172,7 +172,7 @@ fn growth(cell: &Cell<'_>) -> f64 {
 }
 
 fn by_rate(cells: &[Cell<'_>]) -> Result<Figure, LabError> {
-    let line = |way: Way| {
+    let line = |way: SendMethod| {
         let of = cells.iter().filter(|cell| cell.way == way);
         Series::new(way.name(), of.map(|cell| (cell.available as f64, quantile(cell.ages(), 0.99))).collect())
     };
@@ -180,7 +180,7 @@ fn by_rate(cells: &[Cell<'_>]) -> Result<Figure, LabError> {
         title: "Age of audio at arrival, 99th percentile",
         x: "available for audio, kbit/s",
         y: "age, ms",
-        series: Way::ALL.map(line).to_vec(),
+        series: SendMethod::ALL.map(line).to_vec(),
     };
     Ok(Figure::new(lines.draw()?, "64 kbit/s are made. To the left of that the path carries less."))
 }

@@ -11,9 +11,9 @@ use timeous_net::link::{Capacity, Jitter, Limit};
 use timeous_net::sim::Network;
 
 use super::super::cm::packet::OVERHEAD;
-use super::super::cm::receiver::{Receiver, When};
+use super::super::cm::receiver::{AckPolicy, Receiver};
 use super::super::cm::sender::Sender;
-use super::audio::{Counted, FRAME, INTERVAL, SIZE, Vat, Way};
+use super::audio::{FRAME, FrameCounts, INTERVAL, SIZE, SendMethod, Vat};
 
 /// Capacity of the path for audio, in kbit/s.
 pub(super) const AVAILABLE: [u64; 7] = [16, 24, 32, 48, 64, 96, 128];
@@ -29,20 +29,20 @@ pub(super) const TIME: Duration = Duration::from_secs(120);
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    pub(super) way: Way,
+    pub(super) way: SendMethod,
     pub(super) available: u64,
     pub(super) seed: u64,
 }
 
 /// Outcome of a trial. Times are in milliseconds.
 pub(super) struct Outcome {
-    pub(super) way: Way,
+    pub(super) way: SendMethod,
     pub(super) available: u64,
     /// Waiting time of each packet in the sender.
     pub(super) waited: Vec<f64>,
     /// Creation time of each received frame in seconds, and its age on arrival.
     pub(super) ages: Vec<(f64, f64)>,
-    pub(super) counted: Counted,
+    pub(super) counted: FrameCounts,
 }
 
 /// Returns the rate of the narrow link, headers included.
@@ -75,7 +75,7 @@ impl Trial {
         let age = |made: Instant, at: Instant| {
             (made.saturating_since(Instant::ZERO).as_secs_f64(), 1e3 * at.saturating_since(made).as_secs_f64())
         };
-        let (ages, waited, counted): (Vec<_>, Vec<f64>, Counted) = if self.way == Way::Plain {
+        let (ages, waited, counted): (Vec<_>, Vec<f64>, FrameCounts) = if self.way == SendMethod::Plain {
             let source = Cbr::new(INTERVAL, SIZE, OnFull::Skip).starting_at(start).until(end);
             let sender =
                 network.with_host(from, |_, machine| machine.add(here.port(), manager, Udp::sender(there, source)));
@@ -86,12 +86,12 @@ impl Trial {
             let adus = journal.adus().iter().zip(arrived);
             let ages = adus.filter_map(|(adu, at)| Some(age(adu.meta.enqueued, at?))).collect();
             let made = journal.adus().len() as u64;
-            (ages, vec![0.0; journal.adus().len()], Counted { made, ..Counted::default() })
+            (ages, vec![0.0; journal.adus().len()], FrameCounts { made, ..FrameCounts::default() })
         } else {
             let sender = Sender::new(there, SIZE, start, Duration::ZERO, Vat::new(self.way));
             let sender = network.with_host(from, |_, machine| machine.add(here.port(), manager, sender));
             let receiver =
-                network.with_host(to, |_, machine| machine.add(there.port(), any, Receiver::new(When::Soon)));
+                network.with_host(to, |_, machine| machine.add(there.port(), any, Receiver::new(AckPolicy::Soon)));
             network.run_until(end);
             let application = network.host(from).agent(sender).application();
             let arrivals = network.host(to).agent(receiver).arrivals();

@@ -3,19 +3,19 @@
 use timeous::core::{Duration, Instant};
 
 use super::super::goddard::message::PACKET;
-use super::super::goddard::player::{Pause, Received};
-use super::super::goddard::server::{Gone, Made, Switch};
-use super::apart::Apart;
-use super::setup::{FTP, STREAM, Way};
+use super::super::goddard::player::{Pause, ReceivedPacket};
+use super::super::goddard::server::{GeneratedPacket, RateChange, SenderDrop};
+use super::differences::SetupDifference;
+use super::setup::{FTP, STREAM, StreamTransport};
 
 /// Outcome of a run.
 pub(crate) struct Outcome {
-    pub(crate) apart: Apart,
-    pub(crate) way: Way,
+    pub(crate) apart: SetupDifference,
+    pub(crate) way: StreamTransport,
     pub(crate) rtt: u64,
-    pub(crate) made: Vec<Made>,
-    pub(crate) switches: Vec<Switch>,
-    pub(crate) received: Vec<Received>,
+    pub(crate) made: Vec<GeneratedPacket>,
+    pub(crate) switches: Vec<RateChange>,
+    pub(crate) received: Vec<ReceivedPacket>,
     pub(crate) pauses: Vec<Pause>,
     /// Times at which FTP data became readable, with the number of bytes.
     pub(crate) ftp: Vec<(Instant, u64)>,
@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 
 /// Lost packets by place of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Lost {
+pub(crate) struct LossCounts {
     /// Rejected by a full send buffer.
     pub(crate) full: u64,
     /// Dropped by late choice.
@@ -38,7 +38,7 @@ pub(crate) struct Lost {
     pub(crate) marked: u64,
 }
 
-impl Lost {
+impl LossCounts {
     pub(crate) fn all(&self) -> u64 {
         self.full + self.choice + self.network
     }
@@ -81,13 +81,13 @@ impl Outcome {
     }
 
     /// Returns the lost packets by place of loss.
-    pub(crate) fn lost(&self) -> Lost {
-        let (mut lost, mut run) = (Lost::default(), 0);
+    pub(crate) fn lost(&self) -> LossCounts {
+        let (mut lost, mut run) = (LossCounts::default(), 0);
         for (made, arrived) in self.made.iter().zip(self.arrived()) {
             match (arrived, made.gone) {
                 (true, _) => run = 0,
-                (false, Some(Gone::Full)) => lost.full += 1,
-                (false, Some(Gone::Choice)) => lost.choice += 1,
+                (false, Some(SenderDrop::Full)) => lost.full += 1,
+                (false, Some(SenderDrop::Choice)) => lost.choice += 1,
                 (false, None) => lost.network += 1,
             }
             lost.marked += u64::from(made.marked && made.gone.is_some());
@@ -108,7 +108,7 @@ impl Outcome {
 
     /// Returns each packet's latency from hand-over to player in milliseconds, by arrival time.
     pub(crate) fn latencies(&self) -> Vec<(f64, f64)> {
-        let age = |packet: &Received| 1e3 * packet.at.saturating_since(packet.made).as_secs_f64();
+        let age = |packet: &ReceivedPacket| 1e3 * packet.at.saturating_since(packet.made).as_secs_f64();
         self.received.iter().map(|packet| (seconds(packet.at), age(packet))).collect()
     }
 

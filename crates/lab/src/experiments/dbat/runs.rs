@@ -1,8 +1,8 @@
 //! Trials of an experiment: every transport, at each round-trip time, for each seed.
 
-use super::apart::Apart;
+use super::differences::SetupDifference;
 use super::outcome::Outcome;
-use super::setup::Way;
+use super::setup::StreamTransport;
 use super::trial::Trial;
 use crate::experiment::Run;
 
@@ -15,20 +15,25 @@ const FEW_SEEDS: usize = 5;
 
 /// Runs every transport at each of these round-trip times (milliseconds) for each seed, with this
 /// TCP.
-pub(crate) fn run(run: &Run<'_>, apart: Apart, rtts: &[u64]) -> Vec<Outcome> {
+pub(crate) fn run(run: &Run<'_>, apart: SetupDifference, rtts: &[u64]) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().collect();
-    let trials = trials(&[apart], rtts, &Way::ALL, &seeds);
-    let what = if apart == Apart::PAPER { "streams" } else { "streams beside today's TCP" };
+    let trials = trials(&[apart], rtts, &StreamTransport::ALL, &seeds);
+    let what = if apart == SetupDifference::PAPER { "streams" } else { "streams beside today's TCP" };
     run.each(what, &trials, Trial::run)
 }
 
 /// Runs these transports with each of these differences, for the first seeds.
-pub(crate) fn run_apart(run: &Run<'_>, aparts: &[Apart], rtts: &[u64], ways: &[Way]) -> Vec<Outcome> {
+pub(crate) fn run_apart(
+    run: &Run<'_>,
+    aparts: &[SetupDifference],
+    rtts: &[u64],
+    ways: &[StreamTransport],
+) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
     run.each("streams, something otherwise", &trials(aparts, rtts, ways, &seeds), Trial::run)
 }
 
-fn trials(aparts: &[Apart], rtts: &[u64], ways: &[Way], seeds: &[u64]) -> Vec<Trial> {
+fn trials(aparts: &[SetupDifference], rtts: &[u64], ways: &[StreamTransport], seeds: &[u64]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for &apart in aparts {
         for &rtt in rtts {

@@ -30,7 +30,7 @@ pub(crate) const AFTER: Duration = Duration::from_secs(5);
 /// Transport of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum StreamTransport {
     /// TCP socket with a send buffer of 64 packets.
     Tcp,
     /// DCCP with TFRC (CCID 3), from a ring that drops at its tail.
@@ -41,7 +41,7 @@ pub(crate) enum Way {
     PaperDbat,
 }
 
-impl Way {
+impl StreamTransport {
     pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Tfrc, Self::Dbat, Self::PaperDbat];
 
     /// Returns the name for output.

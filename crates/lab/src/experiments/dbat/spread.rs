@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::outcome::Outcome;
-use super::setup::Way;
+use super::setup::StreamTransport;
 
 /// Mean, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -25,7 +25,7 @@ impl Spread {
     }
 
     /// Computes the spread over all runs of a transport at a round-trip time.
-    pub(crate) fn over(outcomes: &[Outcome], way: Way, rtt: u64, value: impl Fn(&Outcome) -> f64) -> Self {
+    pub(crate) fn over(outcomes: &[Outcome], way: StreamTransport, rtt: u64, value: impl Fn(&Outcome) -> f64) -> Self {
         Self::of(outcomes.iter().filter(|outcome| outcome.way == way && outcome.rtt == rtt).map(value))
     }
 }

@@ -13,12 +13,12 @@ use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{Dumbbell, Network, NodeId};
 
 use super::super::goddard::message::PACKET;
-use super::super::goddard::player::{Player, Rules};
-use super::super::goddard::probe::{Answering, Asking, Probe};
+use super::super::goddard::player::{Player, PlayerRules};
+use super::super::goddard::probe::{Probe, ProbeRequester, ProbeResponder};
 use super::super::goddard::server::{BUFFER, Server};
-use super::apart::Apart;
+use super::differences::SetupDifference;
 use super::outcome::Outcome;
-use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, Way, queue};
+use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, StreamTransport, queue};
 
 /// Ports of the stream, at streamer and player.
 const STREAMER: u16 = 5_004;
@@ -31,34 +31,34 @@ const OTHERS: u16 = 8_000;
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
-    pub(crate) way: Way,
+    pub(crate) way: StreamTransport,
     /// Round-trip time in milliseconds.
     pub(crate) rtt: u64,
     pub(crate) seed: u64,
     /// Differences from today's TCP and our setup.
-    pub(crate) apart: Apart,
+    pub(crate) apart: SetupDifference,
 }
 
 /// Both ends of the stream.
-enum Ends {
+enum StreamEnds {
     Tcp(Handle<Tcp>, Handle<Tcp>),
     Dccp(Handle<Dccp>, Handle<Dccp>),
 }
 
 /// Network with three pairs of hosts: for the stream, FTP, and the web.
-struct Bed {
+struct Topology {
     network: Network<Machine>,
     net: Dumbbell,
     rng: Rng,
-    apart: Apart,
+    apart: SetupDifference,
 }
 
 fn address(side: u8, pair: u8, port: u16) -> SocketAddr {
     (Ipv4Addr::new(10, 0, side, pair + 1), port).into()
 }
 
-impl Bed {
-    fn new(seed: u64, rtt: u64, apart: Apart) -> Self {
+impl Topology {
+    fn new(seed: u64, rtt: u64, apart: SetupDifference) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let side =
@@ -111,20 +111,20 @@ impl Bed {
     }
 
     /// Adds streamer and player, and the packet pairs between them.
-    fn stream(&mut self, way: Way) -> Ends {
+    fn stream(&mut self, way: StreamTransport) -> StreamEnds {
         let (from, to) = (self.net.left[0], self.net.right[0]);
         let probe = Probe::default();
-        self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), Answering::default()));
-        self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), Asking::new(probe.clone())));
+        self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), ProbeResponder::default()));
+        self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), ProbeRequester::new(probe.clone())));
         let (apart, remote) = (self.apart, address(1, 0, STREAMER));
-        let Apart { by_pair, first, content, .. } = apart;
-        let rules = Rules { by_pair, blind: apart.blind && way == Way::Tcp, first, content };
+        let SetupDifference { by_pair, first, content, .. } = apart;
+        let rules = PlayerRules { by_pair, blind: apart.blind && way == StreamTransport::Tcp, first, content };
         let player = Player::new(probe, rules);
         let server = move || {
             let server = Server::new(STREAM[1]).sending_on(apart.sends_on).counting_flight(apart.counts_flight);
-            server.shifted(apart.shifted && way == Way::Tcp)
+            server.shifted(apart.shifted && way == StreamTransport::Tcp)
         };
-        if way == Way::Tcp {
+        if way == StreamTransport::Tcp {
             let feed = move || {
                 let buffer = SendBuffer::Fixed((BUFFER * PACKET) as u64);
                 Socket::new(server()).buffer(buffer).into()
@@ -132,7 +132,7 @@ impl Bed {
             let listener = Tcp::listener(feed, self.apart.tcp(), self.rng.fork());
             let caller = Tcp::caller(remote, STREAM[0], Socket::new(player), self.apart.tcp(), self.rng.fork());
             let streamer = self.add_tcp(from, STREAMER, listener);
-            return Ends::Tcp(streamer, self.add_tcp(to, PLAYER, caller));
+            return StreamEnds::Tcp(streamer, self.add_tcp(to, PLAYER, caller));
         }
         let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
         // The player sends few requests: at a rate that idle periods halve, one could take a
@@ -155,18 +155,18 @@ impl Bed {
         let listener = Dccp::listener(stream, settings(&streams, &asks), self.rng.fork());
         let caller = Dccp::caller(remote, Stream::new(player), settings(&asks, &streams), self.rng.fork());
         let streamer = self.add(from, STREAMER, Kind::Tfrc, listener);
-        Ends::Dccp(streamer, self.add(to, PLAYER, Kind::NewReno, caller))
+        StreamEnds::Dccp(streamer, self.add(to, PLAYER, Kind::NewReno, caller))
     }
 
     /// Returns streamer and player.
-    fn look(&self, ends: &Ends) -> (&Server, &Player) {
+    fn applications(&self, ends: &StreamEnds) -> (&Server, &Player) {
         let (left, right) = (self.network.host(self.net.left[0]), self.network.host(self.net.right[0]));
         let found = match *ends {
-            Ends::Tcp(streamer, player) => (
+            StreamEnds::Tcp(streamer, player) => (
                 left.agent(streamer).session().and_then(|session| session.application()),
                 right.agent(player).session().and_then(|session| session.application()),
             ),
-            Ends::Dccp(streamer, player) => (
+            StreamEnds::Dccp(streamer, player) => (
                 left.agent(streamer).session().and_then(|session| session.application()),
                 right.agent(player).session().and_then(|session| session.application()),
             ),
@@ -177,16 +177,16 @@ impl Bed {
 
 impl Trial {
     pub(crate) fn run(&self) -> Outcome {
-        let mut bed = Bed::new(self.seed, self.rtt, self.apart);
-        bed.web();
-        let ftp = bed.ftp();
-        let ends = bed.stream(self.way);
-        bed.network.run_until(FTP[1]);
-        let (from, to) = (bed.net.left[1], bed.net.right[1]);
-        bed.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
-        bed.network.run_until(STREAM[1] + AFTER);
-        let (server, player) = bed.look(&ends);
-        let ftp = bed.network.host(to).agent(ftp.1).session().expect("FTP has called");
+        let mut topology = Topology::new(self.seed, self.rtt, self.apart);
+        topology.web();
+        let ftp = topology.ftp();
+        let ends = topology.stream(self.way);
+        topology.network.run_until(FTP[1]);
+        let (from, to) = (topology.net.left[1], topology.net.right[1]);
+        topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
+        topology.network.run_until(STREAM[1] + AFTER);
+        let (server, player) = topology.applications(&ends);
+        let ftp = topology.network.host(to).agent(ftp.1).session().expect("FTP has called");
         Outcome {
             apart: self.apart,
             way: self.way,

@@ -10,7 +10,7 @@ pub(crate) const REQUEST: usize = 16;
 
 /// Header of a media packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Media {
+pub(crate) struct MediaHeader {
     /// Packet number, counted over all packets made, accepted by the transport or not.
     pub(crate) number: u64,
     /// Time of hand-over to the transport.
@@ -46,7 +46,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-impl Media {
+impl MediaHeader {
     /// Writes a packet.
     pub(crate) fn write(&self, packet: &mut Vec<u8>) {
         packet.clear();
@@ -89,12 +89,12 @@ impl Request {
 
 /// Reassembly of fixed-size pieces, from a message-based transport or a byte stream.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct Reassembly {
     size: usize,
     begun: Vec<u8>,
 }
 
-impl Pieces {
+impl Reassembly {
     /// Creates a reassembly of pieces of `size` bytes.
     pub(crate) fn of(size: usize) -> Self {
         Self { size, begun: Vec::new() }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_as_it_was_written() {
-        let media = Media {
+        let media = MediaHeader {
             number: 7,
             made: Instant::from_nanos(30_000_000_001),
             at: Duration::from_millis(125),
@@ -124,15 +124,15 @@ mod tests {
         };
         let mut packet = Vec::new();
         media.write(&mut packet);
-        assert_eq!((packet.len(), Media::read(&packet)), (PACKET, Some(media)));
+        assert_eq!((packet.len(), MediaHeader::read(&packet)), (PACKET, Some(media)));
         let request = Request { number: 9, play: true, fast: true, level: 5, up: true };
         assert_eq!(Request::read(&request.write()), Some(request));
-        assert_eq!((Media::read(&packet[..20]), Request::read(&[0; 7])), (None, None));
+        assert_eq!((MediaHeader::read(&packet[..20]), Request::read(&[0; 7])), (None, None));
     }
 
     #[test]
     fn pieces_come_whole_however_they_are_cut() {
-        let mut pieces = Pieces::of(4);
+        let mut pieces = Reassembly::of(4);
         assert!(pieces.push(&[1, 2, 3]).is_empty());
         assert_eq!(pieces.push(&[4, 5, 6, 7, 8, 9]), [[1, 2, 3, 4], [5, 6, 7, 8]]);
         assert_eq!(pieces.push(&[10, 11, 12]), [[9, 10, 11, 12]]);

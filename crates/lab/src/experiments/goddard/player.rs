@@ -3,7 +3,7 @@
 use timeous::core::{AduMeta, Duration, Instant, Rate};
 use timeous_host::{Application, Outlet};
 
-use super::message::{Media, PACKET, Pieces, Request};
+use super::message::{MediaHeader, PACKET, Reassembly, Request};
 use super::probe::{Probe, TIMEOUT};
 use super::{RATES, fitting, interval};
 
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Differences from Goddard's rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct PlayerRules {
     /// After an empty buffer the packet pair alone decides the level, not the received rate.
     pub(crate) by_pair: bool,
     /// Losses are not counted.
@@ -37,7 +37,7 @@ pub(crate) struct Rules {
 
 /// Received media packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedPacket {
     pub(crate) number: u64,
     pub(crate) made: Instant,
     pub(crate) at: Instant,
@@ -65,14 +65,14 @@ enum Phase {
 
 /// Counters since the last decision.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct IntervalCounts {
     since: Instant,
     bytes: u64,
     received: u64,
     lost: u64,
 }
 
-impl Counted {
+impl IntervalCounts {
     fn from(since: Instant) -> Self {
         Self { since, bytes: 0, received: 0, lost: 0 }
     }
@@ -91,9 +91,9 @@ impl Counted {
 #[derive(Debug)]
 pub(crate) struct Player {
     probe: Probe,
-    rules: Rules,
+    rules: PlayerRules,
     phase: Phase,
-    pieces: Pieces,
+    pieces: Reassembly,
     request: Request,
     /// Time of the last transmission of the request; `None`: it must be sent.
     asked: Option<Instant>,
@@ -106,7 +106,7 @@ pub(crate) struct Player {
     bad: usize,
     /// Start of playout without an empty buffer, or the time at which the last one was forgiven.
     well: Instant,
-    counted: Counted,
+    counted: IntervalCounts,
     /// Next expected packet number.
     expected: u64,
     /// Buffered media: start while the buffer fills, and end.
@@ -114,18 +114,18 @@ pub(crate) struct Player {
     end: Duration,
     step: Instant,
     look: Instant,
-    received: Vec<Received>,
+    received: Vec<ReceivedPacket>,
     pauses: Vec<Pause>,
 }
 
 impl Player {
     /// Creates a player with its probe.
-    pub(crate) fn new(probe: Probe, rules: Rules) -> Self {
+    pub(crate) fn new(probe: Probe, rules: PlayerRules) -> Self {
         Self {
             probe,
             rules,
             phase: Phase::New,
-            pieces: Pieces::of(PACKET),
+            pieces: Reassembly::of(PACKET),
             request: Request::default(),
             asked: Some(Instant::ZERO),
             answered: true,
@@ -134,7 +134,7 @@ impl Player {
             best: Rate::ZERO,
             bad: RATES.len(),
             well: Instant::ZERO,
-            counted: Counted::from(Instant::ZERO),
+            counted: IntervalCounts::from(Instant::ZERO),
             expected: 0,
             begin: None,
             end: Duration::ZERO,
@@ -146,7 +146,7 @@ impl Player {
     }
 
     /// Returns the received packets.
-    pub(crate) fn received(&self) -> &[Received] {
+    pub(crate) fn received(&self) -> &[ReceivedPacket] {
         &self.received
     }
 
@@ -157,7 +157,7 @@ impl Player {
     }
 
     /// Requests the current level and phase.
-    fn ask(&mut self, up: bool) {
+    fn request_rate(&mut self, up: bool) {
         let Self { phase, level, request: Request { number, .. }, .. } = *self;
         let (play, fast) = (phase != Phase::Probing, phase == Phase::Buffering);
         self.request = Request { number: number + 1, play, fast, level, up };
@@ -165,7 +165,7 @@ impl Player {
     }
 
     fn start_anew(&mut self, now: Instant) {
-        self.counted = Counted::from(now);
+        self.counted = IntervalCounts::from(now);
         self.step = now + STEP;
     }
 
@@ -193,7 +193,7 @@ impl Player {
         self.level = if self.rules.by_pair { fitting(capacity) } else { self.level.min(self.affordable(now)) };
         self.phase = Phase::Buffering;
         self.start_anew(now);
-        self.ask(false);
+        self.request_rate(false);
     }
 
     /// Raises the level by one, if losses, the best packet pair and the last empty buffer permit.
@@ -209,7 +209,7 @@ impl Player {
                 && self.counted.share_lost() < TOLERABLE
             {
                 self.level = above;
-                self.ask(true);
+                self.request_rate(true);
             }
         }
         self.start_anew(now);
@@ -224,15 +224,15 @@ impl Player {
         if self.counted.share_lost() > INTOLERABLE {
             if self.affordable(now) < self.level {
                 self.level -= 1;
-                self.ask(false);
+                self.request_rate(false);
             }
             self.well = now;
             self.start_anew(now);
         }
     }
 
-    fn take(&mut self, now: Instant, media: Media) {
-        self.received.push(Received { number: media.number, made: media.made, at: now });
+    fn take(&mut self, now: Instant, media: MediaHeader) {
+        self.received.push(ReceivedPacket { number: media.number, made: media.made, at: now });
         if media.answers == self.request.number {
             self.answered = true;
             // Early feedback may have changed the level meanwhile.
@@ -251,7 +251,7 @@ impl Player {
             if let Some(pause) = self.pauses.last_mut() {
                 pause.to = Some(now);
             }
-            self.ask(false);
+            self.request_rate(false);
         }
         self.judge_losses(now);
     }
@@ -274,7 +274,7 @@ impl Application for Player {
             self.pauses.push(Pause { from: empty, to: None });
             self.begin = None;
             self.probe();
-            self.ask(false);
+            self.request_rate(false);
         }
         if self.phase == Phase::Probing {
             self.look = now + LOOK;
@@ -301,7 +301,7 @@ impl Application for Player {
 
     fn on_received(&mut self, now: Instant, bytes: &[u8]) {
         for piece in self.pieces.push(bytes) {
-            if let Some(media) = Media::read(&piece) {
+            if let Some(media) = MediaHeader::read(&piece) {
                 self.take(now, media);
             }
         }

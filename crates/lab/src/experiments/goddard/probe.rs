@@ -58,7 +58,7 @@ impl Probe {
 
 /// Player's end: requests pairs, and measures their spacing.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct ProbeRequester {
     probe: Probe,
     /// Number of the last pair; each has its own, since a pair thought lost may still arrive.
     pair: u32,
@@ -68,14 +68,14 @@ pub(crate) struct Asking {
     next: Instant,
 }
 
-impl Asking {
+impl ProbeRequester {
     /// Creates the player's end.
     pub(crate) fn new(probe: Probe) -> Self {
         Self { probe, pair: 0, last: None, first: None, next: Instant::ZERO }
     }
 }
 
-impl Application for Asking {
+impl Application for ProbeRequester {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         self.next = now + LOOK;
         let Some(question) = self.probe.open() else { return };
@@ -108,11 +108,11 @@ impl Application for Asking {
 
 /// Streamer's end: answers each request with a pair.
 #[derive(Debug, Default)]
-pub(crate) struct Answering {
+pub(crate) struct ProbeResponder {
     asked: Vec<[u8; 4]>,
 }
 
-impl Application for Answering {
+impl Application for ProbeResponder {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         for pair in self.asked.drain(..) {
             for index in 0..2 {

@@ -7,7 +7,7 @@ use timeous::Ladder;
 use timeous::core::{AduMeta, AduSeq, Advice, DropReason, Duration, Fate, Instant, Priority, Rate, Reason};
 use timeous_host::{Application, Outlet};
 
-use super::message::{Media, Pieces, REQUEST, Request};
+use super::message::{MediaHeader, REQUEST, Reassembly, Request};
 use super::{HASTE, RATES, interval};
 
 /// Send buffer, in packets; further packets are dropped, as a live call does not wait.
@@ -17,17 +17,17 @@ pub(crate) const MARKED: u64 = 12;
 
 /// Packet that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct GeneratedPacket {
     pub(crate) at: Instant,
     pub(crate) level: usize,
     pub(crate) marked: bool,
     /// Reason why it never left the host, if so.
-    pub(crate) gone: Option<Gone>,
+    pub(crate) gone: Option<SenderDrop>,
 }
 
 /// Reason why a packet never left its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum SenderDrop {
     /// Full send buffer.
     Full,
     /// Drop by late choice.
@@ -36,7 +36,7 @@ pub(crate) enum Gone {
 
 /// Cause of a rate change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum RateChangeCause {
     /// Request of the player.
     Player,
     /// Early feedback about a queue.
@@ -47,17 +47,17 @@ pub(crate) enum By {
 
 /// Change of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Switch {
+pub(crate) struct RateChange {
     pub(crate) at: Instant,
     pub(crate) level: usize,
-    pub(crate) by: By,
+    pub(crate) by: RateChangeCause,
 }
 
 /// Streamer of live media.
 #[derive(Debug)]
 pub(crate) struct Server {
     until: Instant,
-    pieces: Pieces,
+    pieces: Reassembly,
     request: Request,
     /// Level, and its adaptation to early feedback as in a source with a few rates.
     ladder: Ladder,
@@ -65,10 +65,10 @@ pub(crate) struct Server {
     next: Option<Instant>,
     /// Position in the media.
     media: Duration,
-    made: Vec<Made>,
+    made: Vec<GeneratedPacket>,
     /// Indices in `made` of the packets that the transport accepted, in the transport's order.
     taken: Vec<usize>,
-    switches: Vec<Switch>,
+    switches: Vec<RateChange>,
     /// Advice of early feedback that it has not followed yet.
     advised: Option<Advice>,
     /// Rate announced last.
@@ -90,7 +90,7 @@ impl Server {
     pub(crate) fn new(until: Instant) -> Self {
         Self {
             until,
-            pieces: Pieces::of(REQUEST),
+            pieces: Reassembly::of(REQUEST),
             request: Request::default(),
             ladder: Ladder::new(RATES.to_vec()).expect("the rates rise"),
             next: None,
@@ -129,12 +129,12 @@ impl Server {
     }
 
     /// Returns the packets made, by number.
-    pub(crate) fn made(&self) -> &[Made] {
+    pub(crate) fn made(&self) -> &[GeneratedPacket] {
         &self.made
     }
 
     /// Returns the rate changes.
-    pub(crate) fn switches(&self) -> &[Switch] {
+    pub(crate) fn switches(&self) -> &[RateChange] {
         &self.switches
     }
 
@@ -142,10 +142,10 @@ impl Server {
         self.ladder.step()
     }
 
-    fn switched(&mut self, now: Instant, by: By) {
+    fn switched(&mut self, now: Instant, by: RateChangeCause) {
         let level = self.level();
         if self.switches.last().is_none_or(|last| last.level != level) {
-            self.switches.push(Switch { at: now, level, by });
+            self.switches.push(RateChange { at: now, level, by });
         }
     }
 
@@ -161,14 +161,17 @@ impl Server {
     fn take_advice(&mut self, now: Instant) {
         let Some(advice) = self.advised.take().filter(|_| self.request.play) else { return };
         if self.ladder.follow(&advice) {
-            self.switched(now, if advice.reason == Reason::Room { By::Room } else { By::Queue });
+            self.switched(
+                now,
+                if advice.reason == Reason::Room { RateChangeCause::Room } else { RateChangeCause::Queue },
+            );
         }
     }
 
     fn send(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         let (number, level) = (self.made.len() as u64, self.level());
         let marked = number.is_multiple_of(MARKED);
-        let media = Media { number, made: now, at: self.media, level, answers: self.request.number };
+        let media = MediaHeader { number, made: now, at: self.media, level, answers: self.request.number };
         media.write(&mut self.packet);
         self.media += interval(level);
         let priority = if marked { Priority::HIGHEST } else { Priority::NORMAL };
@@ -190,7 +193,7 @@ impl Server {
         if taken {
             self.taken.push(self.made.len());
         }
-        self.made.push(Made { at: now, level, marked, gone: (!taken).then_some(Gone::Full) });
+        self.made.push(GeneratedPacket { at: now, level, marked, gone: (!taken).then_some(SenderDrop::Full) });
     }
 }
 
@@ -230,7 +233,7 @@ impl Application for Server {
             self.next = request.play.then(|| self.next.unwrap_or(now));
             let most = if request.up || self.switches.is_empty() { RATES.len() - 1 } else { self.level() };
             self.ladder.take(request.level.min(most));
-            self.switched(now, By::Player);
+            self.switched(now, RateChangeCause::Player);
         }
     }
 
@@ -244,7 +247,7 @@ impl Application for Server {
             && reason != DropReason::Closed
             && let Some(made) = self.taken.get(seq.0 as usize).and_then(|&index| self.made.get_mut(index))
         {
-            made.gone = Some(Gone::Choice);
+            made.gone = Some(SenderDrop::Choice);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::report::plot::{Lines, Series, cumulative};
 
 /// Timestamps of a packet by one clock, counted from the start of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Journey {
+pub(crate) struct PacketTimestamps {
     /// Time at which the application sent it.
     pub(crate) sent: Instant,
     /// First arrival at the link, if any.
@@ -21,14 +21,14 @@ pub(crate) struct Journey {
 
 /// Packets of one flow at the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct LinkPackets {
     /// Packets that arrived at the link.
     pub(crate) packets: u64,
     /// Packets dropped by its full queue.
     pub(crate) dropped: u64,
 }
 
-impl Passed {
+impl LinkPackets {
     /// Returns the sum of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { packets: self.packets + other.packets, dropped: self.dropped + other.dropped }
@@ -46,9 +46,9 @@ pub(crate) struct Flow {
     /// Transport of the flow.
     pub(crate) transport: Transport,
     /// Packets of the flow.
-    pub(crate) journeys: Vec<Journey>,
+    pub(crate) journeys: Vec<PacketTimestamps>,
     /// Packets at the link.
-    pub(crate) link: Passed,
+    pub(crate) link: LinkPackets,
 }
 
 /// Delays of a transport's packets in milliseconds, sorted.
@@ -59,7 +59,7 @@ struct Delays {
     end_to_end: Vec<f64>,
     /// Delay from arrival at the link to delivery.
     under_way: Vec<f64>,
-    link: Passed,
+    link: LinkPackets,
 }
 
 impl Delays {
@@ -68,7 +68,7 @@ impl Delays {
         let flows = || flows.iter().filter(|flow| flow.transport == transport);
         let counted =
             || flows().flat_map(|flow| &flow.journeys).filter(|journey| journey.sent >= Instant::ZERO + WARM_UP);
-        let sorted = |delay: &dyn Fn(&Journey) -> Option<Duration>| {
+        let sorted = |delay: &dyn Fn(&PacketTimestamps) -> Option<Duration>| {
             let mut delays: Vec<f64> = counted().filter_map(delay).map(milliseconds).collect();
             delays.sort_unstable_by(f64::total_cmp);
             delays
@@ -79,7 +79,7 @@ impl Delays {
             in_sender: sorted(&|journey| Some(journey.on_wire?.saturating_since(journey.sent))),
             end_to_end: sorted(&|journey| Some(journey.arrived?.saturating_since(journey.sent))),
             under_way: sorted(&|journey| Some(journey.arrived?.saturating_since(journey.on_wire?))),
-            link: flows().fold(Passed::default(), |sum, flow| sum.and(flow.link)),
+            link: flows().fold(LinkPackets::default(), |sum, flow| sum.and(flow.link)),
         }
     }
 }
@@ -265,9 +265,13 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let journey = |n| {
             let sent = 30 * n;
-            Journey { sent: at(sent), on_wire: Some(at(sent + in_sender)), arrived: Some(at(sent + whole(n))) }
+            PacketTimestamps { sent: at(sent), on_wire: Some(at(sent + in_sender)), arrived: Some(at(sent + whole(n))) }
         };
-        Flow { transport, journeys: (0..1_000).map(journey).collect(), link: Passed { packets: 1_000, dropped: 7 } }
+        Flow {
+            transport,
+            journeys: (0..1_000).map(journey).collect(),
+            link: LinkPackets { packets: 1_000, dropped: 7 },
+        }
     }
 
     fn verdicts(flows: &[Flow]) -> Vec<Option<bool>> {

@@ -1,10 +1,10 @@
 //! Both experiments on this machine's kernel: network namespaces, the emulated link, kernel TCP and
 //! UDP, and the engine.
 
-mod bed;
+mod capture;
+mod network;
 mod sockets;
 mod streams;
-mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use timeous::core::{Duration, Instant, LateChoice, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
 
-use super::ages::{Flow, Journey, Passed};
+use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, LabError, Run};
-use bed::Bed;
+use capture::{CaptureFilter, StreamCapture};
+use network::TestNetwork;
 use streams::{Log, PORT, Plan};
-use wire::{Seen, Wanted};
 
 /// Duration of each flow of §4.2, as in virtual time: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
@@ -73,7 +73,7 @@ pub(crate) fn shares_choices() -> Vec<Choice> {
 struct Trial {
     begin: Instant,
     log: Log,
-    seen: Seen,
+    seen: StreamCapture,
 }
 
 /// Runs the flows of §4.2 for each seed: each transport beside one long TCP flow.
@@ -83,7 +83,7 @@ struct Trial {
 pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
     let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice) };
-    let of_seed = |seed| Transport::ALL.map(|transport| Wish { seed, transport, plan: plan.clone() });
+    let of_seed = |seed| Transport::ALL.map(|transport| StreamRequest { seed, transport, plan: plan.clone() });
     let wishes: Vec<_> = run.seeds().flat_map(of_seed).collect();
     let found = all(run, &wishes, true)?;
     let flows: Vec<_> = wishes.iter().zip(found).map(|(wish, trial)| flow(wish.transport, &trial)).collect();
@@ -97,26 +97,27 @@ pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
 pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
     let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice) };
-    let of = |interval| Transport::ALL.map(|transport| Wish { seed: run.seed, transport, plan: plan(interval) });
+    let of =
+        |interval| Transport::ALL.map(|transport| StreamRequest { seed: run.seed, transport, plan: plan(interval) });
     let wishes: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();
     let found = all(run, &wishes, false)?;
-    let share = |(wish, trial): (&Wish, Trial)| share(wish.transport, wish.plan.interval, &trial);
+    let share = |(wish, trial): (&StreamRequest, Trial)| share(wish.transport, wish.plan.interval, &trial);
     Ok(wishes.iter().zip(found).map(share).collect())
 }
 
 /// Stream to measure.
-struct Wish {
+struct StreamRequest {
     seed: u64,
     transport: Transport,
     plan: Plan,
 }
 
 /// Runs all trials at the same time, each over a link of its own.
-fn all(run: &Run<'_>, wishes: &[Wish], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
+fn all(run: &Run<'_>, wishes: &[StreamRequest], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
     let lasting = wishes.iter().map(|wish| wish.plan.lasting).max().unwrap_or_default();
     let what = format!("{} flows at once, for {:.0} s", wishes.len(), lasting.as_secs_f64());
     let task = run.progress.task(&what, wishes.len() as u64);
-    let one = |index: usize, wish: &Wish| {
+    let one = |index: usize, wish: &StreamRequest| {
         let trial = trial(&format!("lai{index}"), wish, beside_tcp);
         task.step();
         trial
@@ -129,24 +130,25 @@ fn all(run: &Run<'_>, wishes: &[Wish], beside_tcp: bool) -> Result<Vec<Trial>, L
     })
 }
 
-fn trial(name: &str, wish: &Wish, beside_tcp: bool) -> Result<Trial, LabError> {
-    let bed = Bed::make(name, wish.seed, beside_tcp)?;
+fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, LabError> {
+    let network = TestNetwork::make(name, wish.seed, beside_tcp)?;
     let stop = AtomicBool::new(false);
     let (begin, log) = thread::scope(|scope| {
-        let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&bed, OTHER_PORT, &stop)));
+        let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&network, OTHER_PORT, &stop)));
         if beside_tcp {
             let chance = Rng::from_seed(wish.seed).below(ALONE.as_nanos());
             streams::sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
         }
         let begin = clock::now();
-        let log = streams::stream(wish.transport, &bed, &wish.plan);
+        let log = streams::stream(wish.transport, &network, &wish.plan);
         stop.store(true, Ordering::Relaxed);
         other.map_or(Ok(()), |other| other.join().expect("the long flow does not panic"))?;
         Ok::<_, LabError>((begin, log?))
     })?;
-    let capture = bed.end()?;
-    let wanted = Wanted { transport: wish.transport, port: PORT, ahead: clock::unix_offset(), from: begin + WARM_UP };
-    Ok(Trial { begin, log, seen: wire::read(capture.path(), &wanted)? })
+    let capture = network.end()?;
+    let wanted =
+        CaptureFilter { transport: wish.transport, port: PORT, ahead: clock::unix_offset(), from: begin + WARM_UP };
+    Ok(Trial { begin, log, seen: capture::read(capture.path(), &wanted)? })
 }
 
 fn flow(transport: Transport, trial: &Trial) -> Flow {
@@ -154,14 +156,14 @@ fn flow(transport: Transport, trial: &Trial) -> Flow {
     let journey = |(index, &sent): (usize, &Instant)| {
         let index = index as u64;
         let of = |log: &std::collections::BTreeMap<u64, Instant>| log.get(&index).copied().map(since);
-        Journey { sent: since(sent), on_wire: of(&trial.seen.came), arrived: of(&trial.log.received) }
+        PacketTimestamps { sent: since(sent), on_wire: of(&trial.seen.came), arrived: of(&trial.log.received) }
     };
     Flow { transport, journeys: trial.log.sent.iter().enumerate().map(journey).collect(), link: trial.seen.stream }
 }
 
 fn share(transport: Transport, interval: Duration, trial: &Trial) -> Share {
     let counted = || trial.log.received.iter().filter(|(_, at)| **at >= trial.begin + WARM_UP);
-    let link: Passed = trial.seen.stream;
+    let link: LinkPackets = trial.seen.stream;
     let i_received = counted().filter(|(index, _)| streams::is_i_frame(**index)).count() as u64;
     Share { transport, interval, received: counted().count() as u64, i_received, link }
 }

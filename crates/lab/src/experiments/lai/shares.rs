@@ -3,7 +3,7 @@
 use serde_json::json;
 use timeous::core::Duration;
 
-use super::ages::Passed;
+use super::ages::LinkPackets;
 use super::seeds::over_seeds;
 use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
@@ -21,7 +21,7 @@ pub(crate) struct Share {
     /// I-frames among them.
     pub(crate) i_received: u64,
     /// Packets at the link.
-    pub(crate) link: Passed,
+    pub(crate) link: LinkPackets,
 }
 
 impl Share {
@@ -39,16 +39,16 @@ impl Share {
 }
 
 /// Column of table 1: share of I-frames and loss, in percent, at each interval.
-struct Reported {
+struct PaperColumn {
     transport: Transport,
     share: [f64; 3],
     loss: [f64; 3],
 }
 
-const REPORTED: [Reported; 3] = [
-    Reported { transport: Transport::Udp, share: [10.1, 10.1, 10.1], loss: [62.0, 37.0, 11.0] },
-    Reported { transport: Transport::Tcp, share: [10.0, 10.0, 10.0], loss: [1.2, 0.5, 0.6] },
-    Reported { transport: Transport::Timeous, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
+const REPORTED: [PaperColumn; 3] = [
+    PaperColumn { transport: Transport::Udp, share: [10.1, 10.1, 10.1], loss: [62.0, 37.0, 11.0] },
+    PaperColumn { transport: Transport::Tcp, share: [10.0, 10.0, 10.0], loss: [1.2, 0.5, 0.6] },
+    PaperColumn { transport: Transport::Timeous, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
 ];
 
 /// Bytes of a Timeous packet with its IP, UDP and DCCP headers.
@@ -202,7 +202,7 @@ mod tests {
             interval: FRAME_INTERVALS[0],
             received: 1_000,
             i_received,
-            link: Passed { packets: 1_000, dropped: 20 },
+            link: LinkPackets { packets: 1_000, dropped: 20 },
         };
         let verdicts =
             |i| findings(&[vec![share(i)]], Vec::new()).unwrap().claims.iter().map(Claim::passes).collect::<Vec<_>>();

@@ -17,7 +17,7 @@ use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{Dumbbell, Network, NodeId, Passage};
 use timeous_tcp::{Config as TcpConfig, EcnMode};
 
-use super::ages::{Flow, Journey, Passed};
+use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, Run};
@@ -135,7 +135,7 @@ struct Trial {
 }
 
 /// Agents of a flow, at both ends.
-enum Ends {
+enum FlowAgents {
     Udp(Handle<Udp>, Handle<Udp>),
     Tcp(Handle<Tcp>, Handle<Tcp>),
     Timeous(Handle<Dccp>, Handle<Dccp>),
@@ -146,7 +146,7 @@ struct Outcome {
     begin: Instant,
     journal: Journal,
     arrived: Vec<Option<Instant>>,
-    link: Passed,
+    link: LinkPackets,
 }
 
 impl Trial {
@@ -154,7 +154,7 @@ impl Trial {
         let Outcome { begin, journal, arrived, link } = self.run();
         let since = |at: Instant| Instant::ZERO + at.saturating_since(begin);
         let counted = journal.adus().iter().zip(arrived).filter(|(adu, _)| adu.meta.enqueued < begin + self.lasting);
-        let journeys = counted.map(|(adu, arrived)| Journey {
+        let journeys = counted.map(|(adu, arrived)| PacketTimestamps {
             sent: since(adu.meta.enqueued),
             on_wire: adu.left.first().copied().map(since),
             arrived: arrived.map(since),
@@ -205,18 +205,18 @@ impl Trial {
     }
 
     /// Opens both ends of the stream early, so that the stream begins in time.
-    fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> Ends {
+    fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> FlowAgents {
         match self.transport {
             Transport::Udp => {
                 let source = self.source(begin, OnFull::Skip, rng);
                 let receiver = add(network, net.right[0], TO, Udp::sink());
-                Ends::Udp(add(network, net.left[0], FROM, Udp::sender(address(0), source)), receiver)
+                FlowAgents::Udp(add(network, net.left[0], FROM, Udp::sender(address(0), source)), receiver)
             }
             Transport::Tcp => {
                 let source = self.source(begin, OnFull::Wait, rng);
                 let feed = Socket::new(source).buffer(BUFFER).into();
                 let (sender, receiver) = connect_tcp(network, net, 0, begin, feed, rng);
-                Ends::Tcp(sender, receiver)
+                FlowAgents::Tcp(sender, receiver)
             }
             Transport::Timeous => {
                 let stream = Stream::new(self.source(begin, OnFull::Skip, rng)).slots(256).choice((self.choice)());
@@ -230,7 +230,7 @@ impl Trial {
                 let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
                 let receiver = add(network, net.right[0], TO, listener);
                 let caller = Dccp::caller(address(0), stream, settings, rng.fork());
-                Ends::Timeous(add(network, net.left[0], FROM, caller), receiver)
+                FlowAgents::Timeous(add(network, net.left[0], FROM, caller), receiver)
             }
         }
     }
@@ -293,18 +293,18 @@ fn connect_tcp(
 }
 
 /// Returns the sender's journal, and the arrival time of each of its packets.
-fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &Ends) -> (Journal, Vec<Option<Instant>>) {
+fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &FlowAgents) -> (Journal, Vec<Option<Instant>>) {
     let (left, right) = (network.host(net.left[0]), network.host(net.right[0]));
     let datagrams =
         |journal: &Journal, arrivals: &Arrivals| (journal.clone(), arrivals.first_by_seq(journal.adus().len()));
     let opened = "both ends of a link without loss are open";
     match *ends {
-        Ends::Udp(sender, receiver) => datagrams(left.agent(sender).journal(), right.agent(receiver).arrivals()),
-        Ends::Timeous(sender, receiver) => {
+        FlowAgents::Udp(sender, receiver) => datagrams(left.agent(sender).journal(), right.agent(receiver).arrivals()),
+        FlowAgents::Timeous(sender, receiver) => {
             let sender = left.agent(sender).session().expect(opened);
             datagrams(sender.journal(), right.agent(receiver).session().expect(opened).arrivals())
         }
-        Ends::Tcp(sender, receiver) => {
+        FlowAgents::Tcp(sender, receiver) => {
             let journal = left.agent(sender).session().expect(opened).journal();
             let arrivals = right.agent(receiver).session().expect(opened).arrivals();
             (journal.clone(), arrivals.of_stream(journal))
@@ -313,8 +313,8 @@ fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &Ends) -> (Journal, Ve
 }
 
 /// Counts the flow's packets that arrived at the link within a time, and those that it dropped.
-fn passed(network: &Network<Machine>, net: &Dumbbell, within: std::ops::Range<Instant>) -> Passed {
-    let mut passed = Passed::default();
+fn passed(network: &Network<Machine>, net: &Dumbbell, within: std::ops::Range<Instant>) -> LinkPackets {
+    let mut passed = LinkPackets::default();
     let mut own = BTreeSet::new();
     for step in network.journeys() {
         match step.what {

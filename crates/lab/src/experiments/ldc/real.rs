@@ -8,14 +8,14 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_tcp::record;
 
-use super::super::over_tcp::{self, Control, Log, Offer, Plan, Way};
-use super::super::tcp_kernel::bed::Links;
+use super::super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
+use super::super::tcp_kernel::network::Links;
 use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, choices, first_way};
-use super::trial::{Sender, Trial, Viewed};
+use super::trial::{Sender, Trial, ViewerOutcome};
 use crate::experiment::{Choice, Findings, LabError, Run};
 
 /// Senders compared with plain TCP.
-const LATE: [Way; 2] = [Way::Ring, Way::Late];
+const LATE: [SenderKind; 2] = [SenderKind::Ring, SenderKind::Late];
 /// Slots of the ring, for a stream of twenty seconds.
 const SLOTS: u32 = 4_096;
 /// Bytes of IP's and TCP's headers with timestamps.
@@ -31,15 +31,15 @@ const PACKET: usize = record::sealed_len(SIZE) + HEADERS;
 pub(crate) fn run(
     run: &Run<'_>,
     start_ups: &[Duration],
-    findings: impl Fn(&[Viewed]) -> Result<Findings, LabError>,
+    findings: impl Fn(&[ViewerOutcome]) -> Result<Findings, LabError>,
 ) -> Result<Findings, LabError> {
     let mut wishes = Vec::new();
     for seed in run.seeds() {
         for &start_up in start_ups {
             for rate in RATES {
                 for control in Control::ALL {
-                    for way in [Way::Plain, Way::Ring, Way::Late] {
-                        let sender = if way == Way::Plain { Sender::Plain } else { Sender::LateChoice };
+                    for way in [SenderKind::Plain, SenderKind::Ring, SenderKind::Late] {
+                        let sender = if way == SenderKind::Plain { Sender::Plain } else { Sender::LateChoice };
                         wishes.push((control, way, Trial { sender, rate, start_up, seed }));
                     }
                 }
@@ -48,14 +48,15 @@ pub(crate) fn run(
     }
     let plans: Vec<Plan> = wishes.iter().map(|(control, way, trial)| plan(*control, *way, trial)).collect();
     let logs = over_tcp::all(run, &plans)?;
-    let viewed: Vec<(Control, Way, Viewed)> =
+    let viewed: Vec<(Control, SenderKind, ViewerOutcome)> =
         wishes.iter().zip(&logs).map(|((control, way, trial), log)| (*control, *way, view(trial, log))).collect();
     let mut all = Findings { setup: setup(), ..Findings::default() };
     let mut data = Vec::new();
     for control in Control::ALL {
         for late in LATE {
-            let these = viewed.iter().filter(|(of, way, _)| *of == control && (*way == late || *way == Way::Plain));
-            let these: Vec<Viewed> = these.map(|(.., viewed)| viewed.clone()).collect();
+            let these =
+                viewed.iter().filter(|(of, way, _)| *of == control && (*way == late || *way == SenderKind::Plain));
+            let these: Vec<ViewerOutcome> = these.map(|(.., viewed)| viewed.clone()).collect();
             let name = format!("{}, {}", control.name(), late.name());
             let found = findings(&these)?;
             merge(&mut all, &name, found, &mut data);
@@ -82,23 +83,23 @@ fn merge(all: &mut Findings, name: &str, found: Findings, data: &mut Vec<serde_j
     data.push(serde_json::json!({ "sender": name, "found": found.data }));
 }
 
-fn reached(wishes: &[(Control, Way, Trial)], logs: &[Log]) -> String {
+fn reached(wishes: &[(Control, SenderKind, Trial)], logs: &[Log]) -> String {
     let of = |counts: &dyn Fn(&Log) -> u64| -> u64 {
-        let late = wishes.iter().zip(logs).filter(|((_, way, _), _)| *way == Way::Late);
+        let late = wishes.iter().zip(logs).filter(|((_, way, _), _)| *way == SenderKind::Late);
         late.map(|(_, log)| counts(log)).sum()
     };
     format!(
         "With late choice into retransmissions, {} records gave their place to a fresh datagram and {} made way for padding, in \
          all {} streams. What of them was lost is not received: it would have come late. Datagrams that came and were not as they \
          were offered, or came twice, of all streams: {}.",
-        of(&|log| log.told.replaced),
-        of(&|log| log.told.padded),
+        of(&|log| log.status.replaced),
+        of(&|log| log.status.padded),
         of(&|_| 1),
         logs.iter().map(|log| log.corrupt).sum::<u64>()
     )
 }
 
-fn plan(control: Control, way: Way, trial: &Trial) -> Plan {
+fn plan(control: Control, way: SenderKind, trial: &Trial) -> Plan {
     let forward = LinkConfig {
         capacity: Capacity::Fixed(trial.rate),
         queue: Limit::Packets(QUEUE),
@@ -112,7 +113,7 @@ fn plan(control: Control, way: Way, trial: &Trial) -> Plan {
         control,
         links: Links { forward, back },
         mtu: Some(PACKET as u16),
-        meddling: None,
+        behaviour: None,
         seed: trial.seed ^ trial.rate.as_bps() << 20,
         offers: offers(trial.start_up + first_way(trial.rate, PACKET)),
         slots: SLOTS,
@@ -133,10 +134,10 @@ fn offers(latency: Duration) -> Arc<[Offer]> {
     (0..SECONDS).flat_map(of_second).collect()
 }
 
-fn view(trial: &Trial, log: &Log) -> Viewed {
+fn view(trial: &Trial, log: &Log) -> ViewerOutcome {
     let first = log.arrived.iter().flatten().min().copied().unwrap_or(log.begin);
     let end = log.begin + Duration::from_secs(SECONDS);
-    let mut viewed = Viewed {
+    let mut viewed = ViewerOutcome {
         sender: trial.sender,
         kbps: trial.rate.as_bps() / 1_000,
         start_up: trial.start_up.as_millis() / 1_000,

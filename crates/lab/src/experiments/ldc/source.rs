@@ -9,7 +9,7 @@ use super::setup::{LAYERS, PACKETS, SECONDS, SIZE};
 
 /// Live video source: packets that cannot be handed over wait here, as in a program blocked in a
 /// write.
-pub(super) struct Layered {
+pub(super) struct LayeredSource {
     begin: Instant,
     /// Useful life of each second's data after it was made.
     latency: Duration,
@@ -17,7 +17,7 @@ pub(super) struct Layered {
     waiting: VecDeque<AduMeta>,
 }
 
-impl Layered {
+impl LayeredSource {
     pub(super) fn new(begin: Instant, latency: Duration) -> Self {
         Self { begin, latency, next: 0, waiting: VecDeque::new() }
     }
@@ -27,7 +27,7 @@ impl Layered {
     }
 }
 
-impl Application for Layered {
+impl Application for LayeredSource {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         while let Some(at) = self.due().filter(|at| *at <= now) {
             for layer in 0..LAYERS {

@@ -12,7 +12,7 @@ use timeous_net::sim::Network;
 use timeous_tcp::{Config, EcnMode};
 
 use super::setup::{BYTES, DELAY, LAYERS, LOSS, QUEUE, SECONDS, SIZE, first_way};
-use super::source::Layered;
+use super::source::LayeredSource;
 
 /// Sender of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -36,7 +36,7 @@ pub(crate) struct Trial {
 
 /// Outcome of a trial, within the 60 s and until the last playout.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Viewed {
+pub(crate) struct ViewerOutcome {
     pub(crate) sender: Sender,
     pub(crate) kbps: u64,
     pub(crate) start_up: u64,
@@ -63,7 +63,7 @@ const HEADERS: usize = 40;
 const BEGIN: Duration = Duration::from_secs(5);
 
 /// Runs a trial.
-pub(crate) fn run(trial: &Trial) -> Viewed {
+pub(crate) fn run(trial: &Trial) -> ViewerOutcome {
     let mut rng = Rng::from_seed(trial.seed ^ trial.rate.as_bps() << 20);
     let mut network = Network::new(rng.next_u64());
     let (from, to) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
@@ -77,7 +77,7 @@ pub(crate) fn run(trial: &Trial) -> Viewed {
     network.connect(from, to, LinkConfig { loss: Loss::Bernoulli { p: LOSS }, ..way }, back);
 
     let begin = Instant::ZERO + BEGIN;
-    let source = Layered::new(begin, trial.start_up + first_way(trial.rate, SIZE + HEADERS));
+    let source = LayeredSource::new(begin, trial.start_up + first_way(trial.rate, SIZE + HEADERS));
     let feed: Feed = match trial.sender {
         Sender::Plain => Socket::new(source).into(),
         Sender::LateChoice => Stream::new(source).slots(4_096).choice(Box::new(Layers::default())).into(),
@@ -101,10 +101,10 @@ pub(crate) fn run(trial: &Trial) -> Viewed {
     view(trial, begin, journal, arrivals)
 }
 
-fn view(trial: &Trial, begin: Instant, journal: &Journal, arrivals: &Arrivals) -> Viewed {
+fn view(trial: &Trial, begin: Instant, journal: &Journal, arrivals: &Arrivals) -> ViewerOutcome {
     let arrived = of_those_that_left(journal, arrivals);
     let first = arrived.first().map_or(begin, |(_, at)| *at);
-    let mut viewed = Viewed {
+    let mut viewed = ViewerOutcome {
         sender: trial.sender,
         kbps: trial.rate.as_bps() / 1_000,
         start_up: trial.start_up.as_millis() / 1_000,

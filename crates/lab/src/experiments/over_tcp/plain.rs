@@ -9,13 +9,13 @@ use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 use timeous_tcp::record;
 
-use super::super::tcp_kernel::bed::machine;
+use super::super::tcp_kernel::network::machine;
 use super::plan::Plan;
-use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, Told, sleep_until};
+use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, SenderStatus, sleep_until};
 use crate::experiment::LabError;
 
 /// Streams from a namespace.
-pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let mut socket = connect(from, to)?;
     let begin = clock::now() + LEAD;
@@ -29,11 +29,11 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), L
         match write(&mut socket, &bytes, end) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(_) => return Ok((begin, Told { ended: true, ..Told::default() })),
+            Err(_) => return Ok((begin, SenderStatus { ended: true, ..SenderStatus::default() })),
         }
     }
     sleep_until(end);
-    Ok((begin, Told::default()))
+    Ok((begin, SenderStatus::default()))
 }
 
 fn connect(from: &Namespace, to: SocketAddr) -> Result<TcpStream, LabError> {

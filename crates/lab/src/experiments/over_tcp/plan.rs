@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use timeous::core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::NewChoice;
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 
-use super::super::tcp_kernel::bed::Links;
+use super::super::tcp_kernel::network::Links;
 
 /// Sender of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum SenderKind {
     /// Program that writes into the kernel's socket.
     Plain,
     /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
@@ -22,7 +22,7 @@ pub(crate) enum Way {
     Own,
 }
 
-impl Way {
+impl SenderKind {
     pub(crate) const ALL: [Self; 4] = [Self::Plain, Self::Ring, Self::Late, Self::Own];
 
     /// Returns the name for output.
@@ -75,7 +75,7 @@ impl Offer {
     }
 
     /// Returns the metadata for the sender.
-    pub(super) fn told(&self, begin: Instant, seq: u64) -> AduMeta {
+    pub(super) fn metadata(&self, begin: Instant, seq: u64) -> AduMeta {
         let deadline = Some(self.deadline(begin));
         AduMeta { seq: AduSeq(seq), deadline, enqueued: begin + self.at, ..self.meta }
     }
@@ -84,13 +84,13 @@ impl Offer {
 /// Stream over a link of its own.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    pub(crate) way: Way,
+    pub(crate) way: SenderKind,
     pub(crate) control: Control,
     pub(crate) links: Links,
     /// MTU of the link, if not Ethernet's.
     pub(crate) mtu: Option<u16>,
     /// Middlebox before the kernel's sender, if any.
-    pub(crate) meddling: Option<Meddling>,
+    pub(crate) behaviour: Option<MiddleboxBehaviour>,
     pub(crate) seed: u64,
     /// Offered datagrams in order of time.
     pub(crate) offers: Arc<[Offer]>,

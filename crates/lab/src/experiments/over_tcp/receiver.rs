@@ -8,7 +8,7 @@ use timeous_engine::clock;
 use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
 
-use super::super::tcp_kernel::bed::{Bed, machine};
+use super::super::tcp_kernel::network::{TestNetwork, machine};
 use super::plan::Plan;
 use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, no_connection, sleep_until};
 use crate::experiment::LabError;
@@ -20,8 +20,8 @@ const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 pub(super) type Received = (Vec<Option<Instant>>, u64);
 
 /// Opens the listening socket for all connections.
-pub(super) fn listen(bed: &Bed) -> Result<TcpListener, LabError> {
-    let listener = bed.right.within(|| TcpListener::bind(RIGHT)).map_err(machine)?;
+pub(super) fn listen(network: &TestNetwork) -> Result<TcpListener, LabError> {
+    let listener = network.right.within(|| TcpListener::bind(RIGHT)).map_err(machine)?;
     listener.map_err(LabError::system("listen in a namespace"))
 }
 

@@ -7,9 +7,9 @@ use timeous_engine::{Carrier, Engine, EngineError, Reach, Status, Stream, Stream
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
-use super::super::tcp_kernel::bed::machine;
-use super::plan::{Plan, Way};
-use super::setup::{LEAD, PATIENCE, RIGHT, Told, no_connection, sleep_until};
+use super::super::tcp_kernel::network::machine;
+use super::plan::{Plan, SenderKind};
+use super::setup::{LEAD, PATIENCE, RIGHT, SenderStatus, no_connection, sleep_until};
 use crate::experiment::LabError;
 
 /// Time that the engine may take to update its snapshot.
@@ -17,30 +17,30 @@ const NEWS: Duration = Duration::from_millis(300);
 
 /// Streams from a namespace. A connection that ends early is replaced by another, in which late
 /// choice ends at the kernel's queue, as in a program that met a reset.
-pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
     let failed = |error: EngineError| LabError::Machine(error.to_string());
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let engine = from.within(Engine::start).map_err(machine)?.map_err(failed)?;
-    let mut stream = call(&engine, plan, plan.way == Way::Late)?;
+    let mut stream = call(&engine, plan, plan.way == SenderKind::Late)?;
     let begin = clock::now() + LEAD;
     let end = begin + plan.lasting;
-    let mut told = Told::default();
+    let mut status = SenderStatus::default();
     let mut payload = Vec::new();
     for (index, offer) in plan.offers.iter().enumerate() {
         sleep_until(begin + offer.at);
-        if !told.ended && matches!(stream.status(), Status::Closed(_)) {
-            told = Told { ended: true, ..take_in(told, &mut stream) };
+        if !status.ended && matches!(stream.status(), Status::Closed(_)) {
+            status = SenderStatus { ended: true, ..add_counters(status, &mut stream) };
             stream = call(&engine, plan, false)?;
         }
         let ring = stream.sending();
         stamp::write(AduSeq(index as u64), offer.len, &mut payload);
         // Datagrams that find the ring full are not sent; the receiver shows that, too.
-        let _ = ring.enqueue(&offer.told(begin, index as u64), &payload);
+        let _ = ring.enqueue(&offer.metadata(begin, index as u64), &payload);
         while ring.poll_completion().is_some() {}
     }
     sleep_until(end);
-    told.ended |= matches!(stream.status(), Status::Closed(_));
-    Ok((begin, take_in(told, &mut stream)))
+    status.ended |= matches!(stream.status(), Status::Closed(_));
+    Ok((begin, add_counters(status, &mut stream)))
 }
 
 fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
@@ -52,14 +52,14 @@ fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stre
 }
 
 /// Adds the counters of a connection to those of the previous ones.
-fn take_in(told: Told, stream: &mut Stream) -> Told {
+fn add_counters(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
     // The first snapshot requests an update, which the second one contains.
     let _ = stream.sending().snapshot();
     sleep_until(clock::now() + NEWS);
     let view = stream.sending().snapshot().carrier;
-    let (replaced, padded) = (told.replaced + view.replaced, told.padded + view.padded);
-    let refused = told.refused || (view.reach == Reach::Queue && replaced + padded > 0);
-    Told { reach: Some(view.reach), replaced, padded, refused, ..told }
+    let (replaced, padded) = (status.replaced + view.replaced, status.padded + view.padded);
+    let refused = status.refused || (view.reach == Reach::Queue && replaced + padded > 0);
+    SenderStatus { reach: Some(view.reach), replaced, padded, refused, ..status }
 }
 
 fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {

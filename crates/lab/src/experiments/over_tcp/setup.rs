@@ -19,7 +19,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// Counters and state of the sender.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SenderStatus {
     /// Final reach of late choice.
     pub(crate) reach: Option<Reach>,
     /// Datagrams behind the ring replaced by a fresh one, and datagrams replaced by padding.

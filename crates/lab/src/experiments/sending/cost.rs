@@ -8,15 +8,15 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
+use super::method::{SendMethod, Sender};
 use super::sink::Sink;
-use super::way::{Sender, Way};
 use crate::experiment::{LabError, Progress};
 
 /// Way and packet size to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     /// Way to send.
-    pub(crate) way: Way,
+    pub(crate) way: SendMethod,
     /// Payload of each packet, in bytes.
     pub(crate) payload: usize,
 }
@@ -65,7 +65,7 @@ fn quantile(values: &[f64], share: f64) -> f64 {
 
 /// Length of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Effort {
+pub(crate) struct MeasurementLength {
     /// Rounds; in each, every case has one turn.
     pub(crate) rounds: u32,
     /// Packets per turn.
@@ -80,7 +80,12 @@ const WARM_UP: u32 = 2_000;
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn measure(sink: &Sink, cases: &[Case], effort: Effort, progress: &Progress) -> Result<Vec<Cost>, LabError> {
+pub(crate) fn measure(
+    sink: &Sink,
+    cases: &[Case],
+    effort: MeasurementLength,
+    progress: &Progress,
+) -> Result<Vec<Cost>, LabError> {
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
     let open = |case: &Case| Sender::open(case.way, case.payload).map_err(|error| LabError::Machine(error.to_string()));
     let senders: Result<Vec<Sender>, LabError> = sink.before(|| cases.iter().map(open).collect())?;
@@ -112,7 +117,7 @@ struct Worker<'scope> {
 }
 
 impl<'scope> Worker<'scope> {
-    fn start<'env>(scope: &'scope Scope<'scope, 'env>, mut sender: Sender, way: Way) -> Self {
+    fn start<'env>(scope: &'scope Scope<'scope, 'env>, mut sender: Sender, way: SendMethod) -> Self {
         let (turns, packets) = mpsc::channel();
         let (cost, costs) = mpsc::channel();
         let work = move || {
@@ -124,7 +129,7 @@ impl<'scope> Worker<'scope> {
                 }
             }
             // With a second thread, this thread's kernel time is only part of it.
-            if way == Way::Thread { Ok(None) } else { kernel_time().map(Some) }
+            if way == SendMethod::Thread { Ok(None) } else { kernel_time().map(Some) }
         };
         Self { turns, costs, thread: scope.spawn(work) }
     }
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_single_rounds() {
-        let case = Case { way: Way::Send, payload: 0 };
+        let case = Case { way: SendMethod::Send, payload: 0 };
         // The machine became twice as slow in the last three rounds.
         let own = Cost { case, rounds: vec![10.0, 10.0, 20.0, 20.0, 20.0], system: 0.5 };
         let other = Cost { case, rounds: vec![5.0, 5.0, 10.0, 10.0, 10.0], system: 0.5 };

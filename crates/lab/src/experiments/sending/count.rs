@@ -12,7 +12,7 @@ use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoi
 use timeous_engine::udp::Socket;
 use timeous_ring::{Producer, RingSource};
 
-use super::way::Way;
+use super::method::SendMethod;
 
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -38,19 +38,19 @@ const ROUND_TRIP: u32 = 192;
 const SLOTS: u32 = 512;
 
 /// Sends `packets` packets of this size, and counts.
-pub(crate) fn count(way: Way, payload: usize, packets: u64) -> Counts {
+pub(crate) fn count(way: SendMethod, payload: usize, packets: u64) -> Counts {
     let every = match way {
         // Each packet is one system call, which is also the only control transfer.
-        Way::Send => return Counts { packets, transfers: packets, calls: packets, ..Counts::default() },
-        Way::Bundles { of } => {
+        SendMethod::Send => return Counts { packets, transfers: packets, calls: packets, ..Counts::default() },
+        SendMethod::Bundles { of } => {
             let calls = packets.div_ceil(u64::from(of));
             return Counts { packets, transfers: calls, calls, ..Counts::default() };
         }
-        Way::Ring { every } | Way::RingWithCopy { every } => every,
-        Way::Thread => unreachable!("how much is queued when a thread looks is not to be counted"),
+        SendMethod::Ring { every } | SendMethod::RingWithCopy { every } => every,
+        SendMethod::Thread => unreachable!("how much is queued when a thread looks is not to be counted"),
     };
-    let copies = matches!(way, Way::RingWithCopy { .. });
-    let mut rig = Rig::open(payload);
+    let copies = matches!(way, SendMethod::RingWithCopy { .. });
+    let mut rig = CountingHarness::open(payload);
     rig.run(every, copies, payload, WARM_UP);
     rig.counts = Counts::default();
     rig.run(every, copies, payload, packets);
@@ -59,9 +59,9 @@ pub(crate) fn count(way: Way, payload: usize, packets: u64) -> Counts {
 
 /// Controller with an unlimited window.
 #[derive(Debug)]
-struct Open;
+struct UnlimitedController;
 
-impl Controller for Open {
+impl Controller for UnlimitedController {
     fn name(&self) -> &'static str {
         "open"
     }
@@ -98,7 +98,10 @@ const ORDER: &str = "the driving order is kept";
 impl End {
     fn new(config: &Config, seed: u64) -> Self {
         let settings = EndpointConfig { connection: config.clone(), ..EndpointConfig::default() };
-        Self { endpoint: Endpoint::new(settings, Rng::from_seed(seed)), cm: Manager::new(|_| Box::new(Open)) }
+        Self {
+            endpoint: Endpoint::new(settings, Rng::from_seed(seed)),
+            cm: Manager::new(|_| Box::new(UnlimitedController)),
+        }
     }
 
     fn poll(&mut self, now: Instant, sources: &mut dyn Sources, packet: &mut Vec<u8>) -> Option<Outgoing> {
@@ -109,7 +112,7 @@ impl End {
         self.endpoint.poll_transmit(now, &mut self.cm, sources, packet).expect(ORDER)
     }
 
-    fn hear(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
+    fn handle_acks(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
         self.cm.handle_timeout(now);
         self.endpoint.handle_timeout(now, &mut self.cm).expect(ORDER);
         for packet in packets {
@@ -118,7 +121,7 @@ impl End {
     }
 }
 
-struct Rig {
+struct CountingHarness {
     now: Instant,
     sender: End,
     peer: End,
@@ -130,7 +133,7 @@ struct Rig {
     counts: Counts,
 }
 
-impl Rig {
+impl CountingHarness {
     fn open(payload: usize) -> Self {
         let mps = (payload + Config::HEADER_ROOM).max(Config::MIN_MPS);
         let config = Config { mps, ..Config::default() };
@@ -138,7 +141,7 @@ impl Rig {
         let (mut sender, mut peer) = (End::new(&config, 1), End::new(&config, 2));
         peer.endpoint.listen(PORT, &[SERVICE]);
         let now = Instant::from_nanos(1);
-        let id = sender.endpoint.connect(now, there(), PORT, SERVICE).expect("the first connection of all");
+        let id = sender.endpoint.connect(now, peer_address(), PORT, SERVICE).expect("the first connection of all");
         let ring = One(RingSource::new(consumer).leaving_payloads_apart());
         let counts = Counts::default();
         let mut rig = Self { now, sender, peer, ring, producer, id, next: 0, to_peer: Vec::new(), counts };
@@ -202,13 +205,13 @@ impl Rig {
     /// Gives the headers to the peer, and its acknowledgements to the sender.
     fn answer(&mut self) {
         let Self { now, sender, peer, ring, producer, to_peer, .. } = self;
-        peer.hear(*now, there(), std::mem::take(to_peer));
+        peer.handle_acks(*now, peer_address(), std::mem::take(to_peer));
         let (mut answers, mut packet) = (Vec::new(), Vec::new());
         while peer.poll(*now, &mut One(NoAdus), &mut packet).is_some() {
             answers.push(packet.clone());
         }
         while peer.endpoint.poll_event().is_some() {}
-        sender.hear(*now, there(), answers);
+        sender.handle_acks(*now, peer_address(), answers);
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
                 Event::Acked { token, .. } => ring.0.acked(token),
@@ -220,7 +223,7 @@ impl Rig {
     }
 }
 
-fn there() -> SocketAddr {
+fn peer_address() -> SocketAddr {
     ([10, 9, 9, 2], 9).into()
 }
 
@@ -230,13 +233,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_one_call_and_nothing_is_copied_out_of_the_ring() {
-        let counts = count(Way::Ring { every: 16 }, 1_400, 1_920);
+        let counts = count(SendMethod::Ring { every: 16 }, 1_400, 1_920);
         assert_eq!((counts.packets, counts.transfers, counts.copied), (1_920, 120, 0));
         // The peer's acknowledgements are acknowledged now and then: one packet more, in the same
         // call.
         assert!((120..130).contains(&counts.calls), "{counts:?}");
-        let copied = count(Way::RingWithCopy { every: 1 }, 1_000, 960);
+        let copied = count(SendMethod::RingWithCopy { every: 1 }, 1_000, 960);
         assert_eq!((copied.packets, copied.copied), (960, 960_000));
-        assert_eq!(count(Way::Send, 10, 5).calls, 5);
+        assert_eq!(count(SendMethod::Send, 10, 5).calls, 5);
     }
 }

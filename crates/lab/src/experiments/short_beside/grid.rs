@@ -2,7 +2,7 @@
 
 use timeous_cm::Kind;
 
-use super::bed::{Trial, Waits, Who};
+use super::trial::{BottleneckQueue, MeasuredFlow, Trial};
 use crate::experiment::{Choice, Run};
 
 pub(super) const KINDS: [Kind; 6] = [Kind::Copa, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];
@@ -10,12 +10,15 @@ pub(super) const FLOWS: [u8; 2] = [1, 4];
 
 pub(super) fn trials(run: &Run<'_>) -> Vec<Trial> {
     let kinds = if run.seeds > 1 { &KINDS[..] } else { &KINDS[..1] };
-    let who = kinds.iter().flat_map(|&kind| [Who::Live(kind), Who::Greedy(kind)]).chain([Who::Tcp]);
+    let who = kinds
+        .iter()
+        .flat_map(|&kind| [MeasuredFlow::Live(kind), MeasuredFlow::Greedy(kind)])
+        .chain([MeasuredFlow::Tcp]);
     let mut trials = Vec::new();
     for who in who {
-        for waits in Waits::ALL {
+        for queue in BottleneckQueue::ALL {
             for flows in FLOWS {
-                trials.extend(run.seeds().map(|seed| Trial { who, flows, waits, seed }));
+                trials.extend(run.seeds().map(|seed| Trial { who, flows, queue, seed }));
             }
         }
     }

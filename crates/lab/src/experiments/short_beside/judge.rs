@@ -3,8 +3,8 @@
 use serde_json::json;
 use timeous_cm::Kind;
 
-use super::bed::{Measured, Waits, Who};
 use super::grid::{FLOWS, KINDS, choices};
+use super::trial::{BottleneckQueue, Measured, MeasuredFlow};
 use crate::experiment::{Bound, Claim, Findings, Table};
 
 /// "Generally within a factor of two of the sending rate of a TCP flow" (RFC 5348 §1).
@@ -25,8 +25,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 struct Cell<'a>(Vec<&'a Measured>);
 
 impl<'a> Cell<'a> {
-    fn of(measured: &'a [Measured], who: Who, waits: Waits, flows: u8) -> Self {
-        let among = |m: &&Measured| m.trial.who == who && m.trial.waits == waits && m.trial.flows == flows;
+    fn of(measured: &'a [Measured], who: MeasuredFlow, queue: BottleneckQueue, flows: u8) -> Self {
+        let among = |m: &&Measured| m.trial.who == who && m.trial.queue == queue && m.trial.flows == flows;
         Self(measured.iter().filter(among).collect())
     }
 
@@ -51,24 +51,24 @@ pub(super) fn findings(measured: &[Measured]) -> Findings {
 
 fn data(one: &Measured) -> serde_json::Value {
     let (who, kind) = match one.trial.who {
-        Who::Live(kind) => ("live", kind.name()),
-        Who::Greedy(kind) => ("greedy", kind.name()),
-        Who::Tcp => ("tcp", "cubic"),
+        MeasuredFlow::Live(kind) => ("live", kind.name()),
+        MeasuredFlow::Greedy(kind) => ("greedy", kind.name()),
+        MeasuredFlow::Tcp => ("tcp", "cubic"),
     };
     json!({
-        "who": who, "controller": kind, "flows": one.trial.flows, "queue": one.trial.waits.name(), "seed": one.trial.seed,
+        "who": who, "controller": kind, "flows": one.trial.flows, "queue": one.trial.queue.name(), "seed": one.trial.seed,
         "share": one.share, "used": one.used, "others": one.others, "queued_ms": one.queued, "decodable": one.decodable,
         "too_late": one.given_up[0], "reference_lost": one.given_up[1], "late": one.late,
     })
 }
 
 /// Returns the controllers that were run.
-fn there(measured: &[Measured]) -> impl Iterator<Item = Kind> {
-    KINDS.into_iter().filter(|&kind| measured.iter().any(|m| m.trial.who == Who::Greedy(kind)))
+fn controllers(measured: &[Measured]) -> impl Iterator<Item = Kind> {
+    KINDS.into_iter().filter(|&kind| measured.iter().any(|m| m.trial.who == MeasuredFlow::Greedy(kind)))
 }
 
-fn cells() -> impl Iterator<Item = (u8, Waits)> {
-    FLOWS.into_iter().flat_map(|flows| Waits::ALL.into_iter().map(move |waits| (flows, waits)))
+fn cells() -> impl Iterator<Item = (u8, BottleneckQueue)> {
+    FLOWS.into_iter().flat_map(|flows| BottleneckQueue::ALL.into_iter().map(move |queue| (flows, queue)))
 }
 
 fn greedy(measured: &[Measured]) -> Table {
@@ -83,16 +83,16 @@ fn greedy(measured: &[Measured]) -> Table {
         "95 %",
     ];
     let mut table = Table::new("With always something to send", &head);
-    for (flows, waits) in cells() {
-        let kinds = there(measured).map(|kind| (kind.to_string(), Who::Greedy(kind)));
-        for (name, who) in kinds.chain([("one CUBIC flow more".to_owned(), Who::Tcp)]) {
-            let cell = Cell::of(measured, who, waits, flows);
+    for (flows, queue) in cells() {
+        let kinds = controllers(measured).map(|kind| (kind.to_string(), MeasuredFlow::Greedy(kind)));
+        for (name, who) in kinds.chain([("one CUBIC flow more".to_owned(), MeasuredFlow::Tcp)]) {
+            let cell = Cell::of(measured, who, queue, flows);
             let queued = [0, 1].map(|at| cell.mean(|m| m.queued[at]));
             let queued = queued.map(|ms| if ms.is_nan() { "—".to_owned() } else { format!("{ms:.0}") });
             table.row(
                 [
                     format!("{flows} CUBIC"),
-                    waits.name(),
+                    queue.name(),
                     name,
                     format!("{:.2}", cell.mean(|m| m.share)),
                     format!("{:.2}", cell.mean(|m| m.others)),
@@ -121,12 +121,12 @@ fn live(measured: &[Measured]) -> Table {
         "left late",
     ];
     let mut table = Table::new("A live stream", &head);
-    for (flows, waits) in cells() {
-        for kind in there(measured) {
-            let cell = Cell::of(measured, Who::Live(kind), waits, flows);
+    for (flows, queue) in cells() {
+        for kind in controllers(measured) {
+            let cell = Cell::of(measured, MeasuredFlow::Live(kind), queue, flows);
             table.row([
                 format!("{flows} CUBIC"),
-                waits.name(),
+                queue.name(),
                 kind.to_string(),
                 format!("{:.1}", cell.mean(|m| 100.0 * m.decodable)),
                 format!("{:.2}", cell.mean(|m| m.share)),
@@ -144,26 +144,26 @@ fn live(measured: &[Measured]) -> Table {
 
 fn claims(measured: &[Measured]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for (flows, waits) in cells() {
-        let place = format!("beside {flows} CUBIC, {}", waits.name());
-        let cell = Cell::of(measured, Who::Greedy(Kind::Copa), waits, flows);
+    for (flows, queue) in cells() {
+        let place = format!("beside {flows} CUBIC, {}", queue.name());
+        let cell = Cell::of(measured, MeasuredFlow::Greedy(Kind::Copa), queue, flows);
         let share = cell.mean(|m| m.share);
         let what = format!("share of Copa, of an even one, {place}");
         claims.push(Claim::new(&what, "about 1", format!("{share:.2}"), share).pass(SHARE));
         let others = cell.mean(|m| m.others);
-        let alone = Cell::of(measured, Who::Tcp, waits, flows).mean(|m| m.others);
+        let alone = Cell::of(measured, MeasuredFlow::Tcp, queue, flows).mean(|m| m.others);
         let what = format!("what each other has then, of an even share, {place}");
         let said = format!("{others:.2}; beside one CUBIC flow more: {alone:.2}");
         claims.push(Claim::new(&what, "—", said, others).pass(Bound::AtLeast(OTHERS)));
     }
-    for (flows, waits) in cells() {
-        let (least, aim) = match waits {
-            Waits::Tail(deadlines) if deadlines > 1.0 => continue,
-            Waits::Tail(1.0) => (FULL, 0.5),
-            Waits::Tail(_) | Waits::Codel => (SHORT, 0.8),
+    for (flows, queue) in cells() {
+        let (least, aim) = match queue {
+            BottleneckQueue::Tail(deadlines) if deadlines > 1.0 => continue,
+            BottleneckQueue::Tail(1.0) => (FULL, 0.5),
+            BottleneckQueue::Tail(_) | BottleneckQueue::Codel => (SHORT, 0.8),
         };
-        let decodable = Cell::of(measured, Who::Live(Kind::Copa), waits, flows).mean(|m| m.decodable);
-        let what = format!("share of frames decodable in time, beside {flows} CUBIC, {}", waits.name());
+        let decodable = Cell::of(measured, MeasuredFlow::Live(Kind::Copa), queue, flows).mean(|m| m.decodable);
+        let what = format!("share of frames decodable in time, beside {flows} CUBIC, {}", queue.name());
         let claim = Claim::new(&what, "—", format!("{decodable:.2}"), decodable);
         claims.push(claim.pass(Bound::AtLeast(least)).aim(Bound::AtLeast(aim)));
     }

@@ -4,7 +4,7 @@
 use timeous::core::{Duration, Rate};
 use timeous_cm::Kind;
 
-use super::bed::{DEADLINE, Trial};
+use super::trial::{DEADLINE, Trial};
 use crate::experiment::{Choice, Run};
 
 pub(super) const KINDS: [Kind; 6] = [Kind::Copa, Kind::Scream, Kind::Aimd, Kind::Bbr, Kind::Cubic, Kind::Tfrc];

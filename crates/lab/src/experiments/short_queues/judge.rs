@@ -3,8 +3,8 @@
 use serde_json::json;
 use timeous_cm::Kind;
 
-use super::bed::Measured;
 use super::grid::{KINDS, choices};
+use super::trial::Measured;
 use crate::experiment::{Bound, Claim, Findings, Table};
 
 /// Bounds for the live-stream controller: least link utilisation, and largest 95th percentile of
@@ -15,7 +15,7 @@ const QUEUED: f64 = 100.0;
 const BACK: f64 = 2.0;
 
 /// Returns the controllers that were run.
-fn there(measured: &[Measured]) -> impl Iterator<Item = Kind> {
+fn controllers(measured: &[Measured]) -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|kind| measured.iter().any(|m| m.controller == kind.name()))
 }
 
@@ -69,7 +69,7 @@ fn summary(measured: &[Measured]) -> Table {
         "worst",
     ];
     let mut table = Table::new("All links", &head);
-    for kind in there(measured) {
+    for kind in controllers(measured) {
         let of = || measured.iter().filter(move |m| m.controller == kind.name());
         let figures = [
             (mean(of().map(|m| 100.0 * m.used)), 1),
@@ -96,7 +96,7 @@ fn by(measured: &[Measured], title: &str, of: fn(&Measured) -> u64) -> Table {
         ["controller".to_owned()].into_iter().chain(values.iter().map(|value| format!("{value}"))).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new(&format!("Used, % / 95 % in queue, ms: by {title}"), &head);
-    for kind in there(measured) {
+    for kind in controllers(measured) {
         let cells = values.iter().map(|&value| {
             let those = || measured.iter().filter(move |m| m.controller == kind.name() && of(m) == value);
             let used = mean(those().map(|m| 100.0 * m.used));

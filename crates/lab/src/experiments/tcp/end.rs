@@ -15,31 +15,31 @@ const ORDER: &str = "the end is driven in order";
 /// Host with one connection that sends endlessly, or receives.
 pub(crate) struct End {
     connection: Option<Connection>,
-    begin: Option<Begin>,
+    begin: Option<PendingConnection>,
     manager: Manager,
     sends: bool,
-    endless: Endless,
+    endless: EndlessSource,
     /// Read buffer, emptied repeatedly.
     scratch: Vec<u8>,
     received: u64,
-    gaps: Option<Gaps>,
+    gaps: Option<PeriodicLoss>,
 }
 
 /// Deterministic loss at a constant interval of packets.
-struct Gaps {
+struct PeriodicLoss {
     every: u64,
     seen: u64,
 }
 
-impl Gaps {
-    fn lose(&mut self) -> bool {
+impl PeriodicLoss {
+    fn drops_next(&mut self) -> bool {
         self.seen += 1;
         self.seen.is_multiple_of(self.every)
     }
 }
 
 /// Connection that is not opened yet.
-struct Begin {
+struct PendingConnection {
     at: Instant,
     config: Config,
     target: Target,
@@ -55,7 +55,7 @@ impl End {
         (local, remote): (SocketAddr, SocketAddr),
         rng: Rng,
     ) -> Self {
-        let begin = Begin { at, config, target: Target { local, remote, dscp: 0 }, rng };
+        let begin = PendingConnection { at, config, target: Target { local, remote, dscp: 0 }, rng };
         Self::new(controller, None, Some(begin))
     }
 
@@ -66,13 +66,13 @@ impl End {
         Self::new(Kind::NewReno, Some(connection), None)
     }
 
-    fn new(controller: Kind, connection: Option<Connection>, begin: Option<Begin>) -> Self {
+    fn new(controller: Kind, connection: Option<Connection>, begin: Option<PendingConnection>) -> Self {
         Self {
             connection,
             sends: begin.is_some(),
             begin,
             manager: Manager::new(controller.constructor()),
-            endless: Endless(0),
+            endless: EndlessSource(0),
             scratch: Vec::new(),
             received: 0,
             gaps: None,
@@ -81,7 +81,7 @@ impl End {
 
     /// Drops every n-th packet before it arrives here.
     pub(crate) fn losing_every(mut self, packets: u64) -> Self {
-        self.gaps = Some(Gaps { every: packets, seen: 0 });
+        self.gaps = Some(PeriodicLoss { every: packets, seen: 0 });
         self
     }
 
@@ -109,7 +109,7 @@ impl End {
         self.connection.as_ref().and_then(Connection::flow)
     }
 
-    fn hear(&mut self) {
+    fn process_events(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         while connection.poll_event().is_some() {}
         while self.manager.poll_granted().is_some() {}
@@ -120,24 +120,24 @@ impl End {
 
 impl Host for End {
     fn handle_packet(&mut self, now: Instant, packet: Packet) {
-        if self.gaps.as_mut().is_some_and(Gaps::lose) {
+        if self.gaps.as_mut().is_some_and(PeriodicLoss::drops_next) {
             return;
         }
         if let Some(connection) = &mut self.connection {
             connection.handle_datagram(now, &mut self.manager, &packet.payload, packet.ecn).expect(ORDER);
-            self.hear();
+            self.process_events();
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(begin) = self.begin.take_if(|begin| begin.at <= now) {
-            let Begin { config, target, mut rng, .. } = begin;
+            let PendingConnection { config, target, mut rng, .. } = begin;
             self.connection = Some(Connection::connect(now, config, target, &mut rng));
         }
         self.manager.handle_timeout(now);
         if let Some(connection) = &mut self.connection {
             connection.handle_timeout(now, &mut self.manager).expect(ORDER);
-            self.hear();
+            self.process_events();
         }
     }
 
@@ -158,9 +158,9 @@ impl Host for End {
 }
 
 /// Endless zeros; counts the segments that it has filled.
-struct Endless(u64);
+struct EndlessSource(u64);
 
-impl AduSource for Endless {
+impl AduSource for EndlessSource {
     fn has_queued(&mut self, _: Instant) -> bool {
         true
     }

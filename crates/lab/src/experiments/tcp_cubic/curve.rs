@@ -23,7 +23,7 @@ const AIM: Bound = Bound::AtMost(0.01);
 
 /// Sample of the window.
 #[derive(Clone, Copy)]
-struct Look {
+struct WindowSample {
     /// Time in seconds.
     at: f64,
     /// Window in packets.
@@ -33,15 +33,15 @@ struct Look {
 }
 
 /// Stage from the start of the window's growth after a loss until the next loss.
-struct Stage {
-    looks: Vec<Look>,
+struct Epoch {
+    looks: Vec<WindowSample>,
     /// Window before the loss.
     before: f64,
     /// Window `W_max` of the curve's plateau.
     plateau: f64,
 }
 
-impl Stage {
+impl Epoch {
     /// Returns `K`, the time until the plateau.
     fn until_plateau(&self) -> f64 {
         ((self.plateau - self.looks[0].window) / C).max(0.0).cbrt()
@@ -55,7 +55,7 @@ impl Stage {
 
     /// Returns the distance of a window from the curve. The window targets the curve's value one
     /// round trip ahead, so every value between now and then counts as on the curve.
-    fn distance(&self, look: &Look) -> f64 {
+    fn distance(&self, look: &WindowSample) -> f64 {
         let elapsed = look.at - self.looks[0].at;
         let (now, then) = (self.at(elapsed), self.at(elapsed + look.srtt));
         (now - look.window).max(look.window - then).max(0.0)
@@ -68,7 +68,7 @@ impl Stage {
 
 /// Stages of the flow, without slow start.
 pub(super) struct Curve {
-    stages: Vec<Stage>,
+    stages: Vec<Epoch>,
 }
 
 pub(super) fn run(seed: u64) -> Curve {
@@ -80,15 +80,15 @@ pub(super) fn run(seed: u64) -> Curve {
         let path = shared.sender(0).path();
         let srtt = path.srtt.unwrap_or_default().as_secs_f64();
         let window = path.window as f64 / f64::from(segment());
-        looks.push(Look { at: (at - Instant::ZERO).as_secs_f64(), window, srtt });
+        looks.push(WindowSample { at: (at - Instant::ZERO).as_secs_f64(), window, srtt });
     }
     Curve { stages: stages(&looks) }
 }
 
 /// Splits samples into stages: each ends where the window falls; the next begins where it grows
 /// again.
-fn stages(looks: &[Look]) -> Vec<Stage> {
-    let mut stages: Vec<Stage> = Vec::new();
+fn stages(looks: &[WindowSample]) -> Vec<Epoch> {
+    let mut stages: Vec<Epoch> = Vec::new();
     let mut falls =
         looks.windows(2).enumerate().filter(|(_, pair)| pair[1].window < pair[0].window).map(|(i, _)| i + 1);
     let mut fall = falls.next();
@@ -103,7 +103,7 @@ fn stages(looks: &[Look]) -> Vec<Stage> {
         let grows = looks[from..until].iter().position(|look| look.window > floor).unwrap_or(until - from);
         // Last sample before the growth: the epoch begins with the next acknowledgement.
         let begins = from + grows.saturating_sub(1);
-        stages.push(Stage { looks: looks[begins..until].to_vec(), before, plateau });
+        stages.push(Epoch { looks: looks[begins..until].to_vec(), before, plateau });
     }
     stages
 }
@@ -111,7 +111,7 @@ fn stages(looks: &[Look]) -> Vec<Stage> {
 impl Curve {
     /// Returns the stages of at least a second: congestion events in quick succession show no
     /// curve.
-    fn long(&self) -> impl Iterator<Item = &Stage> {
+    fn long(&self) -> impl Iterator<Item = &Epoch> {
         self.stages.iter().filter(|stage| stage.looks.len() as u64 * STEP.as_millis() >= 1_000)
     }
 
@@ -142,7 +142,7 @@ impl Curve {
     }
 
     pub(super) fn claims(&self) -> Vec<Claim> {
-        let farthest = self.long().map(Stage::farthest).fold(f64::NAN, f64::max);
+        let farthest = self.long().map(Epoch::farthest).fold(f64::NAN, f64::max);
         let paper = "the window is to be W_cubic(t + RTT) a round trip later (§4.2, §4.4, §4.5)";
         let measured = format!("{farthest:.4}, in {} stages", self.long().count());
         let claim = Claim::new(

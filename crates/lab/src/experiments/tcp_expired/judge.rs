@@ -3,7 +3,7 @@
 use timeous::core::AduMeta;
 use timeous_engine::Reach;
 
-use super::super::over_tcp::{Carried, Control, Log, Plan, Way, What};
+use super::super::over_tcp::{CarriedBytes, Control, Log, Plan, SenderKind, StreamContent};
 use super::super::tl::RTT;
 use super::super::tl::measure::{mean, whole_frames};
 use super::path::Path;
@@ -18,7 +18,7 @@ const EXPIRED: f64 = 1.0;
 pub(super) struct Measured {
     path: Path,
     control: Control,
-    way: Way,
+    way: SenderKind,
     seed: u64,
     /// Stream data on the link in kilobytes, retransmissions included.
     wire: f64,
@@ -42,14 +42,14 @@ pub(super) struct Measured {
 
 impl Measured {
     pub(super) fn of(path: Path, plan: &Plan, log: &Log) -> Self {
-        let is_expired = |one: &Carried| match one.what {
-            What::Datagram(seq) => {
+        let is_expired = |one: &CarriedBytes| match one.what {
+            StreamContent::Datagram(seq) => {
                 plan.offers.get(seq as usize).is_some_and(|offer| one.at + RTT / 2 > offer.deadline(log.begin))
             }
-            What::Padding | What::Torn => false,
+            StreamContent::Padding | StreamContent::Torn => false,
         };
         let all = sum(log, |_| true);
-        let share = |counts: &dyn Fn(&Carried) -> bool| 100.0 * sum(log, counts) / all.max(1.0);
+        let share = |counts: &dyn Fn(&CarriedBytes) -> bool| 100.0 * sum(log, counts) / all.max(1.0);
         let offered: usize = plan.offers.iter().map(|offer| offer.len).sum();
         let of_offered = |counts: &dyn Fn(usize) -> bool| {
             let counted = plan.offers.iter().enumerate().filter(|(index, _)| counts(*index));
@@ -67,26 +67,26 @@ impl Measured {
             wire: all / 1e3,
             expired: share(&is_expired),
             expired_again: share(&|one| one.again && is_expired(one)),
-            padding: share(&|one| one.what == What::Padding),
-            torn: share(&|one| one.what == What::Torn),
+            padding: share(&|one| one.what == StreamContent::Padding),
+            torn: share(&|one| one.what == StreamContent::Torn),
             in_time: of_offered(&there),
             shown: of_offered(&|index| whole[plan.offers[index].meta.frame.0 as usize]),
             bound: path.bound(&plan.offers),
-            replaced: log.told.replaced,
-            padded: log.told.padded,
+            replaced: log.status.replaced,
+            padded: log.status.padded,
             corrupt: log.corrupt,
-            reaches: log.told.reach == Some(Reach::Retransmissions),
-            ended: log.told.ended,
+            reaches: log.status.reach == Some(Reach::Retransmissions),
+            ended: log.status.ended,
         }
     }
 }
 
-fn sum(log: &Log, counts: impl Fn(&Carried) -> bool) -> f64 {
+fn sum(log: &Log, counts: impl Fn(&CarriedBytes) -> bool) -> f64 {
     log.wire.iter().filter(|one| counts(one)).map(|one| one.bytes).sum::<u64>() as f64
 }
 
 /// Returns mean, minimum and maximum over the seeds.
-fn of(measured: &[Measured], cell: (Path, Control, Way), value: impl Fn(&Measured) -> f64) -> [f64; 3] {
+fn of(measured: &[Measured], cell: (Path, Control, SenderKind), value: impl Fn(&Measured) -> f64) -> [f64; 3] {
     let these = measured.iter().filter(|one| (one.path, one.control, one.way) == cell);
     let values: Vec<f64> = these.map(value).collect();
     [
@@ -96,10 +96,10 @@ fn of(measured: &[Measured], cell: (Path, Control, Way), value: impl Fn(&Measure
     ]
 }
 
-fn cells() -> impl Iterator<Item = (Path, Control, Way)> {
-    Path::ALL
-        .into_iter()
-        .flat_map(|path| Control::ALL.into_iter().flat_map(move |control| Way::ALL.map(|way| (path, control, way))))
+fn cells() -> impl Iterator<Item = (Path, Control, SenderKind)> {
+    Path::ALL.into_iter().flat_map(|path| {
+        Control::ALL.into_iter().flat_map(move |control| SenderKind::ALL.map(|way| (path, control, way)))
+    })
 }
 
 pub(super) fn tables(measured: &[Measured]) -> Vec<Table> {
@@ -145,12 +145,12 @@ pub(super) fn tables(measured: &[Measured]) -> Vec<Table> {
 
 pub(super) fn figures(measured: &[Measured]) -> Result<Vec<Figure>, LabError> {
     let draw = |title, y, value: fn(&Measured) -> f64| -> Result<Figure, LabError> {
-        let line = |way: Way| {
+        let line = |way: SenderKind| {
             let paths = Path::ALL.into_iter().zip(1..);
             let point = |(path, at)| (f64::from(at), of(measured, (path, Control::Reno, way), value)[0]);
             Series::new(way.name(), paths.map(point).collect())
         };
-        let series = Way::ALL.map(line).to_vec();
+        let series = SenderKind::ALL.map(line).to_vec();
         let lines = Lines { title, x: "path, in the order of the table", y, series };
         Ok(Figure::new(lines.draw()?, "Reno. The mean over the seeds."))
     };
@@ -162,21 +162,21 @@ pub(super) fn figures(measured: &[Measured]) -> Result<Vec<Figure>, LabError> {
 
 pub(super) fn claims(measured: &[Measured]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for (path, control, way) in cells().filter(|(.., way)| matches!(way, Way::Late | Way::Own)) {
+    for (path, control, way) in cells().filter(|(.., way)| matches!(way, SenderKind::Late | SenderKind::Own)) {
         let value = |way, value: fn(&Measured) -> f64| of(measured, (path, control, way), value)[0];
         let at = format!("{}, {}, {}", path.name(), control.name(), way.name());
         let expired = value(way, |one| one.expired);
         let measured = format!(
             "{expired:.2} (plain {:.2}, ring {:.2})",
-            value(Way::Plain, |one| one.expired),
-            value(Way::Ring, |one| one.expired)
+            value(SenderKind::Plain, |one| one.expired),
+            value(SenderKind::Ring, |one| one.expired)
         );
         let what = format!("Percent of the bytes on the wire that had expired: {at}");
         claims.push(Claim::new(&what, "—", measured, expired).pass(Bound::AtMost(EXPIRED)));
-        let (shown, plain) = (value(way, |one| one.shown), value(Way::Plain, |one| one.shown));
+        let (shown, plain) = (value(way, |one| one.shown), value(SenderKind::Plain, |one| one.shown));
         let measured = format!(
             "{shown:.1} against {plain:.1} % (ring {:.1}, at most {:.1})",
-            value(Way::Ring, |one| one.shown),
+            value(SenderKind::Ring, |one| one.shown),
             value(way, |one| one.bound)
         );
         claims.push(Claim::order(
@@ -194,7 +194,7 @@ pub(super) fn claims(measured: &[Measured]) -> Vec<Claim> {
 
 pub(super) fn notes(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
-    let late = || measured.iter().filter(|one| one.way == Way::Late);
+    let late = || measured.iter().filter(|one| one.way == SenderKind::Late);
     let reached = late().filter(|one| one.reaches).count();
     notes.push(format!("Late choice reached retransmissions at the end of {reached} of {} streams.", late().count()));
     let torn = measured.iter().map(|one| one.torn).fold(0.0, f64::max);

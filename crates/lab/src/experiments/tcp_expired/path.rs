@@ -5,7 +5,7 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
 use super::super::over_tcp::Offer;
-use super::super::tcp_kernel::bed::Links;
+use super::super::tcp_kernel::network::Links;
 use super::super::tl::RTT;
 use super::super::tl::trial::{link, standing_still};
 use crate::bound::{Job, Rates, bound};

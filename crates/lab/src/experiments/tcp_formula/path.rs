@@ -117,17 +117,17 @@ impl Measured {
 
 /// Counters of the sender at one time.
 #[derive(Clone, Copy)]
-struct Count {
+struct SenderCounters {
     at: Instant,
     packets: u64,
     losses: u64,
     timeouts: u64,
 }
 
-fn count(at: Instant, end: &End) -> Count {
+fn count(at: Instant, end: &End) -> SenderCounters {
     let (statistics, answered) = (end.statistics(), end.answered());
     let packets = statistics.data_sent + statistics.retransmissions;
-    Count { at, packets, losses: answered.losses, timeouts: answered.timeouts }
+    SenderCounters { at, packets, losses: answered.losses, timeouts: answered.timeouts }
 }
 
 /// Runs a flow until enough is counted.

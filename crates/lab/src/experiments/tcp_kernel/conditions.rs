@@ -4,7 +4,7 @@ use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 
-use super::bed::Links;
+use super::network::Links;
 
 /// Description of the link.
 pub(super) const LINK: &str = "40 Mbit/s, 2 ms, a drop-tail queue of 100 packets, each way";

@@ -9,7 +9,7 @@ use timeous_engine::clock;
 
 /// Arrivals by the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrived {
+pub(super) struct ArrivedBytes {
     /// Whether exactly the sent bytes arrived.
     pub(super) same: bool,
     /// Arrival of the last byte.
@@ -49,13 +49,13 @@ pub(super) fn send(mut stream: TcpStream, content: &[u8], deadline: Instant) -> 
 }
 
 /// Receives until the end of the stream.
-pub(super) fn receive(mut stream: TcpStream, content: &[u8], deadline: Instant) -> io::Result<Arrived> {
+pub(super) fn receive(mut stream: TcpStream, content: &[u8], deadline: Instant) -> io::Result<ArrivedBytes> {
     let (mut buffer, mut place, mut same, mut at) = (vec![0; 64 << 10], 0, true, clock::now());
     loop {
         stream.set_read_timeout(Some(left(deadline)?.into()))?;
         let len = stream.read(&mut buffer)?;
         if len == 0 {
-            return Ok(Arrived { same: same && place == content.len(), at });
+            return Ok(ArrivedBytes { same: same && place == content.len(), at });
         }
         at = clock::now();
         same &= content.get(place..place + len) == Some(&buffer[..len]);

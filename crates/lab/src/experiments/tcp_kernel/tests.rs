@@ -10,10 +10,10 @@ use timeous_net::Counters;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};
 
-use super::bed::{Bed, Links};
 use super::kernel;
-use super::ours::Ours;
-use super::transfer::{Outcome, Plan, Stack, Way, content, transfer};
+use super::network::{Links, TestNetwork};
+use super::transfer::{Direction, Outcome, Plan, Stack, content, transfer};
+use super::userspace::UserspaceConnection;
 use crate::experiment::LabError;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ fn link() -> LinkConfig {
     }
 }
 
-fn plan(link: LinkConfig, way: Way) -> Plan<'static> {
+fn plan(link: LinkConfig, way: Direction) -> Plan<'static> {
     Plan {
         stack: Stack::Timeous,
         way,
@@ -62,7 +62,7 @@ fn check(name: &str, link: LinkConfig) -> Option<[Outcome; 2]> {
         assert!(outcome.same, "{name} {way:?}: other bytes than those that were sent");
         Some(outcome)
     };
-    Some([one("r", Way::Right)?, one("l", Way::Left)?])
+    Some([one("r", Direction::Right)?, one("l", Direction::Left)?])
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_same_bytes_where_some_come_twice() {
 
 #[test]
 fn the_kernel_calls_us() {
-    for (name, way) in [("kcr", Way::Right), ("kcl", Way::Left)] {
+    for (name, way) in [("kcr", Direction::Right), ("kcl", Direction::Left)] {
         let plan = Plan { is_called: true, ..plan(link(), way) };
         let Some(outcome) = transferred(name, &plan) else { return };
         assert!(outcome.same, "{way:?}");
@@ -112,16 +112,16 @@ fn marks_slow_both_stacks_down_without_a_loss() {
     let codel = CodelConfig { target: Duration::from_millis(2), interval: Duration::from_millis(20), ecn: true };
     let link = LinkConfig { kind: QueueKind::Codel(codel), queue: Limit::Packets(1_000), ..link() };
     let tcp = TcpConfig { ecn: EcnMode::Request, ..TcpConfig::default() };
-    for (name, way) in [("ker", Way::Right), ("kel", Way::Left)] {
+    for (name, way) in [("ker", Direction::Right), ("kel", Direction::Left)] {
         let plan = Plan { len: 2_000_000, tcp: tcp.clone(), ..plan(link.clone(), way) };
         let Some(outcome) = transferred(name, &plan) else { return };
         assert!(outcome.same);
-        let data = outcome.links[usize::from(way == Way::Left)];
+        let data = outcome.links[usize::from(way == Direction::Left)];
         let ours = outcome.ours.expect("ours was there");
         assert!(data.marks > 0, "{data:?}");
         match way {
-            Way::Right => assert!(ours.ecn_reductions > 0 && ours.timeouts == 0, "{ours:?}"),
-            Way::Left => assert!(ours.ce_received > 0, "{ours:?}"),
+            Direction::Right => assert!(ours.ecn_reductions > 0 && ours.timeouts == 0, "{ours:?}"),
+            Direction::Left => assert!(ours.ce_received > 0, "{ours:?}"),
         }
     }
 }
@@ -131,21 +131,21 @@ fn marks_slow_both_stacks_down_without_a_loss() {
 fn thin(name: &str, loss: Loss) -> Option<(Counters, TcpStatistics)> {
     let link = LinkConfig { delay: Duration::from_millis(12), loss, ..link() };
     let links = Links { back: LinkConfig { loss: Loss::None, ..link.clone() }, forward: link };
-    let bed = match Bed::make(name, &links, 5, None) {
-        Ok(bed) => bed,
+    let network = match TestNetwork::make(name, &links, 5, None) {
+        Ok(network) => network,
         Err(error) => {
             assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{name} may not be skipped: {error}");
             eprintln!("SKIPPED {name}: {error}");
             return None;
         }
     };
-    let mut host = bed.host(TcpConfig { bundling: true, ..TcpConfig::default() }, 5).unwrap();
+    let mut host = network.host(TcpConfig { bundling: true, ..TcpConfig::default() }, 5).unwrap();
     let to: SocketAddrV4 = "10.77.0.2:5000".parse().unwrap();
-    let listener = bed.right.within(|| TcpListener::bind(to)).unwrap().unwrap();
+    let listener = network.right.within(|| TcpListener::bind(to)).unwrap().unwrap();
     let (content, deadline) = (content(5, 400 * 500), clock::now() + PATIENCE);
     let statistics = thread::scope(|scope| {
         let right = scope.spawn(|| kernel::receive(kernel::accept(&listener, deadline)?, &content, deadline));
-        let mut ours = Ours { host: &mut host, deadline, statistics: TcpStatistics::default() };
+        let mut ours = UserspaceConnection { host: &mut host, deadline, statistics: TcpStatistics::default() };
         let id = ours.connect(to).unwrap();
         for piece in content[..content.len() - 400].chunks(400) {
             assert_eq!(ours.host.write(id, piece).unwrap(), 400);
@@ -158,7 +158,7 @@ fn thin(name: &str, loss: Loss) -> Option<(Counters, TcpStatistics)> {
         assert!(right.join().unwrap().unwrap().same, "{name}: other bytes than those that were sent");
         ours.statistics
     });
-    Some((bed.end().unwrap()[0], statistics))
+    Some((network.end().unwrap()[0], statistics))
 }
 
 #[test]

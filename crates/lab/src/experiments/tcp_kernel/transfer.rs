@@ -11,10 +11,10 @@ use timeous_engine::clock;
 use timeous_engine::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 use timeous_net::Counters;
 
-use super::bed::{Bed, Links, OURS, machine};
-use super::counted::{self, Repairs};
-use super::kernel::{self, Arrived};
-use super::ours::Ours;
+use super::kernel::{self, ArrivedBytes};
+use super::network::{Links, OURS, TestNetwork, machine};
+use super::recovery::{self, RecoveryCounters};
+use super::userspace::UserspaceConnection;
 use crate::experiment::LabError;
 
 /// Address at which the right kernel listens.
@@ -33,7 +33,7 @@ pub(super) enum Stack {
 
 /// Direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// From left to right.
     Right,
     /// From right to left.
@@ -44,7 +44,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug)]
 pub(super) struct Plan<'a> {
     pub(super) stack: Stack,
-    pub(super) way: Way,
+    pub(super) way: Direction,
     /// Whether the right end connects to our stack at the left, rather than the reverse.
     pub(super) is_called: bool,
     pub(super) len: usize,
@@ -69,7 +69,7 @@ pub(super) struct Outcome {
     /// Counters of our end, if it takes part.
     pub(super) ours: Option<TcpStatistics>,
     /// Loss recovery of the sender, for either stack.
-    pub(super) repairs: Repairs,
+    pub(super) repairs: RecoveryCounters,
 }
 
 impl Outcome {
@@ -89,30 +89,30 @@ pub(super) fn content(seed: u64, len: usize) -> Vec<u8> {
 /// Builds a bed named `name`, and runs the transfer. The inner error is the reason why it was not
 /// finished.
 pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io::Error>, LabError> {
-    let bed = Bed::make(name, &plan.links, plan.seed, plan.capture)?;
+    let network = TestNetwork::make(name, &plan.links, plan.seed, plan.capture)?;
     if plan.tcp.ecn == EcnMode::Request {
-        bed.request_ecn()?;
+        network.request_ecn()?;
     }
     let mut host = match plan.stack {
         Stack::Kernel => None,
-        Stack::Timeous => Some(bed.host(plan.tcp.clone(), plan.seed)?),
+        Stack::Timeous => Some(network.host(plan.tcp.clone(), plan.seed)?),
     };
     if let Some(host) = host.as_mut().filter(|_| plan.is_called) {
         host.listen(PORT);
     }
     let content = content(plan.seed, plan.len);
-    let transfer = Transfer { bed: &bed, plan, content: &content };
+    let transfer = Transfer { network: &network, plan, content: &content };
     let begun = clock::now();
     let arrived = transfer.run(host.as_mut(), begun + plan.patience)?;
     let sender = match plan.way {
-        Way::Right => &bed.left,
-        Way::Left => &bed.right,
+        Direction::Right => &network.left,
+        Direction::Left => &network.right,
     };
-    let kernels = sender.within(counted::by_kernel).map_err(machine)?;
+    let kernels = sender.within(recovery::by_kernel).map_err(machine)?;
     let kernels = kernels.map_err(LabError::system("read what the kernel counts"))?;
-    let links = bed.end()?;
+    let links = network.end()?;
     Ok(arrived.map(|(arrived, ours)| {
-        let own = ours.as_ref().filter(|_| plan.way == Way::Right).map(|ours| Repairs {
+        let own = ours.as_ref().filter(|_| plan.way == Direction::Right).map(|ours| RecoveryCounters {
             timeouts: ours.timeouts,
             probes: ours.tail_probes,
             recoveries: ours.recoveries,
@@ -123,7 +123,7 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
 }
 
 struct Transfer<'a> {
-    bed: &'a Bed,
+    network: &'a TestNetwork,
     plan: &'a Plan<'a>,
     content: &'a [u8],
 }
@@ -134,9 +134,9 @@ impl Transfer<'_> {
         &self,
         host: Option<&mut TunHost>,
         deadline: Instant,
-    ) -> Result<io::Result<(Arrived, Option<TcpStatistics>)>, LabError> {
+    ) -> Result<io::Result<(ArrivedBytes, Option<TcpStatistics>)>, LabError> {
         let to: SocketAddrV4 = RIGHT.parse().expect("an address");
-        let listener = self.bed.right.within(|| TcpListener::bind(to)).map_err(machine)?;
+        let listener = self.network.right.within(|| TcpListener::bind(to)).map_err(machine)?;
         let listener = listener.map_err(LabError::system("listen"))?;
         thread::scope(|scope| {
             let right = scope.spawn(|| self.at_right(&listener, deadline));
@@ -144,7 +144,7 @@ impl Transfer<'_> {
                 Some(host) => self.ours(host, to, deadline),
                 None => {
                     let work = || self.kernels(to, deadline).map(|arrived| (arrived, None));
-                    self.bed.left.within(work).map_err(machine)?
+                    self.network.left.within(work).map_err(machine)?
                 }
             };
             let right = right.join().expect("the right does not panic");
@@ -153,26 +153,26 @@ impl Transfer<'_> {
     }
 
     /// Runs the right end; returns the arrivals there if it receives.
-    fn at_right(&self, listener: &TcpListener, deadline: Instant) -> io::Result<Option<Arrived>> {
+    fn at_right(&self, listener: &TcpListener, deadline: Instant) -> io::Result<Option<ArrivedBytes>> {
         let stream = match self.plan.is_called {
             false => kernel::accept(listener, deadline)?,
             true => {
                 let ours = SocketAddr::new(OURS.into(), PORT);
-                self.bed.right.within(|| kernel::connect(ours, deadline)).map_err(io::Error::other)??
+                self.network.right.within(|| kernel::connect(ours, deadline)).map_err(io::Error::other)??
             }
         };
         match self.plan.way {
-            Way::Right => kernel::receive(stream, self.content, deadline).map(Some),
-            Way::Left => kernel::send(stream, self.content, deadline).map(|()| None),
+            Direction::Right => kernel::receive(stream, self.content, deadline).map(Some),
+            Direction::Left => kernel::send(stream, self.content, deadline).map(|()| None),
         }
     }
 
     /// Runs the left end with the kernel's TCP.
-    fn kernels(&self, to: SocketAddrV4, deadline: Instant) -> io::Result<Option<Arrived>> {
+    fn kernels(&self, to: SocketAddrV4, deadline: Instant) -> io::Result<Option<ArrivedBytes>> {
         let stream = kernel::connect(to.into(), deadline)?;
         match self.plan.way {
-            Way::Right => kernel::send(stream, self.content, deadline).map(|()| None),
-            Way::Left => kernel::receive(stream, self.content, deadline).map(Some),
+            Direction::Right => kernel::send(stream, self.content, deadline).map(|()| None),
+            Direction::Left => kernel::receive(stream, self.content, deadline).map(Some),
         }
     }
 
@@ -182,12 +182,12 @@ impl Transfer<'_> {
         host: &mut TunHost,
         to: SocketAddrV4,
         deadline: Instant,
-    ) -> io::Result<(Option<Arrived>, Option<TcpStatistics>)> {
-        let mut ours = Ours { host, deadline, statistics: TcpStatistics::default() };
+    ) -> io::Result<(Option<ArrivedBytes>, Option<TcpStatistics>)> {
+        let mut ours = UserspaceConnection { host, deadline, statistics: TcpStatistics::default() };
         let id = if self.plan.is_called { ours.accept()? } else { ours.connect(to)? };
         let arrived = match self.plan.way {
-            Way::Right => ours.send(id, self.content).map(|()| None)?,
-            Way::Left => ours.receive(id, self.content).map(Some)?,
+            Direction::Right => ours.send(id, self.content).map(|()| None)?,
+            Direction::Left => ours.receive(id, self.content).map(Some)?,
         };
         ours.finish(id)?;
         Ok((arrived, Some(ours.statistics)))

@@ -6,8 +6,8 @@ use timeous::core::{AduSeq, Duration, Instant, Rate, Rng};
 use timeous_choice::{Chain, Deadlines, Dependencies};
 use timeous_cm::{Kind, Manager, NewReno};
 use timeous_host::{
-    Application, Arrivals, Feed, Handle, Journal, Machine, Meddling, Middlebox, Outlet, SendBuffer, Socket, Stream,
-    Tcp, TcpStatus, Udp, stamp,
+    Application, Arrivals, Feed, Handle, Journal, Machine, Middlebox, MiddleboxBehaviour, Outlet, SendBuffer, Socket,
+    Stream, Tcp, TcpStatus, Udp, stamp,
 };
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
@@ -119,7 +119,7 @@ pub(crate) struct Trial {
     pub(crate) protocol: Protocol,
     pub(crate) offers: Offers,
     pub(crate) way: LinkConfig,
-    pub(crate) meddling: Meddling,
+    pub(crate) behaviour: MiddleboxBehaviour,
     pub(crate) seed: u64,
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct Outcome {
     pub(crate) later: Vec<(Instant, usize)>,
 }
 
-type Net = Network<Middlebox<Machine>>;
+type SimNetwork = Network<Middlebox<Machine>>;
 
 /// Receiving application that checks that datagrams arrive unaltered.
 #[derive(Default)]
@@ -209,9 +209,9 @@ const HORIZON: Duration = Duration::from_secs(3_600);
 
 impl Trial {
     pub(crate) fn run(&self) -> Outcome {
-        let mut network = Net::new(self.seed);
-        let here = network.add_host(HERE, Middlebox::new(Machine::new(HERE), self.meddling));
-        let there = network.add_host(THERE, Middlebox::new(Machine::new(THERE), Meddling::Pass));
+        let mut network = SimNetwork::new(self.seed);
+        let here = network.add_host(HERE, Middlebox::new(Machine::new(HERE), self.behaviour));
+        let there = network.add_host(THERE, Middlebox::new(Machine::new(THERE), MiddleboxBehaviour::Pass));
         let back = LinkConfig { loss: Loss::None, ..self.way.clone() };
         network.connect(here, there, self.way.clone(), back);
         match self.protocol {
@@ -220,7 +220,7 @@ impl Trial {
         }
     }
 
-    fn by_udp(&self, network: &mut Net, here: NodeId, there: NodeId) -> Outcome {
+    fn by_udp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
         let sink = network.with_host(there, |_, host| {
             let own = host.host_mut().add_manager(Kind::NewReno);
             host.host_mut().add(PORT, own, Udp::sink())
@@ -243,7 +243,7 @@ impl Trial {
         outcome(journal, arrived)
     }
 
-    fn by_tcp(&self, network: &mut Net, here: NodeId, there: NodeId) -> Outcome {
+    fn by_tcp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
         let config = Config { receive_buffer: 1 << 20, ..Config::default() };
         let receiver = Config { receiving: self.protocol.receiving(), ..config.clone() };
         let protocol = self.protocol;
@@ -270,7 +270,7 @@ impl Trial {
     }
 
     /// Opens a connection for the datagrams that were not offered yet.
-    fn call(&self, network: &mut Net, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
+    fn call(&self, network: &mut SimNetwork, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
         network.with_host(here, |now, host| {
             let own = host.host_mut().add_manager_of(self.protocol.manager());
             let latency = self.protocol.latency();
@@ -295,7 +295,7 @@ impl Trial {
 
     fn judge(
         &self,
-        network: &Net,
+        network: &SimNetwork,
         (here, there): (NodeId, NodeId),
         calls: &[Handle<Tcp>],
         listener: Handle<Tcp>,
@@ -332,11 +332,11 @@ impl Trial {
     }
 }
 
-fn session(network: &Net, here: NodeId, call: Handle<Tcp>) -> &timeous_host::TcpSession {
+fn session(network: &SimNetwork, here: NodeId, call: Handle<Tcp>) -> &timeous_host::TcpSession {
     network.host(here).host().agent(call).session().expect("a caller has called")
 }
 
-fn was_reset(network: &Net, here: NodeId, call: Handle<Tcp>) -> bool {
+fn was_reset(network: &SimNetwork, here: NodeId, call: Handle<Tcp>) -> bool {
     let tcp = network.host(here).host().agent(call);
     tcp.session().is_some_and(|session| session.status() == TcpStatus::Closed(CloseReason::Reset))
 }

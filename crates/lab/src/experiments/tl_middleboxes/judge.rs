@@ -1,39 +1,39 @@
 //! Results of streams through middleboxes, and the bounds.
 
 use serde_json::json;
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 
 use super::super::tl::measure::mean;
 use super::super::tl::trial::Protocol;
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-pub(super) const MEDDLINGS: [Meddling; 7] = [
-    Meddling::Pass,
-    Meddling::CachedOriginal,
-    Meddling::Silence,
-    Meddling::Reset,
-    Meddling::Split,
-    Meddling::Merge,
-    Meddling::Rewrite,
+pub(super) const BEHAVIOURS: [MiddleboxBehaviour; 7] = [
+    MiddleboxBehaviour::Pass,
+    MiddleboxBehaviour::CachedOriginal,
+    MiddleboxBehaviour::Silence,
+    MiddleboxBehaviour::Reset,
+    MiddleboxBehaviour::Split,
+    MiddleboxBehaviour::Merge,
+    MiddleboxBehaviour::Rewrite,
 ];
 
-pub(super) fn name(meddling: Meddling) -> &'static str {
-    match meddling {
-        Meddling::Pass => "passes",
-        Meddling::CachedOriginal => "sends the original again",
-        Meddling::Silence => "swallows",
-        Meddling::Reset => "resets",
-        Meddling::Split => "cuts in two",
-        Meddling::Merge => "joins two",
-        Meddling::Rewrite => "changes numbers",
+pub(super) fn name(behaviour: MiddleboxBehaviour) -> &'static str {
+    match behaviour {
+        MiddleboxBehaviour::Pass => "passes",
+        MiddleboxBehaviour::CachedOriginal => "sends the original again",
+        MiddleboxBehaviour::Silence => "swallows",
+        MiddleboxBehaviour::Reset => "resets",
+        MiddleboxBehaviour::Split => "cuts in two",
+        MiddleboxBehaviour::Merge => "joins two",
+        MiddleboxBehaviour::Rewrite => "changes numbers",
     }
 }
 
 /// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    pub(super) meddling: Meddling,
+    pub(super) behaviour: MiddleboxBehaviour,
     pub(super) protocol: Protocol,
     pub(super) in_time: f64,
     pub(super) came: f64,
@@ -46,15 +46,20 @@ pub(super) struct Measured {
 }
 
 /// Returns the mean over the seeds.
-fn of(measured: &[Measured], meddling: Meddling, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
-    let these = measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol);
+fn of(
+    measured: &[Measured],
+    behaviour: MiddleboxBehaviour,
+    protocol: Protocol,
+    value: impl Fn(&Measured) -> f64,
+) -> f64 {
+    let these = measured.iter().filter(|one| one.behaviour == behaviour && one.protocol == protocol);
     mean(&these.map(value).collect::<Vec<_>>())
 }
 
 /// Formats minimum and maximum of `last` over the seeds.
-fn least_to_most(measured: &[Measured], meddling: Meddling, protocol: Protocol) -> String {
+fn least_to_most(measured: &[Measured], behaviour: MiddleboxBehaviour, protocol: Protocol) -> String {
     let these =
-        || measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol).map(|one| one.last);
+        || measured.iter().filter(|one| one.behaviour == behaviour && one.protocol == protocol).map(|one| one.last);
     let least = these().fold(f64::INFINITY, f64::min);
     format!("{least:.1} to {:.1}", these().fold(f64::NEG_INFINITY, f64::max))
 }
@@ -78,25 +83,25 @@ pub(super) fn findings(
         "connections",
     ];
     let mut table = Table::new(title, &head);
-    for meddling in MEDDLINGS {
+    for behaviour in BEHAVIOURS {
         for &protocol in protocols {
-            let cell = |value: fn(&Measured) -> f64| format!("{:.1}", of(measured, meddling, protocol, value));
+            let cell = |value: fn(&Measured) -> f64| format!("{:.1}", of(measured, behaviour, protocol, value));
             table.row([
-                name(meddling).to_owned(),
+                name(behaviour).to_owned(),
                 protocol.name().to_owned(),
                 cell(|one| one.came),
                 cell(|one| one.in_time),
                 cell(|one| one.last),
-                least_to_most(measured, meddling, protocol),
+                least_to_most(measured, behaviour, protocol),
                 cell(|one| one.changed as f64),
-                format!("{:.0}", 100.0 * of(measured, meddling, protocol, |one| f64::from(u8::from(one.refused)))),
+                format!("{:.0}", 100.0 * of(measured, behaviour, protocol, |one| f64::from(u8::from(one.refused)))),
                 cell(|one| f64::from(one.connections)),
             ]);
         }
     }
     let line = |protocol| {
-        let each = MEDDLINGS.into_iter().enumerate();
-        each.map(|(n, meddling)| (n as f64, of(measured, meddling, protocol, |one| one.in_time))).collect()
+        let each = BEHAVIOURS.into_iter().enumerate();
+        each.map(|(n, behaviour)| (n as f64, of(measured, behaviour, protocol, |one| one.in_time))).collect()
     };
     let series = protocols.iter().map(|&protocol| Series::new(protocol.name(), line(protocol))).collect();
     let lines =
@@ -104,7 +109,7 @@ pub(super) fn findings(
     let data: Vec<_> = measured
         .iter()
         .map(|one| {
-            json!({ "middlebox": name(one.meddling), "protocol": one.protocol.name(), "came": one.came, "in_time": one.in_time,
+            json!({ "middlebox": name(one.behaviour), "protocol": one.protocol.name(), "came": one.came, "in_time": one.in_time,
                     "last": one.last, "changed": one.changed, "refused": one.refused, "connections": one.connections })
         })
         .collect();
@@ -128,15 +133,16 @@ pub(super) fn findings(
 fn spread(measured: &[Measured], protocols: &[Protocol]) -> String {
     let [first, .., last] = protocols else { return String::new() };
     let passing = |protocol| {
-        let these = measured.iter().filter(move |one| one.meddling == Meddling::Pass && one.protocol == protocol);
+        let these =
+            measured.iter().filter(move |one| one.behaviour == MiddleboxBehaviour::Pass && one.protocol == protocol);
         these.map(|one| one.last)
     };
     let shares: Vec<f64> = passing(*last).zip(passing(*first)).map(|(with, without)| with / without).collect();
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     let most = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let whole =
-        |meddling| of(measured, meddling, *last, |one| one.came) / of(measured, meddling, *first, |one| one.came);
-    let by_whole = MEDDLINGS.into_iter().min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
+        |behaviour| of(measured, behaviour, *last, |one| one.came) / of(measured, behaviour, *first, |one| one.came);
+    let by_whole = BEHAVIOURS.into_iter().min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
     let by_whole = by_whole.expect("there is a middlebox");
     format!(
         "A last tenth is short. Where everything passes it is {least:.3} to {most:.3} with {}, as a share of that without changes, seed by \
@@ -150,17 +156,17 @@ fn spread(measured: &[Measured], protocols: &[Protocol]) -> String {
 
 fn claims(measured: &[Measured], protocols: &[Protocol]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for meddling in MEDDLINGS {
-        let these = || measured.iter().filter(|one| one.meddling == meddling);
+    for behaviour in BEHAVIOURS {
+        let these = || measured.iter().filter(|one| one.behaviour == behaviour);
         let corrupt: u64 = these().map(|one| one.corrupt).sum();
-        let what = format!("It {}: datagrams delivered that were not as they were offered, or twice", name(meddling));
+        let what = format!("It {}: datagrams delivered that were not as they were offered, or twice", name(behaviour));
         claims.push(Claim::new(&what, "—", corrupt.to_string(), corrupt as f64).pass(Bound::AtMost(0.0)));
-        let last = |protocol| of(measured, meddling, protocol, |one| one.last);
+        let last = |protocol| of(measured, behaviour, protocol, |one| one.last);
         for &protocol in protocols[1..].iter().filter(|protocol| **protocol != Protocol::Tcp) {
             let share = last(protocol) / last(protocols[0]);
             let what = format!(
                 "It {}: the last tenth with {}, as a share of that without changes",
-                name(meddling),
+                name(behaviour),
                 protocol.name()
             );
             let said = format!("{share:.3}: {:.1} and {:.1} %", last(protocol), last(protocols[0]));
@@ -168,10 +174,10 @@ fn claims(measured: &[Measured], protocols: &[Protocol]) -> Vec<Claim> {
         }
     }
     let last = *protocols.last().expect("there is a protocol");
-    let changed = |meddling| of(measured, meddling, last, |one| one.changed as f64);
+    let changed = |behaviour| of(measured, behaviour, last, |one| one.changed as f64);
     let what = "Segments changed, where they pass: with none, nothing would be shown";
     claims.push(
-        Claim::new(what, "—", format!("{:.0}", changed(Meddling::Pass)), changed(Meddling::Pass))
+        Claim::new(what, "—", format!("{:.0}", changed(MiddleboxBehaviour::Pass)), changed(MiddleboxBehaviour::Pass))
             .pass(Bound::AtLeast(10.0)),
     );
     claims

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use timeous::core::{AduMeta, Duration, LateChoice};
 use timeous_choice::Deadlines;
-use timeous_host::Meddling;
+use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::Loss;
 
-use super::super::over_tcp::{self, Control, Log, Offer, Plan, Way};
-use super::super::tcp_kernel::bed::Links;
+use super::super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
+use super::super::tcp_kernel::network::Links;
 use super::super::tl::offers::{INTERVAL, SIZES};
 use super::super::tl::trial::{Protocol, link};
 use super::super::tl::{PLAYOUT, RTT};
-use super::judge::{self, MEDDLINGS, Measured};
+use super::judge::{self, BEHAVIOURS, Measured};
 use crate::experiment::{Choice, Findings, LabError, Run};
 
 /// Number of datagrams: one minute.
@@ -25,17 +25,17 @@ const REST: Duration = Duration::from_secs(5);
 /// Slots of the ring: more packets than are useful at once.
 const SLOTS: u32 = 256;
 /// Ways to send, and the corresponding protocols of the paper.
-const WAYS: [(Way, Protocol); 3] =
-    [(Way::Ring, Protocol::ToTcp), (Way::Plain, Protocol::Tcp), (Way::Late, Protocol::ToTcpTimed)];
+const WAYS: [(SenderKind, Protocol); 3] =
+    [(SenderKind::Ring, Protocol::ToTcp), (SenderKind::Plain, Protocol::Tcp), (SenderKind::Late, Protocol::ToTcpTimed)];
 
 /// # Errors
 /// Missing features of the machine.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let mut wishes = Vec::new();
     for control in Control::ALL {
-        for meddling in MEDDLINGS {
+        for behaviour in BEHAVIOURS {
             for (way, protocol) in WAYS {
-                wishes.extend(run.seeds().map(|seed| (meddling, protocol, plan(control, meddling, way, seed))));
+                wishes.extend(run.seeds().map(|seed| (behaviour, protocol, plan(control, behaviour, way, seed))));
             }
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     for control in Control::ALL {
         let these = wishes.iter().zip(&logs).filter(|((.., plan), _)| plan.control == control);
         let measured: Vec<Measured> =
-            these.map(|((meddling, protocol, plan), log)| measure(*meddling, *protocol, plan, log)).collect();
+            these.map(|((behaviour, protocol, plan), log)| measure(*behaviour, *protocol, plan, log)).collect();
         let title = format!("{}: streams of {COUNT} datagrams at 8 % loss, the mean over the seeds", control.name());
         let found = judge::findings(&measured, &WAYS.map(|(_, protocol)| protocol), &title, setup())?;
         all.setup = found.setup;
@@ -61,7 +61,7 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     Ok(all)
 }
 
-fn plan(control: Control, meddling: Meddling, way: Way, seed: u64) -> Plan {
+fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: u64) -> Plan {
     let offer =
         |n: u64| Offer { at: INTERVAL * n, len: SIZES[(n % 2) as usize], latency: PLAYOUT, meta: AduMeta::default() };
     Plan {
@@ -72,7 +72,7 @@ fn plan(control: Control, meddling: Meddling, way: Way, seed: u64) -> Plan {
             back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
         },
         mtu: None,
-        meddling: Some(meddling),
+        behaviour: Some(behaviour),
         seed,
         offers: (0..COUNT).map(offer).collect(),
         slots: SLOTS,
@@ -81,7 +81,7 @@ fn plan(control: Control, meddling: Meddling, way: Way, seed: u64) -> Plan {
     }
 }
 
-fn measure(meddling: Meddling, protocol: Protocol, plan: &Plan, log: &Log) -> Measured {
+fn measure(behaviour: MiddleboxBehaviour, protocol: Protocol, plan: &Plan, log: &Log) -> Measured {
     let share = |came: &[Option<_>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
     let in_time = |(arrived, offer): (&Option<_>, &Offer)| arrived.is_some_and(|at| at <= offer.deadline(log.begin));
     let bytes = |counts: &dyn Fn((&Option<_>, &Offer)) -> bool| {
@@ -89,14 +89,14 @@ fn measure(meddling: Meddling, protocol: Protocol, plan: &Plan, log: &Log) -> Me
         these.map(|(_, offer)| offer.len).sum::<usize>() as f64
     };
     Measured {
-        meddling,
+        behaviour,
         protocol,
         in_time: 100.0 * bytes(&in_time) / bytes(&|_| true).max(1.0),
         came: share(&log.arrived),
         last: share(&log.arrived[log.arrived.len() * 9 / 10..]),
-        changed: log.told.replaced + log.told.padded,
-        refused: log.told.refused,
-        connections: 1 + u32::from(log.told.ended),
+        changed: log.status.replaced + log.status.padded,
+        refused: log.status.refused,
+        connections: 1 + u32::from(log.status.ended),
         corrupt: log.corrupt,
     }
 }

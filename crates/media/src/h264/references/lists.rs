@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::stored::{BOTH, Content, Stored};
+use super::stored::{BOTH, ReferenceFrame, ReferenceState};
 use crate::h264::slice::{Modification, SliceHeader, SliceKind};
 
 /// List entry: index of a frame in the buffer, or `None` if the buffer does not hold it.
@@ -11,7 +11,7 @@ type Slot = Option<usize>;
 /// Returns the entries of all reference lists of a slice, each once.
 ///
 /// Field lists alternate between parities; for these, all fields marked as used for reference are returned.
-pub(super) fn slots<T>(stored: &[Stored<T>], header: &SliceHeader, poc: i64) -> Vec<Slot> {
+pub(super) fn slots<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader, poc: i64) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     if header.lists.is_empty() {
         return slots;
@@ -35,20 +35,20 @@ pub(super) fn slots<T>(stored: &[Stored<T>], header: &SliceHeader, poc: i64) -> 
 }
 
 /// Frames usable as references of a frame: both fields are marked.
-fn frames<T>(stored: &[Stored<T>], long_term: bool) -> Vec<usize> {
-    let is_one = |frame: &Stored<T>| frame.fields == BOTH && frame.long_term.is_some() == long_term;
+fn frames<T>(stored: &[ReferenceFrame<T>], long_term: bool) -> Vec<usize> {
+    let is_one = |frame: &ReferenceFrame<T>| frame.fields == BOTH && frame.long_term.is_some() == long_term;
     (0..stored.len()).filter(|&at| is_one(&stored[at])).collect()
 }
 
 /// Long-term references, in order of their index.
-fn long_term<T>(stored: &[Stored<T>]) -> Vec<usize> {
+fn long_term<T>(stored: &[ReferenceFrame<T>]) -> Vec<usize> {
     let mut long = frames(stored, true);
     long.sort_by_key(|&at| stored[at].long_term);
     long
 }
 
 /// Initial list of a P slice: latest first, then long-term references (§8.2.4.2.1).
-fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
+fn by_number<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader) -> Vec<usize> {
     let mut list = frames(stored, false);
     list.sort_by_key(|&at| Reverse(stored[at].frame_num_wrap(header)));
     list.extend(long_term(stored));
@@ -57,9 +57,9 @@ fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
 
 /// Initial lists of a B slice: nearest earlier frames in display order first, then later ones; and vice versa
 /// (§8.2.4.2.3). A lost frame, whose position is unknown, counts as the nearest.
-fn by_count<T>(stored: &[Stored<T>], poc: i64) -> [Vec<usize>; 2] {
+fn by_count<T>(stored: &[ReferenceFrame<T>], poc: i64) -> [Vec<usize>; 2] {
     let is_lost = |at: &usize| stored[*at].poc.is_none();
-    let exists = |at: &usize| !matches!(stored[*at].content, Content::NonExisting);
+    let exists = |at: &usize| !matches!(stored[*at].content, ReferenceState::NonExisting);
     let (lost, placed): (Vec<usize>, Vec<usize>) = frames(stored, false).into_iter().filter(exists).partition(is_lost);
     let (mut before, mut after): (Vec<usize>, Vec<usize>) =
         placed.into_iter().partition(|&at| stored[at].poc < Some(poc));
@@ -77,7 +77,7 @@ fn by_count<T>(stored: &[Stored<T>], poc: i64) -> [Vec<usize>; 2] {
 
 /// Truncates and reorders a list as the slice says (§8.2.4.3). Empty entries are dropped.
 fn modified<T>(
-    stored: &[Stored<T>],
+    stored: &[ReferenceFrame<T>],
     header: &SliceHeader,
     initial: Vec<usize>,
     active: usize,

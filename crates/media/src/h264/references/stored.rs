@@ -2,14 +2,14 @@
 
 use crate::h264::slice::SliceHeader;
 
-/// Bits of [`Stored::fields`].
+/// Bits of [`ReferenceFrame::fields`].
 pub(super) const TOP: u8 = 1;
 pub(super) const BOTTOM: u8 = 2;
 pub(super) const BOTH: u8 = TOP | BOTTOM;
 
 /// Availability of a reference frame, with the caller's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content<T> {
+pub(super) enum ReferenceState<T> {
     Here(T),
     /// The frame was lost or dropped, but may be referred to.
     Lost,
@@ -19,7 +19,7 @@ pub(super) enum Content<T> {
 
 /// Frame kept for reference.
 #[derive(Clone, Debug)]
-pub(super) struct Stored<T> {
+pub(super) struct ReferenceFrame<T> {
     pub(super) frame_num: u32,
     /// `LongTermFrameIdx`; `None` for a short-term reference.
     pub(super) long_term: Option<u32>,
@@ -27,7 +27,7 @@ pub(super) struct Stored<T> {
     pub(super) fields: u8,
     /// Picture order count; unknown if the number was skipped.
     pub(super) poc: Option<i64>,
-    pub(super) content: Content<T>,
+    pub(super) content: ReferenceState<T>,
     /// Whether it is older than the last non-IDR entry point, or a leading picture of it: pictures displayed after the
     /// entry point do not refer to it.
     pub(super) old: bool,
@@ -35,7 +35,7 @@ pub(super) struct Stored<T> {
     pub(super) current: bool,
 }
 
-impl<T> Stored<T> {
+impl<T> ReferenceFrame<T> {
     /// `FrameNumWrap`: numbers above the current one are from before the wrap-around (H.264 §8.2.4.1).
     pub(super) fn frame_num_wrap(&self, header: &SliceHeader) -> i64 {
         let number = i64::from(self.frame_num);

@@ -1,6 +1,6 @@
 //! Tests of the reference picture buffer: lists and marking, by hand-made headers.
 
-use super::{ReferenceBuffer, Referred};
+use super::{PossibleReferences, ReferenceBuffer};
 use crate::h264::parameters::ParameterSets;
 use crate::h264::poc::PocState;
 use crate::h264::slice::SliceHeader;
@@ -26,13 +26,13 @@ impl Stream {
     }
 
     /// Adds a picture; returns its possible references, in order of position.
-    fn take(&mut self, slice: &Slice) -> Referred<u32> {
+    fn take(&mut self, slice: &Slice) -> PossibleReferences<u32> {
         let header = self.header(slice);
         self.buffer.begin(&header, false);
         self.go_on(&header)
     }
 
-    fn go_on(&mut self, header: &SliceHeader) -> Referred<u32> {
+    fn go_on(&mut self, header: &SliceHeader) -> PossibleReferences<u32> {
         let count = self.poc.count(header);
         let mut referred = self.buffer.referred(header, count);
         self.buffer.end(header, count, Some(self.taken));
@@ -106,7 +106,7 @@ fn modifications_name_frames_by_number() {
     // Two entries: 2 lower, and then 1 higher than that.
     assert_eq!(stream.known(&Slice { active: Some(2), modifications: vec![(0, 1), (1, 0)], ..p(5) }), [3, 4]);
     let referred = stream.take(&Slice { modifications: vec![(0, 8)], ..p(6) });
-    assert_eq!(referred, Referred { known: vec![], missing: true }, "it is not there");
+    assert_eq!(referred, PossibleReferences { known: vec![], missing: true }, "it is not there");
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn skipped_numbers_are_missing_until_they_slide_out() {
     let mut stream = Stream::of_frames(2, 4);
     stream.take(&Slice::idr());
     stream.take(&p(1));
-    assert_eq!(stream.take(&p(3)), Referred { known: vec![1], missing: true });
-    assert_eq!(stream.take(&p(4)), Referred { known: vec![2], missing: true });
+    assert_eq!(stream.take(&p(3)), PossibleReferences { known: vec![1], missing: true });
+    assert_eq!(stream.take(&p(4)), PossibleReferences { known: vec![2], missing: true });
     assert_eq!(stream.known(&p(5)), [2, 3]);
-    assert_eq!(stream.take(&p(5 + 9)), Referred { known: vec![], missing: true });
+    assert_eq!(stream.take(&p(5 + 9)), PossibleReferences { known: vec![], missing: true });
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn numbers_that_may_be_skipped_are_missed_only_after_a_loss() {
         stream.take(&Slice::idr());
         let header = stream.header(&p(2));
         stream.buffer.begin(&header, loss);
-        assert_eq!(stream.go_on(&header), Referred { known: vec![0], missing: loss });
+        assert_eq!(stream.go_on(&header), PossibleReferences { known: vec![0], missing: loss });
     }
 }
 

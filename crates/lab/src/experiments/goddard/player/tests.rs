@@ -8,9 +8,9 @@ use super::*;
 
 /// Requests of the player.
 #[derive(Default)]
-struct Said(Vec<Request>);
+struct Requests(Vec<Request>);
 
-impl Outlet for Said {
+impl Outlet for Requests {
     fn next_seq(&self) -> AduSeq {
         AduSeq(self.0.len() as u64)
     }
@@ -33,19 +33,19 @@ fn at(millis: u64) -> Instant {
 
 /// Player at 240 kbit/s that sent its request at 20 ms and has since received `frames` packets, one
 /// every 33 ms.
-struct Played {
+struct TestPlayer {
     player: Player,
-    said: Said,
+    said: Requests,
     now: Instant,
     number: u64,
     media: Duration,
 }
 
-impl Played {
+impl TestPlayer {
     fn begun() -> Self {
         let probe = Probe::default();
-        let mut player = Player::new(probe.clone(), Rules::default());
-        let mut said = Said::default();
+        let mut player = Player::new(probe.clone(), PlayerRules::default());
+        let mut said = Requests::default();
         player.run(at(0), &mut said);
         probe.found(Rate::from_kbps(300));
         player.run(at(20), &mut said);
@@ -56,7 +56,7 @@ impl Played {
     fn packet(&mut self, lost: bool) {
         self.now += interval(2);
         let answers = self.player.request.number;
-        let media = Media { number: self.number, made: self.now, at: self.media, level: 2, answers };
+        let media = MediaHeader { number: self.number, made: self.now, at: self.media, level: 2, answers };
         (self.number, self.media) = (self.number + 1, self.media + interval(2));
         if !lost {
             let mut packet = Vec::new();
@@ -73,7 +73,7 @@ impl Played {
 
 #[test]
 fn the_rate_fits_the_link_and_the_buffer_fills_before_it_plays() {
-    let mut played = Played::begun();
+    let mut played = TestPlayer::begun();
     assert_eq!(played.last(), Request { number: 1, play: true, fast: true, level: 2, up: false });
     // Thirty packets of 1/30 s play for a second less ten nanoseconds.
     (0..30).for_each(|_| played.packet(false));
@@ -85,7 +85,7 @@ fn the_rate_fits_the_link_and_the_buffer_fills_before_it_plays() {
 
 #[test]
 fn an_empty_buffer_stops_the_stream_until_the_link_is_probed() {
-    let mut played = Played::begun();
+    let mut played = TestPlayer::begun();
     (0..31).for_each(|_| played.packet(false));
     let (due, empty) = (played.player.poll_timeout().unwrap(), played.now + interval(2) * 31);
     played.player.run(empty, &mut played.said);
@@ -98,7 +98,7 @@ fn an_empty_buffer_stops_the_stream_until_the_link_is_probed() {
 
 #[test]
 fn what_was_not_answered_is_said_again() {
-    let mut played = Played::begun();
+    let mut played = TestPlayer::begun();
     played.player.run(at(20) + TIMEOUT, &mut played.said);
     assert_eq!(played.said.0.len(), 2);
     assert_eq!(played.said.0[0], played.said.0[1]);
@@ -106,7 +106,7 @@ fn what_was_not_answered_is_said_again() {
 
 #[test]
 fn losses_lower_the_rate_by_a_level_and_more_than_the_link_has_is_not_asked_for() {
-    let mut played = Played::begun();
+    let mut played = TestPlayer::begun();
     (0..60).for_each(|_| played.packet(false));
     (0..60).for_each(|n| played.packet(n % 4 == 0));
     assert_eq!((played.last().level, played.last().up), (1, false));

@@ -10,7 +10,7 @@ use nix::sys::socket::sockopt::{TcpCongestion, TcpMaxSeg};
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 
 use super::super::setup::SIZE;
-use super::bed::{Bed, RIGHT};
+use super::network::{RIGHT, TestNetwork};
 use crate::experiment::LabError;
 
 /// Bytes of the timestamps option in each segment (RFC 7323): the kernel counts it towards the
@@ -22,11 +22,11 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 const REST: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Opens a TCP connection from left to right, with Reno at its sender.
-pub(super) fn pair(bed: &Bed, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
+pub(super) fn pair(network: &TestNetwork, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
     let address: SocketAddr = format!("{RIGHT}:{port}").parse().expect("an address and a port");
     let failed = LabError::system;
-    let listener = bed.at_right(|| TcpListener::bind(address))?.map_err(failed("listen in a namespace"))?;
-    let sending = bed.at_left(|| reno(address))?.map_err(failed("connect across the link"))?;
+    let listener = network.at_right(|| TcpListener::bind(address))?.map_err(failed("listen in a namespace"))?;
+    let sending = network.at_left(|| reno(address))?.map_err(failed("connect across the link"))?;
     let (receiving, _) = listener.accept().map_err(failed("accept across the link"))?;
     receiving.set_read_timeout(Some(REST)).map_err(failed("set a socket's patience"))?;
     Ok((sending, receiving))
@@ -44,8 +44,8 @@ fn reno(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Runs a long competing flow, which sends greedily until `stop`.
-pub(super) fn long_flow(bed: &Bed, port: u16, stop: &AtomicBool) -> Result<(), LabError> {
-    let (sending, receiving) = pair(bed, port)?;
+pub(super) fn long_flow(network: &TestNetwork, port: u16, stop: &AtomicBool) -> Result<(), LabError> {
+    let (sending, receiving) = pair(network, port)?;
     sending.set_write_timeout(Some(LOOK)).map_err(LabError::system("set a socket's patience"))?;
     thread::scope(|scope| {
         scope.spawn(|| drain(&receiving));

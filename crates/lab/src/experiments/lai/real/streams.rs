@@ -12,7 +12,7 @@ use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
 use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
-use super::bed::{Bed, RIGHT};
+use super::network::{RIGHT, TestNetwork};
 use super::sockets;
 use crate::experiment::LabError;
 
@@ -56,11 +56,11 @@ pub(super) fn is_i_frame(index: u64) -> bool {
 }
 
 /// Runs a stream, and waits for its last packet.
-pub(super) fn stream(transport: Transport, bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
     match transport {
-        Transport::Tcp => tcp(bed, plan),
-        Transport::Udp => udp(bed, plan),
-        Transport::Timeous => timeous(bed, plan),
+        Transport::Tcp => tcp(network, plan),
+        Transport::Udp => udp(network, plan),
+        Transport::Timeous => timeous(network, plan),
     }
 }
 
@@ -89,8 +89,8 @@ pub(super) fn sleep_until(at: Instant) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
-fn tcp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
-    let (mut sending, mut receiving) = sockets::pair(bed, PORT)?;
+fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
+    let (mut sending, mut receiving) = sockets::pair(network, PORT)?;
     thread::scope(|scope| {
         let receiver = scope.spawn(move || {
             let mut received = BTreeMap::new();
@@ -113,12 +113,12 @@ fn tcp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
     })
 }
 
-fn udp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     let bind = |address: &'static str| move || UdpSocket::bind(address);
     let failed = || LabError::system("open a UDP socket in a namespace");
-    let receiving = bed.at_right(|| UdpSocket::bind(there))?.map_err(failed())?;
-    let sending = bed.at_left(bind("0.0.0.0:0"))?.map_err(failed())?;
+    let receiving = network.at_right(|| UdpSocket::bind(there))?.map_err(failed())?;
+    let sending = network.at_left(bind("0.0.0.0:0"))?.map_err(failed())?;
     sending.connect(there).map_err(failed())?;
     receiving.set_read_timeout(Some(LAST.into())).map_err(failed())?;
     let ended = AtomicBool::new(false);
@@ -145,12 +145,12 @@ fn udp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
     })
 }
 
-fn timeous(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+fn timeous(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
     let machine = |error: timeous_engine::EngineError| LabError::Machine(error.to_string());
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
-    let receiving_engine = bed.at_right(Engine::start)?.map_err(machine)?;
-    let sending_engine = bed.at_left(Engine::start)?.map_err(machine)?;
+    let receiving_engine = network.at_right(Engine::start)?.map_err(machine)?;
+    let sending_engine = network.at_left(Engine::start)?.map_err(machine)?;
     let mut listener = receiving_engine.listen(there, config(plan)).map_err(machine)?;
     let mut sending = sending_engine.connect(there, config(plan)).map_err(machine)?;
     let accepted = listener.accept(Some(clock::now() + PATIENCE)).ok_or_else(no_connection)?;

@@ -1,0 +1,81 @@
+//! False feedback of a client about its packets.
+
+use serde::{Deserialize, Serialize};
+use timeous::core::Duration;
+use timeous_cm::Update;
+
+/// Kind of false feedback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum FalseFeedback {
+    /// True feedback.
+    None,
+    /// Twice the bytes that have arrived.
+    Double,
+    /// Arrival of many bytes that were never sent.
+    Unsent,
+    /// A tenth of the round-trip time.
+    Short,
+    /// Arrival of each packet at the time it leaves, without any loss.
+    Early,
+    /// Arrival of lost packets.
+    Deaf,
+}
+
+impl FalseFeedback {
+    /// All kinds, true feedback first.
+    pub(super) const ALL: [Self; 6] = [Self::None, Self::Double, Self::Unsent, Self::Short, Self::Early, Self::Deaf];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "is honest",
+            Self::Double => "acknowledges each packet twice",
+            Self::Unsent => "acknowledges what was never sent",
+            Self::Short => "tells a tenth of the round trip",
+            Self::Early => "acknowledges what has just left",
+            Self::Deaf => "hides losses",
+        }
+    }
+
+    /// Returns whether part of it is impossible, so that the daemon can detect it.
+    pub(super) fn is_impossible(self) -> bool {
+        matches!(self, Self::Double | Self::Unsent)
+    }
+
+    /// Returns the feedback given when a packet has just left.
+    pub(super) fn of_sent(self, bytes: u64) -> Option<Update> {
+        (self == Self::Early).then(|| Update { acked: bytes, ..Update::default() })
+    }
+
+    /// Returns the feedback given in place of the truth.
+    pub(super) fn of(self, truth: Update) -> Vec<Update> {
+        let silent = Update { acked: truth.acked + truth.lost, lost: 0, loss: None, ..truth };
+        match self {
+            Self::None => vec![truth],
+            Self::Double => vec![truth, Update { acked: truth.acked, ..Update::default() }],
+            Self::Unsent => vec![truth, Update { acked: 1_000_000, ..Update::default() }],
+            Self::Short => vec![Update { rtt: truth.rtt.map(|rtt: Duration| rtt / 10), ..truth }],
+            // All bytes were reported at departure; only the round-trip time is missing.
+            Self::Early => Vec::new(),
+            Self::Deaf => vec![silent],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lies_says_something_else() {
+        let truth = Update { acked: 1_000, lost: 500, rtt: Some(Duration::from_millis(50)), ..Update::default() };
+        assert_eq!(FalseFeedback::None.of(truth), [truth]);
+        let all = |lie: FalseFeedback| lie.of(truth).iter().map(|update| update.acked).sum::<u64>();
+        assert_eq!(
+            [FalseFeedback::Double, FalseFeedback::Unsent, FalseFeedback::Deaf].map(all),
+            [2_000, 1_001_000, 1_500]
+        );
+        assert_eq!(FalseFeedback::Short.of(truth)[0].rtt, Some(Duration::from_millis(5)));
+        assert_eq!(FalseFeedback::Early.of_sent(700).map(|update| update.acked), Some(700));
+        assert!(FalseFeedback::ALL.iter().filter(|lie| lie.of_sent(1).is_some()).eq([&FalseFeedback::Early]));
+    }
+}

@@ -1,0 +1,127 @@
+//! Link capture: the time at which each packet of a stream first arrived at the link, and the
+//! packets that it dropped.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use etherparse::{PacketHeaders, TransportHeader};
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use timeous::core::{Duration, Instant};
+use timeous_dccp::{Encapsulation, Packet};
+use timeous_net::capture::Interface;
+
+use super::super::ages::LinkPackets;
+use super::super::setup::{SIZE, Transport};
+use crate::experiment::LabError;
+
+/// Stream to look for in the capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CaptureFilter {
+    /// Transport of the stream.
+    pub(super) transport: Transport,
+    /// Destination port of the stream.
+    pub(super) port: u16,
+    /// Offset of the capture's clock from the stream's.
+    pub(super) ahead: Duration,
+    /// Start of the count of packets at the link.
+    pub(super) from: Instant,
+}
+
+/// Observations of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StreamCapture {
+    /// Time at which the last byte of each application packet first arrived at the link.
+    pub(super) came: BTreeMap<u64, Instant>,
+    /// Data packets of the stream at the link.
+    pub(super) stream: LinkPackets,
+}
+
+/// Reads a capture.
+///
+/// # Errors
+/// [`LabError::Machine`] if the file is no capture.
+pub(super) fn read(path: &Path, wanted: &CaptureFilter) -> Result<StreamCapture, LabError> {
+    let no_capture =
+        |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
+    let file = File::open(path).map_err(|error| no_capture(&error))?;
+    let mut reader = PcapNgReader::new(file).map_err(|error| no_capture(&error))?;
+    let (mut seen, mut tcp) = (StreamCapture::default(), TcpBytes::default());
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(block) = block.map_err(|error| no_capture(&error))?
+            && block.interface_id == Interface::Ingress as u32
+        {
+            add(&mut seen, &mut tcp, wanted, &block);
+        }
+    }
+    Ok(seen)
+}
+
+fn add(seen: &mut StreamCapture, tcp: &mut TcpBytes, wanted: &CaptureFilter, block: &EnhancedPacketBlock<'_>) {
+    let Some(indexes) = packets_in(&block.data, wanted, tcp) else { return };
+    let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(wanted.ahead);
+    if at >= wanted.from {
+        seen.stream.packets += 1;
+        // The emulator adds comments only to packets that it drops.
+        let dropped = block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)));
+        seen.stream.dropped += u64::from(dropped);
+    }
+    for index in indexes {
+        seen.came.entry(index).or_insert(at);
+    }
+}
+
+/// Returns the application packets whose last byte this packet carries, if it is a data packet of
+/// the stream.
+fn packets_in(packet: &[u8], wanted: &CaptureFilter, tcp: &mut TcpBytes) -> Option<std::ops::Range<u64>> {
+    let headers = PacketHeaders::from_ip_slice(packet).ok()?;
+    let payload = headers.payload.slice();
+    let one = |payload: &[u8]| super::streams::index_of(payload).map(|index| index..index + 1);
+    match (&headers.transport, wanted.transport) {
+        (Some(TransportHeader::Udp(udp)), Transport::Udp) if udp.destination_port == wanted.port => one(payload),
+        (Some(TransportHeader::Udp(udp)), Transport::Timeous) if udp.destination_port == wanted.port => {
+            let packet = Packet::parse(payload, Encapsulation::Udp).ok()?;
+            packet.header.packet_type().carries_data().then(|| one(packet.payload)).flatten()
+        }
+        (Some(TransportHeader::Tcp(header)), Transport::Tcp) if header.destination_port == wanted.port => {
+            if header.syn {
+                tcp.first = Some(header.sequence_number.wrapping_add(1));
+            }
+            tcp.packets(header.sequence_number, payload.len())
+        }
+        _ => None,
+    }
+}
+
+/// Start of a TCP connection's byte stream.
+#[derive(Debug, Default)]
+struct TcpBytes {
+    first: Option<u32>,
+}
+
+impl TcpBytes {
+    /// Returns the application packets whose last byte is among these bytes. A stream is far
+    /// shorter than 4 GB.
+    fn packets(&self, sequence: u32, len: usize) -> Option<std::ops::Range<u64>> {
+        let start = u64::from(sequence.wrapping_sub(self.first?));
+        (len > 0).then(|| start / SIZE as u64..(start + len as u64) / SIZE as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_of_the_application_has_left_with_its_last_byte() {
+        let tcp = TcpBytes { first: Some(u32::MAX) };
+        let size = SIZE as u32;
+        assert_eq!(tcp.packets(u32::MAX, SIZE), Some(0..1));
+        assert_eq!(tcp.packets(u32::MAX, SIZE - 1), Some(0..0), "not yet");
+        assert_eq!(tcp.packets(size - 2, 1), Some(0..1), "now");
+        assert_eq!(tcp.packets(size - 1, 2 * SIZE), Some(1..3));
+        assert_eq!(tcp.packets(5, 0), None, "no data");
+        assert_eq!(TcpBytes::default().packets(5, 9), None, "nothing is known of the connection");
+    }
+}

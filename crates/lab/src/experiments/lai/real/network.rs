@@ -1,0 +1,120 @@
+//! Two network namespaces of this machine, joined by the emulated link, which runs in a thread of
+//! its own.
+
+use std::thread::{self, JoinHandle};
+
+use tempfile::NamedTempFile;
+use timeous::core::Instant;
+use timeous_net::LinkConfig;
+use timeous_net::capture::Capture;
+use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::link::{Capacity, Limit};
+
+use super::super::setup;
+use crate::experiment::LabError;
+
+/// Address of the far end.
+pub(super) const RIGHT: &str = "10.77.0.2";
+/// Address of the router between the left namespace and the link.
+const MIDDLE: &str = "10.78.0.2";
+/// MTU for the largest packet of any of the transports: the same payload fits into each.
+const MTU: u16 = setup::SIZE as u16 + 100;
+
+/// Link with a namespace at either end.
+pub(super) struct TestNetwork {
+    /// Sending namespace.
+    pub(super) left: Namespace,
+    /// Receiving namespace.
+    pub(super) right: Namespace,
+    capture: NamedTempFile,
+    wires: Vec<LinkThread>,
+}
+
+impl TestNetwork {
+    /// Builds the bed, with an access link before the link if that is `shared`. `name`
+    /// distinguishes it from other beds of this process.
+    pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, LabError> {
+        let [left, middle, right] = ["l", "m", "r"].map(|at| format!("timeous-{name}-{}{at}", std::process::id()));
+        let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
+        let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
+        let mut link = RouterConfig::new(if shared { &middle } else { &left }, &right);
+        link.mtu = MTU;
+        link.seed = seed;
+        link.forward = LinkConfig {
+            capacity: Capacity::Fixed(setup::RATE),
+            burst: setup::BURST,
+            queue: Limit::Packets(setup::QUEUE),
+            delay: setup::DELAY,
+            ..LinkConfig::default()
+        };
+        link.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
+        link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
+        let mut wires = vec![LinkThread::lay(link)?];
+        if shared {
+            wires.push(LinkThread::lay(way_to_the_link(&left, &middle, seed))?);
+            let middle = open(&middle)?;
+            middle.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+            open(&left)?.ip(&["route", "add", "10.77.0.0/24", "via", MIDDLE]).map_err(machine)?;
+            open(&right)?.ip(&["route", "add", "10.78.0.0/24", "via", "10.77.0.1"]).map_err(machine)?;
+        }
+        Ok(Self { left: open(&left)?, right: open(&right)?, capture, wires })
+    }
+
+    /// Runs `work` in the left namespace.
+    pub(super) fn at_left<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        self.left.within(work).map_err(machine)
+    }
+
+    /// Runs `work` in the right namespace.
+    pub(super) fn at_right<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        self.right.within(work).map_err(machine)
+    }
+
+    /// Removes the link, and returns its capture.
+    pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
+        // Removed in reverse order: the first link created the middle namespace and deletes it.
+        self.wires.into_iter().rev().try_for_each(LinkThread::end)?;
+        Ok(self.capture)
+    }
+}
+
+/// Emulated link, run by a thread of its own.
+struct LinkThread {
+    stopper: Stopper,
+    router: JoinHandle<Result<(), EmulatorError>>,
+}
+
+impl LinkThread {
+    fn lay(config: RouterConfig) -> Result<Self, LabError> {
+        let mut router = Router::open(config).map_err(machine)?;
+        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
+        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop)?;
+            router.flush()
+        });
+        Ok(Self { stopper, router })
+    }
+
+    fn end(self) -> Result<(), LabError> {
+        self.stopper.stop();
+        self.router.join().expect("the router does not panic").map_err(machine)
+    }
+}
+
+/// Returns the access link from the left to a router before the shared link.
+fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
+    let mut way = RouterConfig::new(left, middle);
+    way.mtu = MTU;
+    // Its random sequence differs from the link's.
+    way.seed = seed ^ (1 << 63);
+    (way.left.address.address, way.right.address.address) = ([10, 78, 0, 1].into(), [10, 78, 0, 2].into());
+    way.right.device = "timeous1".to_owned();
+    (way.forward, way.back) = (setup::access(), setup::access());
+    way
+}
+
+/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
+fn machine(error: impl std::fmt::Display) -> LabError {
+    LabError::Machine(error.to_string())
+}
