@@ -52,7 +52,7 @@ pub(crate) enum User {
 /// A new stream, in the form its application needs.
 #[derive(Debug)]
 pub(crate) enum Made {
-    Here(Stream),
+    Here(Box<Stream>),
     Elsewhere(Box<Offer>),
 }
 

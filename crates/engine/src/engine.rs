@@ -68,7 +68,7 @@ impl Engine {
     /// The environment's: no socket. A missing answer is reported by the stream's status.
     pub fn connect(&self, remote: SocketAddr, config: StreamConfig) -> Result<Stream, EngineError> {
         match self.call(remote, User::Here, config)? {
-            Made::Here(stream) => Ok(stream),
+            Made::Here(stream) => Ok(*stream),
             Made::Elsewhere(_) => unreachable!("a stream was asked for that is used here"),
         }
     }
@@ -186,7 +186,7 @@ impl Listener {
     /// Returns the next incoming connection, if any.
     pub fn poll_accept(&mut self) -> Option<Stream> {
         match self.0.incoming.pop()? {
-            Made::Here(stream) => Some(stream),
+            Made::Here(stream) => Some(*stream),
             Made::Elsewhere(_) => unreachable!("what comes in on this port is used here"),
         }
     }

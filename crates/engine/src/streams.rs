@@ -60,7 +60,7 @@ impl Streams {
                 let (producer, consumer) = timeous_ring::create(&ring)?;
                 let shared = Shared::new()?;
                 let session = Session::new(id, consumer, config, shared.clone());
-                Ok((session, Made::Here(Stream::new(id, producer, shared, self.orders.clone()))))
+                Ok((session, Made::Here(Box::new(Stream::new(id, producer, shared, self.orders.clone())))))
             }
             User::Elsewhere => {
                 let (consumer, ring) = timeous_ring::create_shared_for_producer(&ring)?;

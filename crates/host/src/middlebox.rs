@@ -96,7 +96,7 @@ impl<H: Host> Middlebox<H> {
         match self.behaviour {
             MiddleboxBehaviour::Pass => {}
             MiddleboxBehaviour::CachedOriginal | MiddleboxBehaviour::Silence | MiddleboxBehaviour::Reset => {
-                self.compare(now, packet, segment, data)
+                self.compare(now, packet, segment, data);
             }
             MiddleboxBehaviour::Split if data.len() > 1 => {
                 let (front, back) = data.split_at(data.len() / 2);

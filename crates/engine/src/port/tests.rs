@@ -46,7 +46,7 @@ fn config() -> StreamConfig {
 
 fn here(made: Made) -> Stream {
     match made {
-        Made::Here(stream) => stream,
+        Made::Here(stream) => *stream,
         Made::Elsewhere(_) => panic!("it was asked for here"),
     }
 }
