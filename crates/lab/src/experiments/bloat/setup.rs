@@ -67,7 +67,7 @@ impl LossModel {
 pub(super) enum RateProfile {
     /// Constant.
     Steady,
-    /// Varying as in a mobile network: see [`super::course`].
+    /// Varying as in a mobile network: see [`super::rate_profile`].
     Mobile,
 }
 
