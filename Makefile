@@ -111,6 +111,7 @@ bench:
 	$(CARGO) bench -p timeous-net --bench sim
 	$(CARGO) bench -p timeous-host --bench transports
 	$(CARGO) bench -p timeous-engine --bench send
+	$(CARGO) bench -p timeous --bench streams
 
 # Every target for FUZZ_SECONDS (`make fuzz FUZZ_SECONDS=60` for a short look). Needs a nightly toolchain.
 fuzz:

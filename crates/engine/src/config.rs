@@ -56,9 +56,10 @@ impl StreamConfig {
         }
     }
 
-    /// Returns the settings of the packet ring.
+    /// Returns the settings of the packet ring: a buffer holds the largest datagram.
     pub(crate) fn ring(&self) -> timeous_ring::Config {
-        timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16))
+        let largest = self.dccp.mps.max(self.tcp.longest).next_multiple_of(timeous_ring::PAGE);
+        timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16)).buffer_size(largest as u32)
     }
 
     /// Returns the settings of the DCCP connections: with repair enabled, retransmissions are marked to tell them from

@@ -149,6 +149,16 @@ impl SendHalf {
         &mut self.producer
     }
 
+    /// Number of ADUs enqueued so far; each gets exactly one fate.
+    pub fn enqueued(&self) -> u64 {
+        self.producer.enqueued()
+    }
+
+    /// Number of fates not reported because the application left the completion ring full.
+    pub fn completions_lost(&self) -> u64 {
+        self.producer.completions_lost()
+    }
+
     /// Notifies the engine of queued data, if it has requested that (the paper's `dccp_notify`).
     pub fn notify_if_asked(&mut self) {
         if self.producer.needs_notify() {

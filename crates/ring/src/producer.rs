@@ -74,6 +74,10 @@ pub struct Producer {
     /// Fates of overwritten ADUs, which never reach the consumer.
     overwritten: VecDeque<Completion>,
     overwritten_lost: u64,
+    /// ADUs overwritten so far.
+    overwrites: u64,
+    /// First position.
+    origin: u64,
     broken: Option<Broken>,
 }
 
@@ -90,6 +94,8 @@ impl Producer {
             completions: Reader::default(),
             overwritten: VecDeque::new(),
             overwritten_lost: 0,
+            overwrites: 0,
+            origin,
             broken: None,
             shared,
         }
@@ -262,6 +268,11 @@ impl Producer {
         Reader::lost(&self.shared) + self.overwritten_lost
     }
 
+    /// Number of ADUs enqueued so far; each gets exactly one fate.
+    pub fn enqueued(&self) -> u64 {
+        self.user - self.origin + self.overwrites
+    }
+
     /// Reads and clears `kern_notify`: whether the consumer has stopped polling and must be woken. To be called after
     /// enqueueing (once for any number of packets), and after releasing packets that were pulled back.
     pub fn needs_notify(&mut self) -> bool {
@@ -381,6 +392,7 @@ impl Producer {
 
     /// Records the fate of an overwritten ADU, which never reaches the consumer.
     pub(crate) fn overwrote(&mut self, slot: &Slot) {
+        self.overwrites += 1;
         let fate = Fate::Dropped(slot.dead.unwrap_or(DropReason::Withdrawn));
         if self.overwritten.len() as u64 == self.shared.geometry.completions() {
             self.overwritten_lost += 1;

@@ -1,7 +1,7 @@
 //! Many streams between two processes: cost of a packet, of an idle stream and of opening one, by the number of streams.
 //!
 //! `cargo bench -p timeous --bench streams` runs 10 to 10 000 streams at 10 000 packets a second in all;
-//! `-- --load` runs 10 000 streams at 10 packets a second each, for a minute. Both processes run on this machine, over
+//! `-- --load [seconds] [packets a second]` runs 10 000 streams at 10 packets a second each, for a minute. Both processes run on this machine, over
 //! loopback.
 
 use std::collections::VecDeque;
@@ -63,8 +63,7 @@ fn head() {
 fn run(count: usize, rate: u64, time: Duration) {
     let mut far = Far::start();
     let (near_empty, far_empty) = (memory(), far.mark().memory);
-    let more = std::env::var("MORE").unwrap_or_default();
-    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}{more}", far.port).parse().expect("a URI");
+    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}", far.port).parse().expect("a URI");
     let began = clock::now();
     let list = ReadyList::new().expect("a descriptor");
     let mut streams: Vec<Out> = (0..count)
@@ -97,9 +96,6 @@ fn run(count: usize, rate: u64, time: Duration) {
         }
         tally.collect(&list, &mut streams);
         sleep(TICK.saturating_sub(clock::now() - now));
-    }
-    if std::env::var_os("STATS").is_some() {
-        eprintln!("{:?}", streams[0].sender.stats());
     }
     let (near, far_after) = (processor_time() - near_before, far.mark());
     let until = clock::now() + Duration::from_secs(1);

@@ -169,10 +169,11 @@ impl Sender {
         self.half.notify_if_asked();
     }
 
-    /// Number of ADUs without a fate yet.
+    /// Number of ADUs without a fate yet, including those enqueued through [`ring`](Self::ring). A fate counts once it
+    /// was polled.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.next_seq - self.fates.total()
+        self.half.enqueued().saturating_sub(self.fates.total() + self.half.completions_lost())
     }
 
     /// State of the connection.

@@ -30,7 +30,7 @@ pub enum EmulatorError {
         name: String,
     },
     /// The address is in use, or does not belong to this machine.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; choose an address of this host, and a port that no program has")]
     Bind {
         /// The address.
         address: SocketAddr,

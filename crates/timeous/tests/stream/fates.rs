@@ -1,6 +1,6 @@
 //! Tests of fates: each ADU gets exactly one, and it is true.
 
-use timeous::core::{DropReason, Duration, Fate, Rate};
+use timeous::core::{AduMeta, AduSeq, DropReason, Duration, Fate, Rate};
 use timeous::{Arrival, Hints, clock};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
@@ -147,4 +147,42 @@ fn who_asks_once_for_statistics_hears_how_it_stands() {
         assert_eq!((stats.pkt_sent_total, stats.pkt_acked_total), (3, 3), "{transport}");
         assert!(stats.ms_rtt > 0.0, "{transport}");
     }
+}
+
+#[test]
+fn a_packet_of_the_whole_mtu_is_sent_whatever_the_mtu() {
+    for query in ["mtu=9000", "mtu=65000", "mtu=9000&transport=tcp"] {
+        let (mut sender, receiver) = stream(&format!("latency=5s&policy=deadline&{query}"));
+        let received = collect(receiver);
+        let packet = vec![7; sender.max_payload()];
+        for _ in 0..3 {
+            sender.send(&packet, Hints::default()).unwrap_or_else(|error| panic!("{query}: {error}"));
+        }
+        let fates = fates(&mut sender);
+        assert!(fates.values().all(|&fate| fate == Fate::Acked), "{query}: {fates:?}");
+        sender.finish().unwrap();
+        let received = received.join().unwrap();
+        assert!(received.len() == 3 && received.iter().all(|bytes| *bytes == packet), "{query}");
+    }
+}
+
+#[test]
+fn adus_enqueued_through_the_ring_are_pending_until_their_fates_were_polled() {
+    let (mut sender, receiver) = stream("latency=5s&policy=deadline");
+    let received = collect(receiver);
+    sender.send(b"first", Hints::default()).unwrap();
+    for seq in 10..13 {
+        let meta = AduMeta { seq: AduSeq(seq), enqueued: clock::now(), ..AduMeta::default() };
+        sender.ring().enqueue(&meta, b"by the ring").unwrap();
+    }
+    assert_eq!(sender.pending(), 4);
+    sender.notify();
+    let until = patience();
+    while sender.pending() > 0 && until.is_some_and(|until| clock::now() < until) {
+        sender.wait(until);
+        while sender.poll_delivery().is_some() {}
+    }
+    assert_eq!(sender.pending(), 0);
+    sender.finish().unwrap();
+    assert_eq!(received.join().unwrap().len(), 4);
 }
