@@ -1,6 +1,8 @@
 //! Failures of a command: error message and exit code.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 use timeous::{Culprit, SendError};
@@ -53,9 +55,15 @@ impl Failure {
         })
     }
 
-    /// Failure on a file.
+    /// Failure on a file; names the directory if that is missing.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
-        Self::Environment(format!("{path}: {error}"))
+        let directory = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty());
+        match directory.filter(|directory| error.kind() == ErrorKind::NotFound && !directory.exists()) {
+            Some(directory) => {
+                Self::Environment(format!("{path}: {error}; make the directory {}", directory.display()))
+            }
+            None => Self::Environment(format!("{path}: {error}")),
+        }
     }
 }
 
