@@ -148,7 +148,7 @@ impl Library {
 
     /// Answers a grant; if it has expired, the packet is reported as sent without one.
     pub(crate) fn account(&self, id: FlowId, bytes: u64) -> Result<(), Error> {
-        self.lapsed(id, bytes, self.manager.notify(id, bytes))
+        self.manager.answer_grant(id, bytes)
     }
 
     fn lapsed(&self, id: FlowId, bytes: u64, answer: Result<(), Error>) -> Result<(), Error> {

@@ -60,7 +60,7 @@ impl Failure {
         let directory = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty());
         match directory.filter(|directory| error.kind() == ErrorKind::NotFound && !directory.exists()) {
             Some(directory) => {
-                Self::Environment(format!("{path}: {error}; make the directory {}", directory.display()))
+                Self::Environment(format!("{path}: {error}; there is no directory {}", directory.display()))
             }
             None => Self::Environment(format!("{path}: {error}")),
         }

@@ -25,8 +25,6 @@ pub(crate) struct Flow {
     /// Grants given so far, and grants used or expired: the flow holds the difference. Both may wrap around.
     pub(crate) given: u32,
     pub(crate) gone: u32,
-    /// Grants that its client was told of and that expired unused: packets may have left by them.
-    pub(crate) lapsed: u32,
     /// Grants that its client has not been told of.
     pub(crate) untold: u32,
     pub(crate) grant_queued: bool,
@@ -77,7 +75,6 @@ impl Flow {
             dated: 0,
             given: 0,
             gone: 0,
-            lapsed: 0,
             untold: 0,
             grant_queued: false,
             change_queued: false,

@@ -84,12 +84,12 @@ pub fn send(socket: UdpSocket, remote: SocketAddr, count: u32) -> Outcome<Sent> 
                 let Event::Granted(_) = event else { continue };
                 requested -= 1;
                 let Some(number) = waiting.pop_front() else {
-                    cm.notify(flow, 0)?;
+                    cm.answer_grant(flow, 0)?;
                     continue;
                 };
                 socket
                     .send(&[&feedback.sent(clock::now(), PACKET as u64).to_be_bytes(), &packet(number)[..]].concat())?;
-                cm.notify(flow, PACKET as u64)?;
+                cm.answer_grant(flow, PACKET as u64)?;
                 sent.packets += 1;
                 sent.behind = sent.behind.max(newest - number);
             }

@@ -55,12 +55,12 @@ pub fn send(socket: UdpSocket, remote: SocketAddr, frames: u32) -> Outcome<u64> 
                 let Event::Granted(_) = event else { continue };
                 requested -= 1;
                 let Some((layer, part)) = fresh.pop_front() else {
-                    cm.notify(flow, 0)?;
+                    cm.answer_grant(flow, 0)?;
                     continue;
                 };
                 let number = feedback.sent(clock::now(), PACKET as u64);
                 socket.send(&packet(number, frame, layer, part))?;
-                cm.notify(flow, PACKET as u64)?;
+                cm.answer_grant(flow, PACKET as u64)?;
                 packets += 1;
             }
             hear(&cm, flow, &socket, &mut feedback)?;

@@ -89,7 +89,7 @@ impl FromStr for Uri {
             seen.push(key);
             let known = KEYS.iter().find(|known| known.name == key);
             let known = known.ok_or_else(|| UriError::UnknownKey { key: key.to_owned() })?;
-            known.apply(&mut parsed, value).map_err(|expected| bad(known.name, value, expected))?;
+            (known.set)(&mut parsed, value).map_err(|expected| bad(known.name, value, expected))?;
         }
         let Parsed { mut options, mode, names_dccp_port } = parsed;
         let mode = mode.unwrap_or(if host.is_empty() { Mode::Listener } else { Mode::Caller });

@@ -49,7 +49,7 @@ fn a_mistake_is_told_before_anything_is_waited_for() {
     let there = files.write("there.mp4", b"precious");
     fails(&[&there], 4, &["there.mp4 exists", "--overwrite", "%n"]);
     assert_eq!(fs::read(&there).unwrap(), b"precious");
-    fails(&[&files.path("no/such/out.mp4")], 4, &["no/such/out.mp4", "No such file", "make the directory", "no/such"]);
+    fails(&[&files.path("no/such/out.mp4")], 4, &["no/such/out.mp4", "No such file", "there is no directory"]);
     fails(&[&files.path("no/such/%n.mp4"), "--overwrite"], 4, &["No such file"]);
     fails(&[&files.path("")], 4, &["directory"]);
     fails(&[&format!("{there}/out.h264")], 4, &["out.h264", "ot a directory"]);

@@ -197,7 +197,7 @@ impl Copa {
 
     /// Bandwidth-delay product plus one packet, for a link of this rate.
     fn in_base(&self, rate: Option<f64>, look: &Look) -> Option<f64> {
-        rate.filter(|_| !self.is_worn).map(|rate| rate * min_bearable_rtt(look).as_secs_f64() / self.mtu + 1.0)
+        rate.filter(|_| !self.is_worn).map(|rate| rate * look.base.as_secs_f64() / self.mtu + 1.0)
     }
 
     /// Lower bound for reductions because of a queue.
@@ -224,7 +224,7 @@ impl Copa {
             self.start = None;
             // Reduce the window to the bandwidth-delay product: the rest of it made the RTT grow.
             let least = self.least(now, look);
-            self.window = (self.window * share(min_bearable_rtt(look), look.base + look.waited)).max(least);
+            self.window = (self.window * share(look.base, look.base + look.waited)).max(least);
             return;
         }
         if acked.window_limited {
@@ -238,7 +238,7 @@ impl Copa {
         let (room, aim) = (self.room(now), self.aim(now, look));
         let waits = self.in_time(look.queued, look.standing);
         let grows = waits <= aim;
-        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(min_bearable_rtt(look), look.standing)) {
+        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(look.base, look.standing)) {
             return;
         }
         if let Some(fits) = self.fits(now, look).filter(|&fits| grows && self.window < fits && acked.window_limited) {
@@ -318,12 +318,6 @@ impl Copa {
     fn bytes(&self) -> u64 {
         (self.window * self.mtu) as u64
     }
-}
-
-/// Base RTT, at least `MIN_TARGET_DELAY`: on a shorter path (a LAN, loopback) the hosts' own delays would otherwise
-/// reduce the window to nothing.
-fn min_bearable_rtt(look: &Look) -> Duration {
-    look.base.max(MIN_TARGET_DELAY)
 }
 
 impl Controller for Copa {

@@ -157,17 +157,10 @@ impl Macroflow {
         }
     }
 
-    /// Uses a grant of `flow` for `bytes`, or returns it with 0 bytes. A packet that left by an expired
-    /// grant counts as sent. `false` if the flow had neither.
+    /// Uses a grant of `flow` for `bytes`, or returns it with 0 bytes. `false` if the flow held none.
     pub(crate) fn spend(&mut self, now: Instant, flow: &mut Flow, bytes: u64) -> bool {
         if flow.grants() == 0 {
-            // The packet left by a grant that was taken back meanwhile.
-            let Some(lapsed) = flow.lapsed.checked_sub(1) else { return false };
-            flow.lapsed = lapsed;
-            if bytes > 0 {
-                self.sent_unasked(now, flow, bytes);
-            }
-            return true;
+            return false;
         }
         flow.lose_grant();
         self.granted -= 1;
@@ -284,8 +277,6 @@ impl Macroflow {
             self.refund_pace(now, self.mtu);
             if unheard {
                 self.requests.request(id, flow, 1);
-            } else {
-                flow.lapsed = flow.lapsed.saturating_add(1);
             }
         }
         while let Some(&(until, bytes)) = self.abandoned.front()

@@ -130,11 +130,10 @@ impl Manager {
         spare.saturating_add(1)
     }
 
-    /// Reports that a grant was used for `bytes`; 0 returns the grant (`cm_notify`). A grant that expired before the
-    /// report is accepted: its packet may have left in time.
+    /// Reports that a grant was used for `bytes`; 0 returns the grant (`cm_notify`).
     ///
     /// # Errors
-    /// The flow is not open, was given no grant, or belongs to another client than the host and sent more than its maximum
+    /// The flow is not open, holds no grant, or belongs to another client than the host and sent more than its maximum
     /// packet size.
     pub fn notify(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;

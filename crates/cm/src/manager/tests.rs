@@ -112,10 +112,6 @@ fn a_grant_that_nobody_uses_is_taken_back() {
     let due = cm.poll_timeout().unwrap();
     cm.handle_timeout(due);
     assert!(cm.has_grant(b) && !cm.has_grant(a));
-    for _ in 0..4 {
-        assert_eq!(cm.notify(due, a, MTU), Ok(()), "a packet may have left before its grant expired");
-    }
-    assert_eq!(cm.query(a).unwrap().outstanding, 4 * MTU);
     assert_eq!(cm.notify(due, a, MTU), Err(CmError::NotGranted(a)));
 }
 

@@ -86,6 +86,7 @@ fn withdrawn_in_place_and_written_over() {
     let withdrawn = Fate::Dropped(DropReason::Withdrawn);
     assert_eq!(producer.poll_completion(), Some(Completion { seq: AduSeq(1), fate: withdrawn }));
     assert_eq!(producer.poll_completion(), None, "a new edition of an ADU is still that ADU");
+    assert_eq!(producer.enqueued(), 3, "two places, and one that was written over");
     let mut bytes = Vec::new();
     while let Some(claimed) = consumer.claim(Instant::ZERO).unwrap() {
         consumer.copy_payload(claimed.token, &mut bytes);

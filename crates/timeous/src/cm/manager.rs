@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
+use timeous_cm::{CmError, FlowSpec, Kind, Scheduling, Update};
 use timeous_core::{Instant, PathState};
-use timeous_ipc::{Client, daemon_socket};
+use timeous_ipc::{Client, Refusal, daemon_socket};
 
 use super::control::Control;
 use super::error::Error;
@@ -164,6 +164,21 @@ impl CongestionManager {
     /// The caller's: no grant is held, or it has expired.
     pub fn notify(&self, flow: FlowId, bytes: u64) -> Result<(), Error> {
         self.control.notify(flow, bytes)
+    }
+
+    /// Answers a grant: as [`notify`](Self::notify), but if the grant has expired meanwhile, a packet that has left
+    /// counts as sent without one. A daemon tells of the expiry later, by [`Event::Refused`].
+    ///
+    /// # Errors
+    /// The caller's: the flow is not open.
+    pub fn answer_grant(&self, flow: FlowId, bytes: u64) -> Result<(), Error> {
+        match self.notify(flow, bytes) {
+            Err(Error::Refused(CmError::NotGranted(_)) | Error::RefusedByDaemon(Refusal::NotGranted)) => match bytes {
+                0 => Ok(()),
+                bytes => self.notify_unasked(flow, bytes),
+            },
+            answer => answer,
+        }
     }
 
     /// Same as [`notify`](Self::notify) for several flows at once, as [`bulk_request`](Self::bulk_request).

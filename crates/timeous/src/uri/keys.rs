@@ -54,13 +54,7 @@ pub struct Key {
     /// Value without the key, in Markdown.
     pub default: &'static str,
     /// Sets the option, or returns what is accepted.
-    set: fn(&mut Parsed, &str) -> Result<(), String>,
-}
-
-impl Key {
-    pub(super) fn apply(&self, parsed: &mut Parsed, value: &str) -> Result<(), String> {
-        (self.set)(parsed, value)
-    }
+    pub(super) set: fn(&mut Parsed, &str) -> Result<(), String>,
 }
 
 /// Puts a parsed value in its place.

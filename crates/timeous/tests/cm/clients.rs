@@ -131,6 +131,19 @@ fn a_sender_with_a_clock_of_its_own_tells_what_it_sent_without_asking() {
 }
 
 #[test]
+fn a_packet_that_left_by_a_grant_that_has_expired_counts_as_sent() {
+    let (cm, remote) = (client(), remote());
+    let flow = cm.open_to(remote, 1_000).unwrap();
+    cm.request(flow).unwrap();
+    assert_eq!(granted(&cm), flow);
+    timeous::Waker::new().unwrap().wait(Some(Duration::from_millis(200)));
+    assert!(matches!(cm.notify(flow, 500), Err(Error::Refused(CmError::NotGranted(_)))), "it has expired");
+    cm.answer_grant(flow, 0).unwrap();
+    cm.answer_grant(flow, 500).unwrap();
+    assert_eq!(cm.query(flow).unwrap().outstanding, 500);
+}
+
+#[test]
 fn what_a_client_held_goes_to_others_when_it_is_dropped() {
     let (cm, remote) = (client(), remote());
     let flow = cm.open_to(remote, 1_000).unwrap();

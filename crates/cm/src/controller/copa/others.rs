@@ -7,7 +7,7 @@ use super::super::queueing::Look;
 use super::phases::{Drain, Paused, share};
 use super::rival::Rival;
 use super::velocity::Velocity;
-use super::{Copa, MIN_TARGET_DELAY, MIN_WINDOW, Mode, min_bearable_rtt};
+use super::{Copa, MIN_TARGET_DELAY, MIN_WINDOW, Mode};
 
 /// Round trips without a nearly empty queue after which cross traffic is assumed (Arun & Balakrishnan §2.2).
 const CROSS_TRAFFIC_ROUNDS: u64 = 5;
@@ -87,8 +87,7 @@ impl Copa {
             Mode::Among => (look.base + look.waited.max(look.queued)) * 2,
         };
         self.drain = Some(Drain { until: now + takes, then: self.window });
-        self.window = (self.window * share(min_bearable_rtt(look), look.standing) * DRAIN_FACTOR)
-            .max(MIN_WINDOW.min(self.window));
+        self.window = (self.window * share(look.base, look.standing) * DRAIN_FACTOR).max(MIN_WINDOW.min(self.window));
     }
 
     /// Evaluates the first RTT after a pause, when no own packets were queued: a short queueing delay means no cross
