@@ -1,6 +1,6 @@
 //! Paced source: delivers frames in sending order when they are due, with timestamps on the sender's RTP clock.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeous::clock;
@@ -133,15 +133,14 @@ impl Source {
     }
 }
 
-/// Most timestamps that are remembered to avoid duplicates; above any encoder's reordering.
-const REMEMBERED: usize = 64;
 /// Offset of the first timestamp from zero, since some frames are displayed before others that were captured earlier.
 const LEAD: Duration = Duration::from_secs(10);
 
 /// Converts capture times to RTP timestamps.
 struct TimestampConverter {
     epoch: Instant,
-    given: VecDeque<u64>,
+    /// Timestamps of the last [`LEAD`]: frames that come at once must not share one, however many they are.
+    given: BTreeSet<u64>,
     /// Number and stamp of the current frame.
     current: Option<(u32, Stamp)>,
     /// Display delay in frames, so that no frame is displayed before it is decoded.
@@ -150,7 +149,7 @@ struct TimestampConverter {
 
 impl TimestampConverter {
     fn new(epoch: Instant) -> Self {
-        Self { epoch: epoch.saturating_sub(LEAD), given: VecDeque::new(), current: None, reorder: 0 }
+        Self { epoch: epoch.saturating_sub(LEAD), given: BTreeSet::new(), current: None, reorder: 0 }
     }
 
     fn stamp(&mut self, part: &FramePart, captured: Instant, presented: Option<Instant>) -> Stamp {
@@ -168,12 +167,9 @@ impl TimestampConverter {
                 capture.saturating_add_signed((ahead + self.reorder) * interval)
             }
         };
-        while self.given.contains(&presentation) {
+        self.given = self.given.split_off(&capture.saturating_sub(ticks_of(LEAD)));
+        while !self.given.insert(presentation) {
             presentation += 1;
-        }
-        self.given.push_back(presentation);
-        if self.given.len() > REMEMBERED {
-            self.given.pop_front();
         }
         let stamp = Stamp { presentation, capture, is_queued: false };
         self.current = Some((frame.index, stamp));

@@ -196,6 +196,18 @@ fn a_pipe_goes_on_after_a_pause() {
     pipe(25.0, 100, Some((50, Duration::from_secs(6))));
 }
 
+/// All at once: each still has a timestamp of its own.
+fn a_burst_out_of_a_pipe_arrives() {
+    let mut watched = WatchedReceiver::start();
+    let mut sender = watched.send_pipe(watched.port);
+    sleep(Duration::from_millis(500));
+    sender.write().write_all(&std::fs::read(field(PLAIN)).unwrap()).unwrap();
+    sender.ends_with(0);
+    let outcome = watched.end();
+    let seen = outcome.seen.delays(&as_sent(&field_pictures(PLAIN)));
+    assert_tail(&seen, 75, 25);
+}
+
 /// A frame every 400 ms, with a latency of 300 ms: waiting for the next frame would be too late.
 fn a_pipe_with_few_frames_a_second_loses_none() {
     let mut watched = WatchedReceiver::start_at(free_port(), TIGHT_MS);
@@ -245,6 +257,7 @@ fn pipes_in_the_field() {
         ("a_pipe_slower_than_it_declares_keeps_its_delay", a_pipe_slower_than_it_declares_keeps_its_delay),
         ("a_pipe_faster_than_it_declares_keeps_its_delay", a_pipe_faster_than_it_declares_keeps_its_delay),
         ("a_pipe_goes_on_after_a_pause", a_pipe_goes_on_after_a_pause),
+        ("a_burst_out_of_a_pipe_arrives", a_burst_out_of_a_pipe_arrives),
         ("a_pipe_with_few_frames_a_second_loses_none", a_pipe_with_few_frames_a_second_loses_none),
         ("several_slices_a_picture_out_of_a_pipe", several_slices_a_picture_out_of_a_pipe),
         ("a_receiver_that_comes_late_is_not_behind", a_receiver_that_comes_late_is_not_behind),
