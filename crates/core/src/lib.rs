@@ -8,6 +8,7 @@
 pub mod adu;
 pub mod advice;
 pub mod choice;
+pub mod id_map;
 pub mod path;
 pub mod queue;
 pub mod rate_limit;
@@ -20,6 +21,7 @@ pub mod units;
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use advice::{Advice, BufferState, Reason, Thresholds};
 pub use choice::{Adviser, LateChoice};
+pub use id_map::IdMap;
 pub use path::PathState;
 pub use queue::{Joined, Queue};
 pub use rate_limit::RateLimit;

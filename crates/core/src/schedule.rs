@@ -1,7 +1,9 @@
 //! Scheduler of an endpoint's connections: those ready now, and the timeouts of the others; idle ones cost nothing.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::Hash;
 
+use crate::id_map::IdMap;
 use crate::time::Instant;
 
 /// Ready queue, served round robin, and timeouts. `K` identifies a connection.
@@ -21,22 +23,27 @@ use crate::time::Instant;
 #[derive(Clone, Debug)]
 pub struct Schedule<K> {
     queue: VecDeque<K>,
-    queued: BTreeSet<K>,
     timeouts: BTreeSet<(Instant, K)>,
-    timeout_of: BTreeMap<K, Instant>,
+    states: IdMap<K, State>,
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct State {
+    is_queued: bool,
+    timeout: Option<Instant>,
 }
 
 impl<K> Default for Schedule<K> {
     fn default() -> Self {
-        let (queue, queued) = Default::default();
-        Self { queue, queued, timeouts: BTreeSet::new(), timeout_of: BTreeMap::new() }
+        Self { queue: VecDeque::new(), timeouts: BTreeSet::new(), states: IdMap::default() }
     }
 }
 
-impl<K: Copy + Ord> Schedule<K> {
+impl<K: Copy + Ord + Hash> Schedule<K> {
     /// Marks a connection as ready, as it may have something to send.
     pub fn make_ready(&mut self, id: K) {
-        if self.queued.insert(id) {
+        if !std::mem::replace(&mut self.states.get_or_default(id).is_queued, true) {
             self.queue.push_back(id);
         }
     }
@@ -56,16 +63,13 @@ impl<K: Copy + Ord> Schedule<K> {
     /// Removes the first ready connection, which has nothing more to send.
     pub fn first_is_done(&mut self) {
         if let Some(id) = self.queue.pop_front() {
-            self.queued.remove(&id);
+            self.states.get_or_default(id).is_queued = false;
         }
     }
 
     /// Sets, replaces or removes a connection's timeout.
     pub fn set_timeout(&mut self, id: K, at: Option<Instant>) {
-        let old = match at {
-            Some(at) => self.timeout_of.insert(id, at),
-            None => self.timeout_of.remove(&id),
-        };
+        let old = std::mem::replace(&mut self.states.get_or_default(id).timeout, at);
         if old == at {
             return;
         }
@@ -92,7 +96,7 @@ impl<K: Copy + Ord> Schedule<K> {
     /// Removes a connection.
     pub fn forget(&mut self, id: K) {
         self.set_timeout(id, None);
-        if self.queued.remove(&id) {
+        if self.states.remove(id).is_some_and(|state| state.is_queued) {
             self.queue.retain(|&queued| queued != id);
         }
     }

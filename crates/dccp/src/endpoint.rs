@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use timeous_cm::{Destination, FlowId, Manager};
 use timeous_core::{
-    AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
+    AduSource, DriveOrder, Ecn, IdMap, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
 };
 
 pub use config::EndpointConfig;
@@ -129,11 +129,11 @@ pub struct Endpoint {
     config: EndpointConfig,
     rng: Rng,
     order: DriveOrder,
-    slots: BTreeMap<ConnectionId, Slot>,
+    slots: IdMap<ConnectionId, Box<Slot>>,
     keys: BTreeMap<FlowKey, ConnectionId>,
     /// Connections by the peer's and the local DCCP port, for any address of the peer.
     by_ports: BTreeSet<(u16, u16, ConnectionId)>,
-    flows: BTreeMap<FlowId, ConnectionId>,
+    flows: IdMap<FlowId, ConnectionId>,
     listeners: BTreeMap<u16, Listener>,
     /// Half-open connections (not yet established) of clients, oldest first.
     half_open: BTreeSet<ConnectionId>,
@@ -160,10 +160,10 @@ impl Endpoint {
         Self {
             rng,
             order: DriveOrder::default(),
-            slots: BTreeMap::new(),
+            slots: IdMap::default(),
             keys: BTreeMap::new(),
             by_ports: BTreeSet::new(),
-            flows: BTreeMap::new(),
+            flows: IdMap::default(),
             listeners: BTreeMap::new(),
             half_open: BTreeSet::new(),
             lingering: Lingering::new(config.max_lingering),
@@ -265,7 +265,7 @@ impl Endpoint {
         id: ConnectionId,
         command: impl FnOnce(&mut Connection) -> Result<(), Misuse>,
     ) -> Result<(), CommandError> {
-        let slot = self.slots.get_mut(&id).ok_or(CommandError::Unknown(id))?;
+        let slot = self.slots.get_mut(id).ok_or(CommandError::Unknown(id))?;
         self.order.fed(now)?;
         command(&mut slot.connection)?;
         self.after(id);
@@ -274,14 +274,14 @@ impl Endpoint {
 
     /// Sets the receive buffer of a connection, as [`Connection::set_receive_room`].
     pub fn set_receive_room(&mut self, id: ConnectionId, room: usize, is_slow: bool) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             slot.connection.set_receive_room(room, is_slow);
         }
     }
 
     /// Stops delivery on a connection, as [`Connection::stop_receiving`].
     pub fn stop_receiving(&mut self, id: ConnectionId) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             slot.connection.stop_receiving();
         }
     }
@@ -290,8 +290,10 @@ impl Endpoint {
     /// [`Connection::path_mtu_exceeded`]. It applies to all connections there, since the message cannot tell them apart
     /// (RFC 6773 §3.6).
     pub fn path_mtu_exceeded(&mut self, remote: SocketAddr, mps: usize) {
-        for slot in self.slots.values_mut().filter(|slot| slot.key.route.remote() == remote) {
-            slot.connection.path_mtu_exceeded(mps);
+        for id in self.slots.ids() {
+            if let Some(slot) = self.slots.get_mut(id).filter(|slot| slot.key.route.remote() == remote) {
+                slot.connection.path_mtu_exceeded(mps);
+            }
         }
     }
 
@@ -305,7 +307,7 @@ impl Endpoint {
         self.order.fed(now)?;
         let Some((local_port, remote_port, seq)) = quoted_request(quoted) else { return Ok(()) };
         if let Some(&id) = self.keys.get(&FlowKey { route: remote.into(), remote_port, local_port })
-            && self.slots.get_mut(&id).is_some_and(|slot| slot.connection.port_unreachable(seq))
+            && self.slots.get_mut(id).is_some_and(|slot| slot.connection.port_unreachable(seq))
         {
             self.after(id);
         }
@@ -322,7 +324,7 @@ impl Endpoint {
     /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this
     /// endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {
-        let id = self.flows.get(&flow).copied();
+        let id = self.flows.get(flow).copied();
         if let Some(id) = id {
             self.schedule.make_ready(id);
         }
@@ -331,24 +333,24 @@ impl Endpoint {
 
     /// Notes that the application has queued data in the connection's source.
     pub fn wake(&mut self, id: ConnectionId) {
-        if self.slots.contains_key(&id) {
+        if self.slots.contains(id) {
             self.schedule.make_ready(id);
         }
     }
 
     /// The connection; after its end was reported by [`poll_event`](Self::poll_event), until the next call.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.slots.get(&id).map(|slot| &slot.connection)
+        self.slots.get(id).map(|slot| &slot.connection)
     }
 
     /// Address of a connection's peer; in UDP with its port.
     pub fn remote(&self, id: ConnectionId) -> Option<SocketAddr> {
-        self.slots.get(&id).map(|slot| slot.key.route.remote())
+        self.slots.get(id).map(|slot| slot.key.route.remote())
     }
 
     /// IDs of all connections, half-open ones included.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.slots.keys().copied()
+        self.slots.ids().into_iter()
     }
 
     /// Number of half-open connections: requested by a client and not established.
@@ -375,7 +377,7 @@ impl Endpoint {
         self.reap(now);
         self.lingering.expire(now);
         while let Some(id) = self.schedule.next_due(now) {
-            if let Some(slot) = self.slots.get_mut(&id) {
+            if let Some(slot) = self.slots.get_mut(id) {
                 slot.connection.handle_timeout(now, cm)?;
                 self.after(id);
             }
@@ -423,7 +425,7 @@ impl Endpoint {
         packet: &mut Vec<u8>,
     ) -> Result<Option<Outgoing>, Misuse> {
         while let Some(id) = self.schedule.first_ready() {
-            let Some(slot) = self.slots.get_mut(&id) else {
+            let Some(slot) = self.slots.get_mut(id) else {
                 self.schedule.first_is_done();
                 continue;
             };
@@ -482,7 +484,8 @@ impl Endpoint {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.keys.insert(key, id);
-        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now, candidate: None });
+        let slot = Slot { connection, key, flow: None, is_connected: false, since: now, candidate: None };
+        self.slots.insert(id, Box::new(slot));
         self.by_ports.insert((key.remote_port, key.local_port, id));
         self.schedule.make_ready(id);
         id
@@ -507,11 +510,11 @@ impl Endpoint {
 
     /// Collects a connection's events and updates the tables.
     fn settle(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.slots.get_mut(id) else { return };
         let flow = slot.connection.flow();
         if flow != slot.flow {
             if let Some(old) = slot.flow.take() {
-                self.flows.remove(&old);
+                self.flows.remove(old);
             }
             if let Some(new) = flow {
                 self.flows.insert(new, id);
@@ -551,11 +554,11 @@ impl Endpoint {
             return;
         }
         let slots = &self.slots;
-        let drained = |id: &ConnectionId| slots.get(id).is_none_or(|slot| slot.connection.is_drained());
+        let drained = |id: &ConnectionId| slots.get(*id).is_none_or(|slot| slot.connection.is_drained());
         let over: Vec<ConnectionId> = self.ended.iter().copied().filter(drained).collect();
         for id in over {
             self.ended.remove(&id);
-            let Some(slot) = self.slots.get(&id) else { continue };
+            let Some(slot) = self.slots.get(id) else { continue };
             if slot.connection.state() == State::TimeWait {
                 self.lingering.insert(slot.key, now + slot.connection.timewait());
             }
@@ -564,11 +567,11 @@ impl Endpoint {
     }
 
     fn remove(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.remove(&id) else { return };
+        let Some(slot) = self.slots.remove(id) else { return };
         self.keys.remove(&slot.key);
         self.by_ports.remove(&(slot.key.remote_port, slot.key.local_port, id));
         if let Some(flow) = slot.flow {
-            self.flows.remove(&flow);
+            self.flows.remove(flow);
         }
         self.half_open.remove(&id);
         self.schedule.forget(id);

@@ -25,6 +25,8 @@ use crate::error::Violation;
 pub struct RingSource {
     consumer: Consumer,
     choice: Option<Box<dyn LateChoice>>,
+    /// Whether the policy has an adviser; asking it for every packet costs more.
+    is_advised: bool,
     apart: bool,
     closed: bool,
     /// Number of packets that its driver has room for.
@@ -36,27 +38,30 @@ pub struct RingSource {
 impl RingSource {
     /// Creates a source without a policy, in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
-        Self { consumer, choice: None, apart: false, closed: false, room: 1, empty_handed: true }
+        Self { consumer, choice: None, is_advised: false, apart: false, closed: false, room: 1, empty_handed: true }
     }
 
     /// Creates a source that runs `choice` before each packet.
     pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
-        Self { choice: Some(choice), ..Self::new(consumer) }
+        let mut source = Self::new(consumer);
+        source.set_choice(Some(choice));
+        source
     }
 
-    /// Replaces the policy.
-    pub fn set_choice(&mut self, choice: Option<Box<dyn LateChoice>>) {
+    /// Replaces the policy. An adviser counts if the policy has it now.
+    pub fn set_choice(&mut self, mut choice: Option<Box<dyn LateChoice>>) {
+        self.is_advised = choice.as_mut().is_some_and(|choice| choice.adviser().is_some());
         self.choice = choice;
     }
 
     /// The policy's adviser, if it has one.
     pub fn adviser(&mut self) -> Option<&mut dyn Adviser> {
-        self.choice.as_mut()?.adviser()
+        self.choice.as_mut().filter(|_| self.is_advised)?.adviser()
     }
 
     /// Next time to [`watch`](Self::watch); `None` if nothing is queued or there is no adviser.
     pub fn poll_watch(&mut self) -> Option<Instant> {
-        if self.closed || !self.consumer.has_queued() {
+        if self.closed || !self.is_advised || !self.consumer.has_queued() {
             return None;
         }
         self.adviser()?.poll_timeout()
@@ -242,7 +247,7 @@ impl AduSource for RingSource {
     }
 
     fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
-        if self.closed || !self.consumer.has_queued() {
+        if self.closed || !self.is_advised || !self.consumer.has_queued() {
             return None;
         }
         self.choose_queued(now, path);
@@ -318,7 +323,7 @@ impl AduSource for RingSource {
 
 impl fmt::Debug for RingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, choice, apart, closed, room, empty_handed } = self;
+        let Self { consumer, choice, is_advised: _, apart, closed, room, empty_handed } = self;
         f.debug_struct("RingSource")
             .field("consumer", consumer)
             .field("has_choice", &choice.is_some())

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{
-    AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
+    AduSource, DriveOrder, Ecn, IdMap, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
 };
 
 pub use config::EndpointConfig;
@@ -116,9 +116,9 @@ pub struct Endpoint {
     config: EndpointConfig,
     rng: Rng,
     order: DriveOrder,
-    slots: BTreeMap<ConnectionId, Slot>,
+    slots: IdMap<ConnectionId, Slot>,
     keys: BTreeMap<FlowKey, ConnectionId>,
-    flows: BTreeMap<FlowId, ConnectionId>,
+    flows: IdMap<FlowId, ConnectionId>,
     listeners: BTreeSet<u16>,
     /// Incoming connections with an incomplete handshake, oldest first.
     half_open: BTreeSet<ConnectionId>,
@@ -142,9 +142,9 @@ impl Endpoint {
         Self {
             rng,
             order: DriveOrder::default(),
-            slots: BTreeMap::new(),
+            slots: IdMap::default(),
             keys: BTreeMap::new(),
-            flows: BTreeMap::new(),
+            flows: IdMap::default(),
             listeners: BTreeSet::new(),
             half_open: BTreeSet::new(),
             lingering: BTreeSet::new(),
@@ -209,7 +209,7 @@ impl Endpoint {
         id: ConnectionId,
         command: impl FnOnce(&mut Connection) -> Result<(), Misuse>,
     ) -> Result<(), CommandError> {
-        let slot = self.slots.get_mut(&id).ok_or(CommandError::Unknown(id))?;
+        let slot = self.slots.get_mut(id).ok_or(CommandError::Unknown(id))?;
         self.order.fed(now)?;
         command(&mut slot.connection)?;
         self.after(id);
@@ -224,7 +224,7 @@ impl Endpoint {
 
     /// As [`read`](Self::read), but at most `limit` bytes.
     pub fn read_at_most(&mut self, id: ConnectionId, limit: usize, out: &mut Vec<u8>) -> usize {
-        let Some(slot) = self.slots.get_mut(&id) else { return 0 };
+        let Some(slot) = self.slots.get_mut(id) else { return 0 };
         let count = slot.connection.read(limit, out);
         if count > 0 {
             self.schedule.make_ready(id);
@@ -237,7 +237,7 @@ impl Endpoint {
 
     /// Appends the payload of a connection's next datagram to `out`, as [`Connection::read_datagram`].
     pub fn read_datagram(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
-        let received = self.slots.get_mut(&id)?.connection.read_datagram(out)?;
+        let received = self.slots.get_mut(id)?.connection.read_datagram(out)?;
         self.schedule.make_ready(id);
         if self.ended.contains(&id) {
             self.to_reap.push(id);
@@ -248,7 +248,7 @@ impl Endpoint {
     /// Notes that the Congestion Manager has granted `flow` a segment. Returns whether the flow is one of this
     /// endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {
-        let id = self.flows.get(&flow).copied();
+        let id = self.flows.get(flow).copied();
         if let Some(id) = id {
             self.schedule.make_ready(id);
         }
@@ -257,7 +257,7 @@ impl Endpoint {
 
     /// Notes that the application has put data into the connection's source.
     pub fn wake(&mut self, id: ConnectionId) {
-        if self.slots.contains_key(&id) {
+        if self.slots.contains(id) {
             self.schedule.make_ready(id);
         }
     }
@@ -265,12 +265,12 @@ impl Endpoint {
     /// Returns a connection, until its end was reported by [`poll_event`](Self::poll_event), everything was read, and
     /// the next call is made.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.slots.get(&id).filter(|_| !self.lingering.contains(&id)).map(|slot| &*slot.connection)
+        self.slots.get(id).filter(|_| !self.lingering.contains(&id)).map(|slot| &*slot.connection)
     }
 
     /// Returns the connections, including half-open ones, without those in TIME-WAIT.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.slots.keys().copied().filter(|id| !self.lingering.contains(id))
+        self.slots.ids().into_iter().filter(|id| !self.lingering.contains(id))
     }
 
     /// Returns the number of incoming connections with an incomplete handshake.
@@ -296,7 +296,7 @@ impl Endpoint {
         self.order.fed(now)?;
         self.reap();
         while let Some(id) = self.schedule.next_due(now) {
-            if let Some(slot) = self.slots.get_mut(&id) {
+            if let Some(slot) = self.slots.get_mut(id) {
                 slot.connection.handle_timeout(now, cm)?;
                 self.after(id);
             }
@@ -335,7 +335,7 @@ impl Endpoint {
         packet: &mut Vec<u8>,
     ) -> Result<Option<Outgoing>, Misuse> {
         while let Some(id) = self.schedule.first_ready() {
-            let Some(slot) = self.slots.get_mut(&id) else {
+            let Some(slot) = self.slots.get_mut(id) else {
                 self.schedule.first_is_done();
                 continue;
             };
@@ -413,11 +413,11 @@ impl Endpoint {
 
     /// Collects the events of a connection.
     fn settle(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.slots.get_mut(id) else { return };
         let flow = slot.connection.flow();
         if flow != slot.flow {
             if let Some(old) = slot.flow.take() {
-                self.flows.remove(&old);
+                self.flows.remove(old);
             }
             if let Some(new) = flow {
                 self.flows.insert(new, id);
@@ -454,7 +454,7 @@ impl Endpoint {
     /// own.
     fn reap(&mut self) {
         while let Some(id) = self.to_reap.pop() {
-            let Some(slot) = self.slots.get(&id).filter(|slot| slot.connection.is_drained()) else { continue };
+            let Some(slot) = self.slots.get(id).filter(|slot| slot.connection.is_drained()) else { continue };
             let lingers = slot.connection.state() == State::TimeWait;
             self.ended.remove(&id);
             if lingers {
@@ -471,10 +471,10 @@ impl Endpoint {
     }
 
     fn remove(&mut self, id: ConnectionId) {
-        let Some(slot) = self.slots.remove(&id) else { return };
+        let Some(slot) = self.slots.remove(id) else { return };
         self.keys.remove(&slot.key);
         if let Some(flow) = slot.flow {
-            self.flows.remove(&flow);
+            self.flows.remove(flow);
         }
         self.half_open.remove(&id);
         self.lingering.remove(&id);

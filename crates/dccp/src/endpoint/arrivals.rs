@@ -49,7 +49,7 @@ impl Endpoint {
                 }
             },
         };
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             slot.connection.handle_datagram(now, cm, datagram, ecn)?;
             self.after(id);
         }
@@ -117,7 +117,7 @@ impl Endpoint {
     /// Drops the oldest half-open connection for a new one, if it is old enough. It has no flow yet, and its client is
     /// refused if it comes back.
     fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(id)?.since)));
+        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(*id)?.since)));
         let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
             return false;
         };

@@ -55,7 +55,7 @@ impl Endpoint {
             if (remote_port, local_port) != (stray.remote_port, stray.local_port) {
                 break;
             }
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            let Some(slot) = self.slots.get_mut(id) else { continue };
             if slot.key.route.local() != stray.route.local() || !slot.connection.may_move() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl Endpoint {
     }
 
     fn probe(&mut self, now: Instant, id: ConnectionId, route: Route, seq: Seq) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.slots.get_mut(id) else { return };
         let known = slot.candidate.take().filter(|candidate| candidate.route() == route);
         slot.candidate.insert(known.unwrap_or_else(|| Candidate::new(route))).ask(now, seq);
         self.probes.push_back(id);
@@ -92,7 +92,7 @@ impl Endpoint {
     pub(super) fn poll_probe(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<Outgoing> {
         loop {
             let id = self.probes.pop_front()?;
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            let Some(slot) = self.slots.get_mut(id) else { continue };
             let Some(candidate) = slot.candidate.as_mut().filter(|_| slot.connection.may_move()) else { continue };
             let Some(ack) = candidate.take_due() else { continue };
             let route = candidate.route();
@@ -108,7 +108,7 @@ impl Endpoint {
     fn move_to(&mut self, now: Instant, cm: &mut Manager, id: ConnectionId, key: &FlowKey) {
         let destination = self.destination(key.route);
         let encapsulation = key.route.encapsulation(self.config.connection.encapsulation);
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.slots.get_mut(id) else { return };
         let from = std::mem::replace(&mut slot.key, *key);
         slot.candidate = None;
         slot.connection.move_to(now, cm, destination, encapsulation);

@@ -58,7 +58,8 @@ impl From<SocketAddr> for Route {
 /// Key that identifies a connection; in UDP the socket fixes the rest of RFC 6773's 6-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FlowKey {
-    pub(super) route: Route,
+    // First, as they differ most: comparisons end here.
     pub(super) remote_port: u16,
     pub(super) local_port: u16,
+    pub(super) route: Route,
 }

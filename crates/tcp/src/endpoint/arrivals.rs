@@ -54,7 +54,7 @@ impl Endpoint {
                 return Ok(());
             }
         };
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             slot.connection.handle_segment(now, cm, &segment, ecn)?;
             self.after(id);
         }
@@ -66,7 +66,7 @@ impl Endpoint {
     fn gives_way(&mut self, id: ConnectionId, segment: &Segment<'_>) -> bool {
         let gives = self.lingering.contains(&id)
             && self.listeners.contains(&segment.header.dest_port)
-            && self.slots.get(&id).is_some_and(|slot| slot.connection.is_outlived_by(segment));
+            && self.slots.get(id).is_some_and(|slot| slot.connection.is_outlived_by(segment));
         if gives {
             self.remove(id);
         }
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// Evicts the oldest half-open connection, if it had enough time.
     fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(id)?.since)));
+        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(*id)?.since)));
         let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
             return false;
         };
