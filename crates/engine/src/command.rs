@@ -12,6 +12,7 @@ use crate::line::Line;
 use crate::remote::Served;
 use crate::stream::Stream;
 use crate::waker::Waker;
+use crate::workers::PortGroup;
 
 /// Identifier of a listener within the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,8 @@ pub(crate) enum Command {
         user: User,
         config: Box<StreamConfig>,
         incoming: Arc<Incoming>,
+        /// Workers that share the UDP port, and whether this is the first one.
+        group: Option<(Arc<PortGroup>, bool)>,
         reply: mpsc::Sender<ListenReply>,
     },
     /// Stops listening: no more callers are accepted.

@@ -1,12 +1,13 @@
-//! The engine as an application uses it: a thread that runs transports over real sockets.
+//! The engine as an application uses it: threads that run transports over real sockets.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 
 use timeous_core::Instant;
 
+use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
@@ -14,20 +15,20 @@ use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::stream::Stream;
 use crate::waker::Waker;
-use crate::worker::Worker;
+use crate::workers::{PortGroup, WorkerThread, place};
 
-/// A thread that runs the transports of this process, and their Congestion Manager.
+/// Threads that run the transports of this process; each of these workers has a Congestion Manager.
 ///
-/// One serves many connections. When it is dropped, its connections end.
+/// One worker serves many connections. With several, streams are placed by the other host's address, so that the
+/// streams to one host share their congestion state. Streams over plain IP, and listeners over TCP or with
+/// [`Carrier::Auto`], run on the first one. When the engine is dropped, its connections end.
 #[derive(Debug)]
 pub struct Engine {
-    commands: Commands,
-    congestion: Congestion,
-    thread: Option<JoinHandle<()>>,
+    workers: Vec<WorkerThread>,
 }
 
 impl Engine {
-    /// Starts the thread, with a Congestion Manager of its own.
+    /// Starts one worker, with a Congestion Manager of its own.
     ///
     /// # Errors
     /// The system's: no thread, no descriptor.
@@ -35,31 +36,39 @@ impl Engine {
         Self::with_congestion(Congestion::default())
     }
 
-    /// Starts the thread, with a Congestion Manager that others may use as well.
+    /// Starts one worker, with a Congestion Manager that others may use as well.
     ///
     /// # Errors
     /// [`EngineError::CongestionTaken`] if another engine runs with it; the system's: no thread, no descriptor.
     pub fn with_congestion(congestion: Congestion) -> Result<Self, EngineError> {
-        let waker = Waker::new()?;
-        let (commands, asked) = Commands::new(waker.clone());
-        if !congestion.attach(waker.clone()) {
-            return Err(EngineError::CongestionTaken);
-        }
-        let worker = Worker::new(asked, waker, congestion.clone());
-        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run());
-        match thread {
-            Ok(thread) => Ok(Self { commands, congestion, thread: Some(thread) }),
-            Err(error) => {
-                congestion.detach();
-                Err(error.into())
-            }
-        }
+        Ok(Self { workers: vec![WorkerThread::start(congestion)?] })
     }
 
-    /// Returns its Congestion Manager.
+    /// Starts `count` workers, each with a Congestion Manager of its own.
+    ///
+    /// # Errors
+    /// The system's: no thread, no descriptor.
+    pub fn with_workers(count: NonZeroUsize) -> Result<Self, EngineError> {
+        let workers = (0..count.get()).map(|_| WorkerThread::start(Congestion::default())).collect::<Result<_, _>>()?;
+        Ok(Self { workers })
+    }
+
+    /// Returns the number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Returns the Congestion Manager of the first worker: the only one, unless the engine was started with several.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
-        &self.congestion
+        &self.workers[0].congestion
+    }
+
+    /// Returns the Congestion Manager of streams to `host`.
+    #[must_use]
+    pub fn congestion_of(&self, host: IpAddr) -> &Congestion {
+        &self.workers[place(host, self.workers.len())].congestion
     }
 
     /// Connects to a listener. The stream can be filled while the handshake goes on.
@@ -86,7 +95,12 @@ impl Engine {
 
     fn call(&self, remote: SocketAddr, user: User, config: StreamConfig) -> Result<Made, EngineError> {
         let (reply, answer) = mpsc::channel();
-        self.commands.send(Command::Connect { remote, user, config: Box::new(config), reply });
+        let worker = match config.carrier {
+            Carrier::Ip => 0,
+            Carrier::Udp | Carrier::Tcp | Carrier::Auto => place(remote.ip(), self.workers.len()),
+        };
+        let command = Command::Connect { remote, user, config: Box::new(config), reply };
+        self.workers[worker].commands.send(command);
         answer.recv().map_err(|_| EngineError::Stopped)?
     }
 
@@ -132,37 +146,43 @@ impl Engine {
         room: Option<usize>,
     ) -> Result<Waiting, EngineError> {
         let incoming = Incoming::new(room)?;
-        let (reply, answer) = mpsc::channel();
-        let order = Command::Listen { local, user, config: Box::new(config), incoming: incoming.clone(), reply };
-        self.commands.send(order);
-        let (id, local, life) = answer.recv().map_err(|_| EngineError::Stopped)??;
-        Ok(Waiting { id, local, life, incoming, commands: self.commands.clone() })
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.commands.send(Command::Stop);
-        if let Some(thread) = self.thread.take() {
-            // The thread's panic has been printed.
-            let _ = thread.join();
+        let sharing = if config.carrier == Carrier::Udp { self.workers.len() } else { 1 };
+        let commands: Vec<_> = self.workers[..sharing].iter().map(|worker| worker.commands.clone()).collect();
+        let group = (sharing > 1).then(|| PortGroup::new(commands.clone()));
+        let mut waiting = Waiting { ids: Vec::new(), local, life: PortLife::default(), incoming };
+        for (place, commands) in commands.into_iter().enumerate() {
+            let (reply, answer) = mpsc::channel();
+            commands.send(Command::Listen {
+                local: waiting.local,
+                user,
+                config: Box::new(config.clone()),
+                incoming: waiting.incoming.clone(),
+                group: group.clone().map(|group| (group, place == 0)),
+                reply,
+            });
+            let (id, local, life) = answer.recv().map_err(|_| EngineError::Stopped)??;
+            (waiting.local, waiting.life) = (local, life);
+            waiting.ids.push((commands, id));
         }
+        Ok(waiting)
     }
 }
 
 /// A listening port, for an application here or in another process.
 #[derive(Debug)]
 struct Waiting {
-    id: ListenerId,
+    /// Its number at each worker that listens.
+    ids: Vec<(Commands, ListenerId)>,
     local: SocketAddr,
     life: PortLife,
     incoming: Arc<Incoming>,
-    commands: Commands,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.commands.send(Command::StopListening(self.id));
+        for (commands, id) in &self.ids {
+            commands.send(Command::StopListening(*id));
+        }
     }
 }
 

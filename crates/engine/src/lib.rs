@@ -33,6 +33,7 @@ pub mod udp;
 mod waker;
 mod way;
 mod worker;
+mod workers;
 
 pub use carrier::{Carrier, CarrierView, Reach, TcpConfig, TcpFraming, Unordered};
 pub use client::CmClient;

@@ -23,6 +23,11 @@ impl<T> Line<T> {
         self.waker.wake();
         sent
     }
+
+    /// Makes the reader look at everything once more.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
 }
 
 impl<T> Clone for Line<T> {

@@ -22,6 +22,7 @@ use crate::session::{PASS_INTERVAL, Session};
 use crate::sessions::Sessions;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
+use crate::workers::GroupShare;
 
 pub(crate) struct Port {
     /// Number among the engine's ports.
@@ -34,6 +35,8 @@ pub(crate) struct Port {
     socket: Socket,
     endpoint: Endpoint,
     sessions: Sessions,
+    /// Share in a port that several workers have.
+    share: Option<GroupShare>,
     /// Listeners by DCCP port, which is reserved where there is no UDP port. A UDP port has one at most.
     listening: BTreeMap<u16, (Listening, Option<Reservation>)>,
     /// Packets being sent; between calls, those that the kernel had no room for.
@@ -55,6 +58,7 @@ impl Port {
             socket,
             endpoint: Endpoint::new(EndpointConfig::default(), rng.fork()),
             sessions: Sessions::default(),
+            share: None,
             listening: BTreeMap::new(),
             batch: Batch::default(),
             callers: Callers::default(),
@@ -80,9 +84,16 @@ impl Port {
         !self.batch.is_empty()
     }
 
-    /// Returns whether the port is unused.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.listening.is_empty() && self.sessions.is_empty() && self.endpoint.connections().next().is_none()
+    /// Makes it this worker's share of a port that several have.
+    pub(crate) fn share(&mut self, share: Option<GroupShare>) {
+        self.share = share;
+    }
+
+    /// Returns whether the port is unused, by all workers that share it.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        let is_idle =
+            self.listening.is_empty() && self.sessions.is_empty() && self.endpoint.connections().next().is_none();
+        self.share.as_mut().map_or(is_idle, |share| share.is_over(!is_idle))
     }
 
     pub(crate) fn has(&self, id: StreamId) -> bool {

@@ -7,6 +7,7 @@ mod ports;
 mod raw;
 mod receive;
 mod send;
+mod shared;
 #[allow(unsafe_code, reason = "the one room that gives addresses to the kernel")]
 mod system;
 #[cfg(test)]
@@ -53,7 +54,11 @@ impl Socket {
     /// # Errors
     /// The system's.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
-        let io = UdpSocket::bind(local)?;
+        Self::over(UdpSocket::bind(local)?, local)
+    }
+
+    /// Sets up a bound socket.
+    fn over(io: UdpSocket, local: SocketAddr) -> io::Result<Self> {
         io.set_nonblocking(true)?;
         let fd = io.as_fd();
         set_option(fd, SocketOption::ReceiveTos, 1)?;

@@ -25,6 +25,7 @@ use crate::port::Port;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
+use crate::workers::{GroupShare, PortGroup};
 
 pub(crate) struct Worker {
     commands: mpsc::Receiver<Command>,
@@ -94,8 +95,8 @@ impl Worker {
                     // The requester may be gone.
                     let _ = reply.send(self.connect(now, (remote, user), &config));
                 }
-                Ok(Command::Listen { local, user, config, incoming, reply }) => {
-                    let _ = reply.send(self.listen(local, user, *config, incoming));
+                Ok(Command::Listen { local, user, config, incoming, group, reply }) => {
+                    let _ = reply.send(self.listen(local, group, (user, *config), incoming));
                 }
                 Ok(Command::StopListening(id)) => {
                     for port in self.ports.values_mut() {
@@ -174,7 +175,13 @@ impl Worker {
         Ok((number, port.connect(now, (remote, user), config, &mut self.streams)?))
     }
 
-    fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
+    fn listen(
+        &mut self,
+        local: SocketAddr,
+        group: Option<(Arc<PortGroup>, bool)>,
+        (user, config): (User, StreamConfig),
+        incoming: Arc<Incoming>,
+    ) -> ListenReply {
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
         let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
@@ -183,8 +190,15 @@ impl Worker {
             Carrier::Ip => return self.listen_natively(local.ip(), listening),
             Carrier::Udp | Carrier::Auto => {}
         }
-        let number = self.add(bind(local)?);
+        let socket = match &group {
+            Some((group, is_first)) => {
+                at_or_in_ipv4(local, |local| Socket::bind_shared(local, is_first.then(|| group.count())))?
+            }
+            None => bind(local)?,
+        };
+        let number = self.add(socket);
         let port = self.ports.get_mut(&number).expect("it was made just now");
+        port.share(group.map(|(group, _)| GroupShare::new(group)));
         let (local, life) = (port.local_addr()?, port.life());
         let beside = match listening.config.carrier {
             // The same port number in TCP.

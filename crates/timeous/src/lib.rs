@@ -55,6 +55,7 @@ pub use listener::{Incoming, Listener};
 pub use options::{
     Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
 };
+pub use process::{WorkersFixed, set_workers};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};

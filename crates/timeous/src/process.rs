@@ -1,21 +1,62 @@
 //! Process-wide resources: the shared engine, and connections to the daemon.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use timeous_engine::{Engine, EngineError};
 use timeous_ipc::{Client, ConnectError, Options};
 
+/// The process's streams run already, with another number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("streams run already, on {0} workers: set the number before the first one is opened")]
+pub struct WorkersFixed(pub usize);
+
+/// The engine, and how it is started.
+struct EngineSlot {
+    engine: Weak<Engine>,
+    workers: NonZeroUsize,
+}
+
+fn engine_slot() -> MutexGuard<'static, EngineSlot> {
+    static ENGINE: Mutex<EngineSlot> = Mutex::new(EngineSlot { engine: Weak::new(), workers: NonZeroUsize::MIN });
+    ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets the number of workers (threads) that run this process's streams; one by default.
+///
+/// Streams are placed by the address of the other host, so that those to one host share their congestion state. Several
+/// workers pay for thousands of streams to many hosts. The Congestion Manager's API ([`cm`](crate::cm)) in this process
+/// then serves the hosts of the first worker only, and is refused.
+///
+/// ```
+/// let workers = std::thread::available_parallelism().unwrap_or(std::num::NonZeroUsize::MIN);
+/// timeous::set_workers(workers)?;
+/// # Ok::<(), timeous::WorkersFixed>(())
+/// ```
+///
+/// # Errors
+/// [`WorkersFixed`] if streams are open, on another number of workers.
+pub fn set_workers(count: NonZeroUsize) -> Result<(), WorkersFixed> {
+    let mut slot = engine_slot();
+    match slot.engine.upgrade() {
+        Some(engine) if engine.workers() != count.get() => Err(WorkersFixed(engine.workers())),
+        _ => {
+            slot.workers = count;
+            Ok(())
+        }
+    }
+}
+
 /// Returns the engine of this process, which ends with its last user.
 pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
-    static ENGINE: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
-    let mut slot = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(engine) = slot.upgrade() {
+    let mut slot = engine_slot();
+    if let Some(engine) = slot.engine.upgrade() {
         return Ok(engine);
     }
-    let engine = Arc::new(Engine::start()?);
-    *slot = Arc::downgrade(&engine);
+    let engine = Arc::new(Engine::with_workers(slot.workers)?);
+    slot.engine = Arc::downgrade(&engine);
     Ok(engine)
 }
 

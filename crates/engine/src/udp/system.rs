@@ -3,11 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::{from_mut, null_mut};
+use std::ptr::{from_mut, from_ref, null_mut};
 
 use super::abi::{Control, Marks, Name};
 use super::bundle::{Message, Plan};
 use super::packet::Packet;
+use super::shared::Instruction;
 
 /// Sets the "don't fragment" bit and ignores the kernel's cached path MTU.
 pub(super) const PROBE: i32 = libc::IP_PMTUDISC_PROBE;
@@ -69,6 +70,18 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, option: SocketOption, value: i32) -
     let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of a number that lives through the call.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Attaches the program that chooses one of the sockets that share a port.
+pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let filter = from_ref(program).cast::<Instruction>().cast_mut().cast();
+    let fprog = libc::sock_fprog { len: program.len() as u16, filter };
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of a structure that lives through the call, and through it the instructions,
+    // which are laid out as the kernel's.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const fprog).cast(), len) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -320,3 +320,25 @@ fn a_port_unreachable_is_told_with_what_it_quotes_while_it_is_asked_for() {
         assert_eq!(refusals(&mut socket), []);
     }
 }
+
+#[test]
+fn sockets_that_share_a_port_get_the_hosts_that_are_placed_on_them() {
+    for loopback in ["127.0.0.1:0", "[::]:0"] {
+        let first = Socket::bind_shared(loopback.parse().unwrap(), std::num::NonZeroUsize::new(3)).unwrap();
+        let port = first.local_addr().unwrap().port();
+        let local = first.local_addr().unwrap();
+        let mut sockets = vec![first];
+        sockets.extend((1..3).map(|_| Socket::bind_shared(local, None).unwrap()));
+        let hosts = (1..=9).map(|host| IpAddr::from([127, 0, 0, host]));
+        let six = local.is_ipv6().then_some(IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
+        for host in hosts.chain(six) {
+            let to: IpAddr = if host.is_ipv4() { [127, 0, 0, 1].into() } else { host };
+            let sender = UdpSocket::bind((host, 0)).unwrap();
+            sender.send_to(b"to one", (to, port)).unwrap();
+            let at = crate::workers::place(host, 3);
+            let [(from, ..)] = &received(&mut sockets[at], 1)[..] else { panic!("one datagram at {at}") };
+            assert_eq!(from.ip().to_canonical(), host);
+        }
+        assert!(UdpSocket::bind(local).is_err(), "nobody else gets the port");
+    }
+}

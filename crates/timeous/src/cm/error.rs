@@ -18,6 +18,9 @@ pub enum Error {
     /// The daemon's manager refused, for the same reasons.
     #[error(transparent)]
     RefusedByDaemon(#[from] Refusal),
+    /// The process's streams run on several workers, each with a Congestion Manager.
+    #[error("this process has {0} workers, each with a Congestion Manager: use one worker, or the daemon's manager")]
+    SeveralWorkers(usize),
     /// The daemon is not running, or refused the connection.
     #[error(transparent)]
     NoDaemon(#[from] ConnectError),
@@ -43,7 +46,10 @@ impl Error {
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
-            Self::Refused(_) | Self::RefusedByDaemon(_) | Self::Daemon(ClientError::Argument(_)) => Culprit::Caller,
+            Self::Refused(_)
+            | Self::RefusedByDaemon(_)
+            | Self::SeveralWorkers(_)
+            | Self::Daemon(ClientError::Argument(_)) => Culprit::Caller,
             Self::Feedback(_) => Culprit::Peer,
             _ => Culprit::Environment,
         }

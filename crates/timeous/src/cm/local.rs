@@ -24,6 +24,9 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn open() -> Result<Self, Error> {
         let engine = shared_engine()?;
+        if engine.workers() > 1 {
+            return Err(Error::SeveralWorkers(engine.workers()));
+        }
         // Feedback in this process affects no other user.
         let client = engine.congestion().client(None)?;
         Ok(Self { client, _engine: engine })
