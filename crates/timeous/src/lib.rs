@@ -69,7 +69,8 @@ pub use uri::{Uri, UriError};
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The example of the guide compiles: of its pages only this one has Rust code.
+/// The Rust code in the guide compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/rust.md")]
+#[doc = include_str!("../../../docs/guide/scale.md")]
 struct Guide;
