@@ -18,7 +18,7 @@ use crate::error::EngineError;
 use crate::identity::Identity;
 use crate::listening::Listening;
 use crate::order::{Order, StreamId};
-use crate::session::{PASS_INTERVAL, Session};
+use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
@@ -155,7 +155,7 @@ impl Port {
             }
             Order::Finish => {
                 if let Some(session) = self.sessions.get_mut(connection) {
-                    session.finishing = true;
+                    session.sending.finish();
                 }
                 self.endpoint.wake(connection);
             }
@@ -176,7 +176,7 @@ impl Port {
             }
             Order::Rate(rate) => {
                 if let Some(session) = self.sessions.get_mut(connection) {
-                    session.set_rate(rate);
+                    session.sending.set_rate(rate);
                 }
             }
             // The end of the round takes the snapshot.
@@ -212,7 +212,7 @@ impl Port {
         let connection = self.sessions.connection(id)?;
         let mut session = self.sessions.remove(connection)?;
         self.close(now, connection);
-        session.carrier_gone();
+        session.sending.carrier_gone();
         Some(session)
     }
 
@@ -357,11 +357,10 @@ impl Port {
     fn look_after_sources(&mut self, now: Instant) -> bool {
         let mut progress = false;
         while let Some((connection, session)) = self.sessions.poll_touched() {
-            if session.finishing && !session.closed && session.is_drained(now) {
-                session.finishing = false;
+            if session.sending.take_finished(now) {
                 self.close(now, connection);
                 progress = true;
-            } else if session.stop_polling() {
+            } else if session.sending.stop_polling() {
                 self.endpoint.wake(connection);
                 progress = true;
             }
@@ -451,10 +450,10 @@ impl Port {
             self.report(now, cm, connection, false);
             self.tell_room(connection);
             let Some(session) = self.sessions.look_at(connection) else { continue };
-            let waits = session.pass_expired(now) || session.finishing;
-            session.advise(now);
+            session.sending.drop_expired(now);
+            session.sending.watch(now);
             session.wake();
-            let timer = session.poll_watch().into_iter().chain(waits.then_some(now + PASS_INTERVAL)).min();
+            let timer = session.sending.poll_timeout();
             self.sessions.set_timer(connection, timer);
         }
     }

@@ -150,8 +150,7 @@ impl Sources for Sessions {
         match entries.get_mut(&id) {
             Some(entry) => {
                 entry.touch(id, touched, changed);
-                entry.session.source.inner_mut().has_room_for(*room);
-                &mut entry.session.source
+                entry.session.sending.source_with_room(*room)
             }
             None => nothing,
         }
@@ -160,18 +159,18 @@ impl Sources for Sessions {
 
 impl Payloads for Sessions {
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
-        self.get(connection)?.payload(token)
+        self.get(connection)?.sending.payload(token)
     }
 
     fn sent(&mut self, connection: ConnectionId, token: u64) {
         if let Some(session) = self.get_mut(connection) {
-            session.sent(token);
+            session.sending.sent(token);
         }
     }
 
     fn expired(&mut self, connection: ConnectionId, token: u64) {
         if let Some(session) = self.get_mut(connection) {
-            session.expired(token);
+            session.sending.expired(token);
         }
     }
 }

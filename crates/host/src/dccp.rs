@@ -154,9 +154,10 @@ impl Dccp {
         self.packet.clear();
         let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
         let Outgoing { to, connection, transmit, .. } = polled?;
-        if let (Some(id), Some(adu)) = (connection, transmit.adu)
+        if let (Some(id), Some(mut adu)) = (connection, transmit.adu)
             && let Some(session) = self.sessions.by_connection.get_mut(&id)
         {
+            adu.gather(session.side.source(), &mut self.packet);
             session.side.sent(now, &adu);
         }
         let payload = self.packet.clone();
@@ -221,11 +222,9 @@ impl Agent for Dccp {
         kept(self.endpoint.handle_timeout(now, cm));
         for (&id, session) in &mut self.sessions.by_connection {
             session.side.pass_expired(now);
-            if session.side.poll_watch().is_some_and(|due| due <= now) {
-                let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
-                let path = flow.and_then(|flow| cm.query(flow).ok());
-                session.side.watch(now, &path.unwrap_or_default());
-            }
+            let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
+            let path = flow.and_then(|flow| cm.query(flow).ok());
+            session.side.watch(now, &path.unwrap_or_default());
         }
     }
 

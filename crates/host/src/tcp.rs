@@ -257,11 +257,9 @@ impl Agent for Tcp {
         kept(self.endpoint.handle_timeout(now, cm));
         for (&id, session) in &mut self.sessions.by_connection {
             session.side.pass_expired(now);
-            if session.side.poll_watch().is_some_and(|due| due <= now) {
-                let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
-                let path = flow.and_then(|flow| cm.query(flow).ok());
-                session.side.watch(now, &path.unwrap_or_default());
-            }
+            let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
+            let path = flow.and_then(|flow| cm.query(flow).ok());
+            session.side.watch(now, &path.unwrap_or_default());
         }
     }
 

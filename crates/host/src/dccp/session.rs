@@ -27,8 +27,6 @@ pub struct Session {
     /// Last known transport statistics.
     statistics: Statistics,
     path: PathState,
-    /// Close when the fate of every ADU is known.
-    finishing: bool,
 }
 
 impl Session {
@@ -39,7 +37,6 @@ impl Session {
             arrivals: Arrivals::default(),
             statistics: Statistics::default(),
             path: PathState::default(),
-            finishing: false,
         }
     }
 
@@ -94,22 +91,18 @@ impl Session {
     }
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
+        self.side.sending().handle_event(&event);
         match event {
-            // Applications of simulated hosts read until the end, and hosts do not change addresses.
-            Event::Incoming { .. } | Event::NotListening | Event::Moved { .. } => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
                 self.arrivals.datagram(now, &bytes);
                 self.side.on_received(now, &bytes);
             }
-            Event::Acked { token, at } => self.side.source().arrived(token, at),
-            Event::Lost { token } => self.side.source().lost(token),
-            Event::Overdue { token } => self.side.overdue(token),
-            Event::TakesRepeats => self.side.allow_repairs(),
             Event::Closed { reason } => {
                 self.status = Status::Closed(reason);
                 self.side.close(now);
             }
+            _ => {}
         }
         self.side.stir();
     }
@@ -121,10 +114,7 @@ impl Session {
 
     /// Returns, once, whether the application has ended the stream and the fate of every ADU is known.
     pub(super) fn is_finished(&mut self, now: Instant) -> bool {
-        self.finishing |= self.side.take_finish();
-        let finished = self.finishing && self.status == Status::Open && self.side.is_drained(now);
-        self.finishing &= !finished;
-        finished
+        self.side.sending().take_finished(now)
     }
 
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
