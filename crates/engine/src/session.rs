@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use timeous_core::{Instant, PathState, SubStream};
-use timeous_dccp::{CloseReason, Event, Statistics};
-use timeous_ring::Consumer;
-use timeous_stream::SendSide;
+use timeous_core::{Instant, SubStream};
+use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
+use timeous_ring::{Consumer, Payload};
+use timeous_stream::{SendSide, Sessions};
 
+use crate::batch::Payloads;
 use crate::carrier::CarrierView;
 use crate::config::StreamConfig;
 use crate::inbox::Received;
@@ -46,21 +47,6 @@ impl Session {
         }
     }
 
-    pub(crate) fn handle_event(&mut self, now: Instant, event: Event) {
-        if let Event::Closed { reason } = event {
-            return self.close(reason);
-        }
-        self.sending.handle_event(&event);
-        match event {
-            Event::Connected => self.shared.set_status(Status::Open),
-            Event::Received(bytes) => {
-                self.received(Received { bytes, at: now, substream: SubStream::default() });
-            }
-            Event::Moved { to, .. } => self.set_peer(to),
-            _ => {}
-        }
-    }
-
     /// Sets the peer's address.
     pub(crate) fn set_peer(&self, peer: SocketAddr) {
         self.shared.set_peer(peer);
@@ -78,9 +64,49 @@ impl Session {
             self.shared.set_status(Status::Closed(reason));
         }
     }
+}
+
+impl timeous_stream::Session for Session {
+    fn sending(&mut self) -> &mut SendSide {
+        &mut self.sending
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        if let Event::Closed { reason } = event {
+            return self.close(reason);
+        }
+        self.sending.handle_event(&event);
+        match event {
+            Event::Connected => self.shared.set_status(Status::Open),
+            Event::Received(bytes) => {
+                self.received(Received { bytes, at: now, substream: SubStream::default() });
+            }
+            Event::Moved { to, .. } => self.set_peer(to),
+            _ => {}
+        }
+    }
+
+    /// Takes a snapshot, if one was requested and the last one is old enough, or if it is the `last` one.
+    fn report(&mut self, now: Instant, transport: &Statistics, last: bool) {
+        self.transport = *transport;
+        if last || (now >= self.next_snapshot && self.shared.wants_snapshot()) {
+            self.next_snapshot = now + SNAPSHOT_INTERVAL;
+            self.shared.set_snapshot(Snapshot {
+                transport: *transport,
+                path: *self.sending.path(),
+                queued_packets: self.sending.queued_packets(),
+                queued_bytes: self.sending.queued_bytes(),
+                buffer: self.sending.buffer(),
+                repaired: self.sending.repaired(),
+                repairs: self.sending.is_repair_allowed(),
+                unread: self.unread,
+                carrier: self.carrier,
+            });
+        }
+    }
 
     /// Returns the free receive buffer, and whether the reader is slow, when the transport should learn of it.
-    pub(crate) fn new_room(&mut self) -> Option<(usize, bool)> {
+    fn new_room(&mut self) -> Option<(usize, bool)> {
         let (room, is_slow) = self.shared.inbox.room();
         let is_told = !is_slow && !self.was_slow;
         self.was_slow = is_slow;
@@ -88,7 +114,7 @@ impl Session {
     }
 
     /// Wakes the application for everything since the last wake-up.
-    pub(crate) fn wake(&mut self) {
+    fn wake(&mut self) {
         if let Some(violation) = self.sending.violation() {
             self.shared.set_violation(violation);
         }
@@ -104,25 +130,22 @@ impl Session {
             self.shared.writable.wake();
         }
     }
+}
 
-    /// Takes a snapshot, if one was requested and the last one is old enough, or if it is the `last` one.
-    pub(crate) fn report(&mut self, now: Instant, transport: Statistics, path: Option<PathState>, last: bool) {
-        let path = path.unwrap_or(*self.sending.path());
-        self.sending.set_path(path);
-        self.transport = transport;
-        if last || (now >= self.next_snapshot && self.shared.wants_snapshot()) {
-            self.next_snapshot = now + SNAPSHOT_INTERVAL;
-            self.shared.set_snapshot(Snapshot {
-                transport,
-                path,
-                queued_packets: self.sending.queued_packets(),
-                queued_bytes: self.sending.queued_bytes(),
-                buffer: self.sending.buffer(),
-                repaired: self.sending.repaired(),
-                repairs: self.sending.is_repair_allowed(),
-                unread: self.unread,
-                carrier: self.carrier,
-            });
+impl Payloads for Sessions<Session> {
+    fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
+        self.get(connection)?.sending.payload(token)
+    }
+
+    fn sent(&mut self, connection: ConnectionId, token: u64) {
+        if let Some(session) = self.get_mut(connection) {
+            session.sending.sent(token);
+        }
+    }
+
+    fn expired(&mut self, connection: ConnectionId, token: u64) {
+        if let Some(session) = self.get_mut(connection) {
+            session.sending.expired(token);
         }
     }
 }

@@ -87,6 +87,16 @@ impl RingSide {
         &mut self.sending
     }
 
+    /// Returns the last path state.
+    pub(crate) fn path(&self) -> &PathState {
+        self.sending.path()
+    }
+
+    /// Returns the time at which the application wants to run.
+    pub(crate) fn poll_run(&mut self) -> Option<Instant> {
+        if self.sending.is_closed() { None } else { self.application.poll_timeout() }
+    }
+
     /// Notes a sent datagram with an ADU.
     pub(crate) fn sent(&mut self, now: Instant, adu: &PulledAdu) {
         self.sending.sent(adu.token);
@@ -197,10 +207,7 @@ impl Side for RingSide {
 
     /// Returns the earliest timer of the application, the late choice and the expiry scan.
     fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.sending.is_closed() {
-            return None;
-        }
-        self.application.poll_timeout().into_iter().chain(self.sending.poll_timeout()).min()
+        self.poll_run().into_iter().chain(self.sending.poll_timeout()).min()
     }
 
     fn journal(&self) -> &Journal {

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
+use timeous_stream::Session as _;
 
 use super::receiving::Receiving;
 use super::sending::Sending;
@@ -274,17 +275,16 @@ impl Connection {
 
     fn report(&mut self, now: Instant, last: bool) {
         let mut view = CarrierView { carrier: Carrier::Tcp, ..self.session.carrier };
-        let mut path = None;
         if let State::Open(both) = &self.state {
             let sending = &both.sending;
             view.reach = sending.reach();
             (view.replaced, view.padded, view.unchanged) = (sending.replaced, sending.padded, sending.unchanged);
             view.stalled = sending.stalled_since().is_some();
             (view.tapped, view.early) = both.receiving.tapped();
-            path = Some(sending.path());
+            self.session.sending.set_path(sending.path());
         }
         self.session.carrier = view;
-        self.session.report(now, self.counts, path, last);
+        self.session.report(now, &self.counts, last);
     }
 
     /// Returns the descriptor and events to poll for, if any.

@@ -1,29 +1,24 @@
-//! The streams of a port, found by connection or identifier; a round looks only at those that something happened to.
+//! The streams of an endpoint, found by connection; a round looks only at those that something happened to.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use timeous_core::{AduSource, Instant, NoAdus, Schedule};
 use timeous_dccp::{ConnectionId, Sources};
-use timeous_ring::Payload;
 
-use crate::batch::Payloads;
-use crate::order::StreamId;
 use crate::session::Session;
 
-/// A stream's session, and the queues that it is in.
-struct Entry {
-    session: Session,
+/// A stream, and the queues that it is in.
+struct Entry<S> {
+    session: S,
     /// In `touched`.
     is_touched: bool,
     /// In `changed`.
     is_changed: bool,
 }
 
-/// The streams of a port.
-#[derive(Default)]
-pub(crate) struct Sessions {
-    entries: BTreeMap<ConnectionId, Box<Entry>>,
-    by_stream: BTreeMap<StreamId, ConnectionId>,
+/// The streams of an endpoint.
+pub struct Sessions<S> {
+    entries: BTreeMap<ConnectionId, Box<Entry<S>>>,
     /// Streams that something happened to, whose sources were not looked after since.
     touched: VecDeque<ConnectionId>,
     /// Streams that something happened to in this round.
@@ -31,39 +26,42 @@ pub(crate) struct Sessions {
     timers: Schedule<ConnectionId>,
     /// Empty source, for a connection without a stream.
     nothing: NoAdus,
-    /// Number of packets for which the batch has room.
+    /// Number of packets for which the driver has room.
     pub(crate) room: u32,
 }
 
-impl Sessions {
-    pub(crate) fn insert(&mut self, connection: ConnectionId, session: Session) {
-        self.by_stream.insert(session.id, connection);
+impl<S> Default for Sessions<S> {
+    fn default() -> Self {
+        let (entries, touched, changed) = Default::default();
+        Self { entries, touched, changed, timers: Schedule::default(), nothing: NoAdus, room: 1 }
+    }
+}
+
+impl<S> Sessions<S> {
+    /// Adds the stream of a connection.
+    pub fn insert(&mut self, connection: ConnectionId, session: S) {
         self.entries.insert(connection, Box::new(Entry { session, is_touched: false, is_changed: false }));
         self.touch(connection);
     }
 
-    pub(crate) fn remove(&mut self, connection: ConnectionId) -> Option<Session> {
-        let entry = self.entries.remove(&connection)?;
-        self.by_stream.remove(&entry.session.id);
+    /// Removes a stream, which lives on without its connection.
+    pub fn remove(&mut self, connection: ConnectionId) -> Option<S> {
         self.timers.forget(connection);
-        Some(entry.session)
+        Some(self.entries.remove(&connection)?.session)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether there is no stream.
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns the connection of a stream.
-    pub(crate) fn connection(&self, id: StreamId) -> Option<ConnectionId> {
-        self.by_stream.get(&id).copied()
-    }
-
-    pub(crate) fn get(&self, connection: ConnectionId) -> Option<&Session> {
+    /// Returns a stream.
+    pub fn get(&self, connection: ConnectionId) -> Option<&S> {
         self.entries.get(&connection).map(|entry| &entry.session)
     }
 
-    /// Returns a session that something happens to: it is looked after in this round.
-    pub(crate) fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut Session> {
+    /// Returns a stream that something happens to: it is looked after in this round.
+    pub fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut S> {
         let Self { entries, touched, changed, .. } = self;
         let entry = entries.get_mut(&connection)?;
         entry.touch(connection, touched, changed);
@@ -71,20 +69,22 @@ impl Sessions {
     }
 
     /// Notes that something happened to a stream.
-    pub(crate) fn touch(&mut self, connection: ConnectionId) {
+    pub fn touch(&mut self, connection: ConnectionId) {
         self.get_mut(connection);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Session)> {
+    /// Returns all streams, in the order in which their connections began.
+    pub fn iter(&self) -> impl Iterator<Item = (ConnectionId, &S)> {
         self.entries.iter().map(|(&connection, entry)| (connection, &entry.session))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (ConnectionId, &mut Session)> {
+    /// Returns all streams, mutably, in the order in which their connections began.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ConnectionId, &mut S)> {
         self.entries.iter_mut().map(|(&connection, entry)| (connection, &mut entry.session))
     }
 
     /// Returns the next stream whose source has to be looked after.
-    pub(crate) fn poll_touched(&mut self) -> Option<(ConnectionId, &mut Session)> {
+    pub(crate) fn poll_touched(&mut self) -> Option<(ConnectionId, &mut S)> {
         // Those that were removed meanwhile are skipped.
         while let Some(connection) = self.touched.pop_front() {
             if self.entries.contains_key(&connection) {
@@ -107,8 +107,8 @@ impl Sessions {
         changed
     }
 
-    /// Returns a session without noting that something happens to it.
-    pub(crate) fn look_at(&mut self, connection: ConnectionId) -> Option<&mut Session> {
+    /// Returns a stream without noting that something happens to it.
+    pub(crate) fn look_at(&mut self, connection: ConnectionId) -> Option<&mut S> {
         self.entries.get_mut(&connection).map(|entry| &mut entry.session)
     }
 
@@ -117,18 +117,20 @@ impl Sessions {
         self.timers.set_timeout(connection, at);
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some(connection) = self.timers.next_due(now) {
-            self.touch(connection);
-        }
+    /// Returns the next stream whose timer has expired.
+    pub(crate) fn next_due(&mut self, now: Instant) -> Option<ConnectionId> {
+        let connection = self.timers.next_due(now)?;
+        self.touch(connection);
+        Some(connection)
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    /// Returns the time of the next timer of a stream.
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first_timeout()
     }
 }
 
-impl Entry {
+impl<S> Entry<S> {
     fn touch(
         &mut self,
         connection: ConnectionId,
@@ -144,33 +146,15 @@ impl Entry {
     }
 }
 
-impl Sources for Sessions {
+impl<S: Session> Sources for Sessions<S> {
     fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
         let Self { entries, touched, changed, nothing, room, .. } = self;
         match entries.get_mut(&id) {
             Some(entry) => {
                 entry.touch(id, touched, changed);
-                entry.session.sending.source_with_room(*room)
+                entry.session.sending().source_with_room(*room)
             }
             None => nothing,
-        }
-    }
-}
-
-impl Payloads for Sessions {
-    fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
-        self.get(connection)?.sending.payload(token)
-    }
-
-    fn sent(&mut self, connection: ConnectionId, token: u64) {
-        if let Some(session) = self.get_mut(connection) {
-            session.sending.sent(token);
-        }
-    }
-
-    fn expired(&mut self, connection: ConnectionId, token: u64) {
-        if let Some(session) = self.get_mut(connection) {
-            session.sending.expired(token);
         }
     }
 }
