@@ -62,14 +62,18 @@ impl<K: Copy + Ord + Hash> Schedule<K> {
 
     /// Removes the first ready connection, which has nothing more to send.
     pub fn first_is_done(&mut self) {
-        if let Some(id) = self.queue.pop_front() {
-            self.states.get_or_default(id).is_queued = false;
+        if let Some(state) = self.queue.pop_front().and_then(|id| self.states.get_mut(id)) {
+            state.is_queued = false;
         }
     }
 
     /// Sets, replaces or removes a connection's timeout.
     pub fn set_timeout(&mut self, id: K, at: Option<Instant>) {
-        let old = std::mem::replace(&mut self.states.get_or_default(id).timeout, at);
+        let old = match self.states.get_mut(id) {
+            Some(state) => std::mem::replace(&mut state.timeout, at),
+            None if at.is_none() => return,
+            None => self.states.insert(id, State { is_queued: false, timeout: at }).and_then(|state| state.timeout),
+        };
         if old == at {
             return;
         }

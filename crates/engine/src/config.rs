@@ -58,10 +58,7 @@ impl StreamConfig {
 
     /// Returns the settings of the packet ring: a buffer holds the largest datagram.
     pub(crate) fn ring(&self) -> timeous_ring::Config {
-        let largest = self.dccp.mps.max(self.tcp.longest).checked_next_multiple_of(timeous_ring::PAGE);
-        // Sizes beyond any datagram are refused by the ring.
-        let buffer = largest.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
-        timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16)).buffer_size(buffer)
+        timeous_stream::ring_settings(self.slots, self.dccp.mps.max(self.tcp.longest))
     }
 
     /// Returns the settings of the DCCP connections: with repair enabled, retransmissions are marked to tell them from

@@ -24,7 +24,6 @@ mod port;
 mod remote;
 pub mod rig;
 mod session;
-mod sessions;
 mod shared;
 mod stream;
 mod streams;

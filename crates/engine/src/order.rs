@@ -5,7 +5,7 @@ use timeous_core::Rate;
 use crate::line::Line;
 
 /// Identifier of a stream within the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StreamId(pub(crate) u64);
 
 /// A request.

@@ -1,12 +1,13 @@
-//! A UDP port, or an address of DCCP without UDP: its socket, its DCCP endpoint, and its streams.
+//! A UDP port, or an address of DCCP without UDP: its socket, and the driver of its streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{Instant, Misuse, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route};
+use timeous_core::{IdMap, Instant, Rng};
+use timeous_dccp::{CloseReason, ConnectionId, EndpointConfig, Event, ResetCode, Route};
+use timeous_stream::{Driver, in_order};
 
 use crate::batch::Batch;
 use crate::callers::Callers;
@@ -18,8 +19,7 @@ use crate::error::EngineError;
 use crate::identity::Identity;
 use crate::listening::Listening;
 use crate::order::{Order, StreamId};
-use crate::session::{PASS_INTERVAL, Session};
-use crate::sessions::Sessions;
+use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
 use crate::workers::GroupShare;
@@ -33,8 +33,8 @@ pub(crate) struct Port {
     /// Connections that end, whose life handles go with them.
     ending: BTreeSet<ConnectionId>,
     socket: Socket,
-    endpoint: Endpoint,
-    sessions: Sessions,
+    driver: Driver<Session>,
+    by_stream: IdMap<StreamId, ConnectionId>,
     /// Share in a port that several workers have.
     share: Option<GroupShare>,
     /// Listeners by DCCP port, which is reserved where there is no UDP port. A UDP port has one at most.
@@ -43,8 +43,6 @@ pub(crate) struct Port {
     batch: Batch,
     /// This end's connection attempts.
     callers: Callers,
-    /// Streams whose reader is slow, and whose transport knows.
-    slow: BTreeSet<ConnectionId>,
 }
 
 impl Port {
@@ -56,13 +54,12 @@ impl Port {
             lives: BTreeMap::new(),
             ending: BTreeSet::new(),
             socket,
-            endpoint: Endpoint::new(EndpointConfig::default(), rng.fork()),
-            sessions: Sessions::default(),
+            driver: Driver::new(EndpointConfig::default(), rng.fork()),
+            by_stream: IdMap::default(),
             share: None,
             listening: BTreeMap::new(),
             batch: Batch::default(),
             callers: Callers::default(),
-            slow: BTreeSet::new(),
         }
     }
 
@@ -91,13 +88,30 @@ impl Port {
 
     /// Returns whether the port is unused, by all workers that share it.
     pub(crate) fn is_idle(&mut self) -> bool {
-        let is_idle =
-            self.listening.is_empty() && self.sessions.is_empty() && self.endpoint.connections().next().is_none();
+        let Driver { endpoint, sessions, .. } = &self.driver;
+        let is_idle = self.listening.is_empty() && sessions.is_empty() && endpoint.connections().next().is_none();
         self.share.as_mut().map_or(is_idle, |share| share.is_over(!is_idle))
     }
 
     pub(crate) fn has(&self, id: StreamId) -> bool {
-        self.sessions.connection(id).is_some()
+        self.by_stream.contains(id)
+    }
+
+    fn connection(&self, id: StreamId) -> Option<ConnectionId> {
+        self.by_stream.get(id).copied()
+    }
+
+    fn add(&mut self, connection: ConnectionId, session: Session, streams: &mut Streams) {
+        streams.place(session.id, self.number);
+        self.by_stream.insert(session.id, connection);
+        self.driver.sessions.insert(connection, session);
+    }
+
+    /// Removes a stream, and ends its connection: at once with the reset `code`, or else gracefully.
+    fn remove(&mut self, now: Instant, id: StreamId, code: Option<ResetCode>) -> Option<Session> {
+        let connection = self.by_stream.remove(id)?;
+        self.ends(connection);
+        self.driver.remove(now, connection, code)
     }
 
     pub(crate) fn connect(
@@ -111,12 +125,13 @@ impl Port {
             Some(local) => Route::native(local, remote),
             None => remote.into(),
         };
-        let connection = self.endpoint.connect_with(now, route, config.dccp_port, config.service, config.dccp())?;
+        let connection =
+            self.driver.endpoint.connect_with(now, route, config.dccp_port, config.service, config.dccp())?;
         let life = Arc::new(());
         let (session, stream) = match streams.make(user, config, PortLife::of(&life)) {
             Ok(made) => made,
             Err(error) => {
-                self.close(now, connection);
+                self.driver.remove(now, connection, None);
                 return Err(error);
             }
         };
@@ -128,8 +143,7 @@ impl Port {
         }
         session.set_peer(remote);
         let id = session.id;
-        streams.place(id, self.number);
-        self.sessions.insert(connection, session);
+        self.add(connection, session, streams);
         self.lives.insert(connection, life);
         Ok((id, stream))
     }
@@ -141,12 +155,12 @@ impl Port {
 
     pub(crate) fn listen(&mut self, listening: Listening, reservation: Option<Reservation>) {
         let config = &listening.config;
-        self.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp());
+        self.driver.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp());
         self.listening.insert(config.dccp_port, (listening, reservation));
     }
 
     pub(crate) fn stop_listening(&mut self, id: ListenerId) {
-        let endpoint = &mut self.endpoint;
+        let endpoint = &mut self.driver.endpoint;
         self.listening.retain(|&port, (listening, _)| {
             if listening.id == id {
                 endpoint.stop_listening(port);
@@ -158,52 +172,40 @@ impl Port {
 
     /// Carries out a stream's request.
     pub(crate) fn obey(&mut self, now: Instant, id: StreamId, order: Order) {
-        let Some(connection) = self.sessions.connection(id) else { return };
+        let Some(connection) = self.connection(id) else { return };
         match order {
-            Order::Notify => {
-                self.sessions.touch(connection);
-                self.endpoint.wake(connection);
-            }
-            Order::Finish => {
-                if let Some(session) = self.sessions.get_mut(connection) {
-                    session.finishing = true;
-                }
-                self.endpoint.wake(connection);
-            }
+            Order::Notify => self.driver.notify(connection),
+            Order::Finish => self.driver.finish(connection),
             // The application dropped the receiving half.
-            Order::Ignore => self.endpoint.stop_receiving(connection),
+            Order::Ignore => self.driver.endpoint.stop_receiving(connection),
             // The application dropped the stream, with its queued data.
-            Order::Abandon => {
-                if let Some(mut session) = self.sessions.remove(connection) {
-                    session.close(CloseReason::Local);
-                    self.close(now, connection);
-                }
-            }
-            Order::Refuse => {
-                if let Some(mut session) = self.sessions.remove(connection) {
-                    session.close(CloseReason::Local);
-                    self.turn_away(now, connection);
-                }
-            }
+            Order::Abandon => self.drop_stream(now, id, None),
+            Order::Refuse => self.drop_stream(now, id, Some(ResetCode::TooBusy)),
             Order::Rate(rate) => {
-                if let Some(session) = self.sessions.get_mut(connection) {
-                    session.set_rate(rate);
+                if let Some(session) = self.driver.sessions.get_mut(connection) {
+                    session.sending.set_rate(rate);
                 }
             }
             // The end of the round takes the snapshot.
-            Order::Tell => self.sessions.touch(connection),
+            Order::Tell => self.driver.sessions.touch(connection),
+        }
+    }
+
+    fn drop_stream(&mut self, now: Instant, id: StreamId, code: Option<ResetCode>) {
+        if let Some(mut session) = self.remove(now, id, code) {
+            session.close(CloseReason::Local);
         }
     }
 
     /// Returns the number of packets received for a stream, and whether it is open; `None`: unknown stream.
     pub(crate) fn heard(&self, id: StreamId) -> Option<(u64, bool)> {
-        let connection = self.endpoint.connection(self.sessions.connection(id)?)?;
+        let connection = self.driver.endpoint.connection(self.connection(id)?)?;
         Some((connection.statistics().packets_received, connection.flow().is_some()))
     }
 
     /// Returns the identity of a stream's connection, which only its two ends know.
     pub(crate) fn identity(&self, id: StreamId) -> Option<Identity> {
-        let connection = self.endpoint.connection(self.sessions.connection(id)?)?;
+        let connection = self.driver.endpoint.connection(self.connection(id)?)?;
         let (sent, received) = connection.initial_sequence_numbers();
         Some(Identity { caller: sent.value(), listener: received?.value() })
     }
@@ -211,50 +213,36 @@ impl Port {
     /// Returns the incoming stream whose connection has this identity.
     pub(crate) fn identified(&self, identity: Identity) -> Option<StreamId> {
         let among = |(id, session): (ConnectionId, &Session)| {
-            let (sent, received) = self.endpoint.connection(id)?.initial_sequence_numbers();
+            let (sent, received) = self.driver.endpoint.connection(id)?.initial_sequence_numbers();
             let own = Identity { caller: received?.value(), listener: sent.value() };
             own.is_seen_as(identity).then_some(session.id)
         };
-        self.sessions.iter().find_map(among)
+        self.driver.sessions.iter().find_map(among)
     }
 
     /// Removes a stream that moves to another transport: its connection ends, and data in flight is lost.
     pub(crate) fn take(&mut self, now: Instant, id: StreamId) -> Option<Session> {
-        let connection = self.sessions.connection(id)?;
-        let mut session = self.sessions.remove(connection)?;
-        self.close(now, connection);
-        session.carrier_gone();
+        let mut session = self.remove(now, id, None)?;
+        session.sending.carrier_gone();
         Some(session)
     }
 
-    fn turn_away(&mut self, now: Instant, connection: ConnectionId) {
-        self.ends(connection);
-        if let Err(error) = self.endpoint.abort(now, connection, ResetCode::TooBusy) {
-            tracing::debug!(%error, "refusing");
-        }
-    }
-
-    /// Closes a connection that has no stream any more.
-    fn close(&mut self, now: Instant, connection: ConnectionId) {
-        self.ends(connection);
-        if let Err(error) = self.endpoint.close(now, connection) {
-            tracing::debug!(%error, "closing");
-        }
-    }
-
     pub(crate) fn close_all(&mut self, now: Instant) {
-        let connections: Vec<_> = self.endpoint.connections().collect();
-        for (_, session) in self.sessions.iter_mut() {
-            session.close(CloseReason::Local);
+        let Driver { endpoint, sessions, .. } = &mut self.driver;
+        for connection in sessions.ids() {
+            if let Some(session) = sessions.get_mut(connection) {
+                session.close(CloseReason::Local);
+            }
         }
+        let connections: Vec<_> = endpoint.connections().collect();
         for connection in connections {
-            self.close(now, connection);
+            // Fails only for an ended connection.
+            let _ended = endpoint.close(now, connection);
         }
     }
 
     /// Notes that a connection ends.
     fn ends(&mut self, connection: ConnectionId) {
-        self.slow.remove(&connection);
         self.is_answered(connection);
         if self.lives.contains_key(&connection) {
             self.ending.insert(connection);
@@ -263,24 +251,24 @@ impl Port {
 
     /// Returns whether the host that a stream calls has no such UDP port.
     pub(crate) fn is_refused(&self, id: StreamId) -> bool {
-        self.sessions.connection(id).is_some_and(|connection| self.callers.is_refused(connection))
+        self.connection(id).is_some_and(|connection| self.callers.is_refused(connection))
     }
 
     /// Ends a refused connection attempt: TCP is no alternative.
     pub(crate) fn give_in(&mut self, now: Instant, id: StreamId) {
-        let refusal = self.sessions.connection(id).and_then(|connection| self.callers.give_in(connection));
+        let refusal = self.connection(id).and_then(|connection| self.callers.give_in(connection));
         if let Some((remote, quoted)) = refusal {
-            kept(self.endpoint.port_unreachable(now, remote, &quoted));
+            in_order(self.driver.endpoint.port_unreachable(now, remote, &quoted));
         }
     }
 
     /// Reads ICMP messages while a connection attempt has no answer; later ones are not believed (RFC 5927).
     fn hear_refusals(&mut self, now: Instant) {
-        let (endpoint, callers) = (&mut self.endpoint, &mut self.callers);
+        let (endpoint, callers) = (&mut self.driver.endpoint, &mut self.callers);
         self.socket.receive_refusals(|remote, quoted| {
             let connection = endpoint.caller_quoted(remote, quoted);
             if connection.is_some_and(|connection| callers.refuse(connection, remote, quoted)) {
-                kept(endpoint.port_unreachable(now, remote, quoted));
+                in_order(endpoint.port_unreachable(now, remote, quoted));
             }
         });
     }
@@ -298,15 +286,15 @@ impl Port {
         if !self.callers.is_empty() {
             self.hear_refusals(now);
         }
-        self.tell_rooms();
+        self.driver.tell_rooms();
         for (&port, (listening, _)) in &self.listening {
-            self.endpoint.set_room(port, Some(listening.incoming.room()));
+            self.driver.endpoint.set_room(port, Some(listening.incoming.room()));
         }
-        let endpoint = &mut self.endpoint;
+        let driver = &mut self.driver;
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
                 let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
-                kept(endpoint.handle_datagram(now, cm, route, datagram, ecn));
+                driver.handle_datagram(now, cm, route, datagram, ecn);
             });
             match more {
                 Ok(true) => {}
@@ -317,43 +305,23 @@ impl Port {
         }
     }
 
-    /// Reports the free receive buffer to the transports of slow readers, and of those that were slow. Data received
-    /// within one round uses the room at its beginning, or drops older data.
-    fn tell_rooms(&mut self) {
-        let slow: Vec<_> = self.slow.iter().copied().collect();
-        slow.into_iter().for_each(|connection| self.tell_room(connection));
-    }
-
-    fn tell_room(&mut self, connection: ConnectionId) {
-        let Some(session) = self.sessions.look_at(connection) else { return };
-        if let Some((room, is_slow)) = session.new_room() {
-            self.endpoint.set_receive_room(connection, room, is_slow);
-            if is_slow {
-                self.slow.insert(connection);
-            } else {
-                self.slow.remove(&connection);
-            }
-        }
-    }
-
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
-        kept(self.endpoint.handle_timeout(now, cm));
-        self.sessions.handle_timeout(now);
+        self.driver.handle_timeout(now, cm);
     }
 
     /// Notes a grant; `false`: the flow is none of this port's.
     pub(crate) fn granted(&mut self, flow: FlowId) -> bool {
-        self.endpoint.granted(flow)
+        self.driver.endpoint.granted(flow)
     }
 
     /// Sends and processes events until there is no more progress; returns whether there was any.
     pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
         let mut progress = self.transmit(now, cm);
-        while let Some((connection, event)) = self.endpoint.poll_event() {
+        while let Some((connection, event)) = self.driver.poll_event() {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
-        let (endpoint, lives) = (&self.endpoint, &mut self.lives);
+        let (endpoint, lives) = (&self.driver.endpoint, &mut self.lives);
         self.ending.retain(|&connection| {
             let is_there = endpoint.connection(connection).is_some();
             if !is_there {
@@ -361,23 +329,7 @@ impl Port {
             }
             is_there
         });
-        progress | self.look_after_sources(now)
-    }
-
-    /// Closes streams with nothing left to send, and requests a notification from empty rings.
-    fn look_after_sources(&mut self, now: Instant) -> bool {
-        let mut progress = false;
-        while let Some((connection, session)) = self.sessions.poll_touched() {
-            if session.finishing && !session.closed && session.is_drained(now) {
-                session.finishing = false;
-                self.close(now, connection);
-                progress = true;
-            } else if session.stop_polling() {
-                self.endpoint.wake(connection);
-                progress = true;
-            }
-        }
-        progress
+        progress | self.driver.look_after_sources(now)
     }
 
     /// Pulls and sends as many packets as allowed now. While packets wait for the kernel, none are pulled.
@@ -385,7 +337,7 @@ impl Port {
         let mut progress = false;
         loop {
             // On a busy machine the round may have begun long ago: deadlines apply to the instant of sending.
-            if !self.batch.send(clock::now().max(now), &mut self.socket, &mut self.sessions) {
+            if !self.batch.send(clock::now().max(now), &mut self.socket, &mut self.driver.sessions) {
                 return progress;
             }
             self.pull(now, cm);
@@ -398,9 +350,7 @@ impl Port {
 
     fn pull(&mut self, now: Instant, cm: &mut Manager) {
         while self.batch.has_room() {
-            self.sessions.room = self.batch.room();
-            let polled = self.endpoint.poll_transmit(now, cm, &mut self.sessions, self.batch.buffer());
-            match kept(polled) {
+            match self.driver.poll_transmit(now, cm, self.batch.room(), self.batch.buffer()) {
                 Some(outgoing) => self.batch.add(&outgoing),
                 None => return,
             }
@@ -419,79 +369,45 @@ impl Port {
             Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
             Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
             Event::Connected => self.is_answered(connection),
-            // The final report, before the application learns of the end.
-            Event::Closed { .. } => {
-                self.ends(connection);
-                self.report(now, cm, connection, true);
-            }
+            Event::Closed { .. } => self.ends(connection),
             _ => {}
         }
-        // Lost data may be retransmitted.
-        if let Event::Lost { .. } | Event::Overdue { .. } = event {
-            self.endpoint.wake(connection);
-        }
-        if let Some(session) = self.sessions.get_mut(connection) {
-            session.handle_event(now, event);
-        }
+        self.driver.deliver(now, cm, connection, event);
     }
 
     /// Creates a stream for an incoming connection, or refuses it as busy.
     fn take_in(&mut self, now: Instant, connection: ConnectionId, port: u16, streams: &mut Streams) {
         // An incoming TCP connection may have taken the last place.
         let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
-        let Some((listening, _)) = listening else { return self.turn_away(now, connection) };
+        let Some((listening, _)) = listening else {
+            self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+            return;
+        };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
-                if let Some(peer) = self.endpoint.remote(connection) {
+                if let Some(peer) = self.driver.endpoint.remote(connection) {
                     session.set_peer(peer);
                 }
-                streams.place(session.id, self.number);
-                self.sessions.insert(connection, session);
-                listening.incoming.push(stream);
+                let incoming = listening.incoming.clone();
+                self.add(connection, session, streams);
+                incoming.push(stream);
             }
             Err(error) => {
                 tracing::warn!(%error, "no stream for a caller");
-                self.turn_away(now, connection);
+                self.driver.remove(now, connection, Some(ResetCode::TooBusy));
             }
         }
     }
 
     /// Wakes the applications once for all that has happened.
     pub(crate) fn wake_applications(&mut self, now: Instant, cm: &Manager) {
-        for connection in self.sessions.take_changed() {
-            self.report(now, cm, connection, false);
-            self.tell_room(connection);
-            let Some(session) = self.sessions.look_at(connection) else { continue };
-            let waits = session.pass_expired(now) || session.finishing;
-            session.advise(now);
-            session.wake();
-            let timer = session.poll_watch().into_iter().chain(waits.then_some(now + PASS_INTERVAL)).min();
-            self.sessions.set_timer(connection, timer);
-        }
-    }
-
-    fn report(&mut self, now: Instant, cm: &Manager, connection: ConnectionId, last: bool) {
-        let Some(state) = self.endpoint.connection(connection) else { return };
-        let mut path = state.flow().and_then(|flow| cm.query(flow).ok());
-        // Until data are acknowledged, the handshake tells the round trip.
-        if let Some(path) = path.as_mut().filter(|path| path.srtt.is_none()) {
-            (path.srtt, path.min_rtt) = (state.handshake_rtt(), state.handshake_rtt());
-        }
-        if let Some(session) = self.sessions.look_at(connection) {
-            session.report(now, *state.statistics(), path, last);
-        }
+        self.driver.end_round(now, cm);
     }
 
     /// Returns the time of the next timer. While the kernel has no room, the socket is polled instead.
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
-        let timeout = if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) };
-        timeout.into_iter().chain(self.sessions.poll_timeout()).min()
+        if self.is_blocked() { self.driver.sessions.poll_timeout() } else { self.driver.poll_timeout() }
     }
-}
-
-/// Unwraps the result of a transport call: the engine keeps the driving order.
-fn kept<T>(result: Result<T, Misuse>) -> T {
-    result.expect("the engine keeps the driving order, and its clock does not go back")
 }
 
 #[cfg(test)]

@@ -154,6 +154,11 @@ impl Shared {
         self.with_state(|state| state.violation)
     }
 
+    pub(crate) fn is_snapshot_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a snapshot is wanted, once for each request.
     pub(crate) fn wants_snapshot(&self) -> bool {
         self.wanted.swap(false, Ordering::Relaxed)
     }

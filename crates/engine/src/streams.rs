@@ -1,6 +1,6 @@
 //! Factory of streams, both sides of each, and of their identifiers.
 
-use std::collections::BTreeMap;
+use timeous_core::IdMap;
 
 use crate::command::{Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
@@ -22,12 +22,12 @@ pub(crate) struct Streams {
     orders: Orders,
     next: u64,
     /// Port of each stream over DCCP.
-    ports: BTreeMap<StreamId, u64>,
+    ports: IdMap<StreamId, u64>,
 }
 
 impl Streams {
     pub(crate) fn new(orders: Orders) -> Self {
-        Self { orders, next: 0, ports: BTreeMap::new() }
+        Self { orders, next: 0, ports: IdMap::default() }
     }
 
     /// Notes the port that runs a stream.
@@ -37,12 +37,12 @@ impl Streams {
 
     /// Returns the port that runs a stream, or ran it before it went on over TCP; `None`: no port did.
     pub(crate) fn port(&self, id: StreamId) -> Option<u64> {
-        self.ports.get(&id).copied()
+        self.ports.get(id).copied()
     }
 
     /// Forgets a stream.
     pub(crate) fn forget(&mut self, id: StreamId) {
-        self.ports.remove(&id);
+        self.ports.remove(id);
     }
 
     /// Creates both sides of a new stream.

@@ -1,19 +1,16 @@
-//! Sending side of a stream with a packet ring, driven as in the engine.
+//! A packet ring with its application and its journal, for both transports.
 
 use std::any::Any;
 
-use timeous_choice::Repair;
 use timeous_core::{
-    AduMeta, AduSeq, AduSource, BufferState, Duration, Instant, LateChoice, PathState, Priority, PulledAdu, Rate,
+    AduMeta, AduSeq, AduSource, BufferState, Instant, LateChoice, PathState, Priority, PulledAdu, Rate,
 };
-use timeous_ring::{Config, EnqueueError, Producer, RingSource, create};
+use timeous_ring::{EnqueueError, Producer, create};
+use timeous_stream::{SendSide, ring_settings};
 
 use crate::application::{Application, Outlet, Refused};
 use crate::journal::Journal;
 use crate::side::{Ends, Side};
-
-/// Interval of expiry scans while sending is not allowed.
-const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sending side of an application: a packet ring with late choice.
 pub struct Stream {
@@ -55,39 +52,28 @@ impl Stream {
 /// An open ring, with its application and its journal.
 pub(crate) struct RingSide {
     application: Box<dyn Application>,
-    source: Repair<RingSource>,
+    sending: SendSide,
     journal: Journal,
     producer: Producer,
     /// Ends of the ADUs in a byte stream.
     ends: Ends,
     max_payload: usize,
-    /// Close when the fate of every ADU is known.
-    finishing: bool,
-    closed: bool,
     /// Something has happened since the application was last run.
     stirred: bool,
-    next_pass: Instant,
 }
 
 impl RingSide {
     pub(crate) fn new(stream: Stream, max_payload: usize) -> Self {
-        let config = Config::new(stream.slots).completions(stream.slots.saturating_mul(16));
-        let (producer, consumer) = create(&config).expect("an experiment asks for a ring that can be");
-        let ring = match stream.choice {
-            Some(choice) => RingSource::with_choice(consumer, choice),
-            None => RingSource::new(consumer),
-        };
+        let settings = ring_settings(stream.slots, max_payload);
+        let (producer, consumer) = create(&settings).expect("an experiment asks for a ring that can be");
         Self {
             application: stream.application,
-            source: Repair::new(ring, stream.repair),
+            sending: SendSide::new(consumer, stream.choice, stream.repair),
             journal: Journal::default(),
             producer,
             ends: Ends::default(),
             max_payload,
-            finishing: false,
-            closed: false,
             stirred: false,
-            next_pass: Instant::ZERO,
         }
     }
 
@@ -96,26 +82,31 @@ impl RingSide {
         self.parts().1
     }
 
+    /// Returns the sending side.
+    pub(crate) fn sending(&mut self) -> &mut SendSide {
+        &mut self.sending
+    }
+
+    /// Returns the last path state.
+    pub(crate) fn path(&self) -> &PathState {
+        self.sending.path()
+    }
+
+    /// Returns the time at which the application wants to run.
+    pub(crate) fn poll_run(&mut self) -> Option<Instant> {
+        if self.sending.is_closed() { None } else { self.application.poll_timeout() }
+    }
+
     /// Notes a sent datagram with an ADU.
     pub(crate) fn sent(&mut self, now: Instant, adu: &PulledAdu) {
-        self.source.sent(adu.token);
+        self.sending.sent(adu.token);
         self.journal.left(now, adu.meta.seq);
         self.stirred = true;
     }
 
-    /// Notes that an ADU should have arrived by now.
-    pub(crate) fn overdue(&mut self, token: u64) {
-        self.source.overdue(token);
-    }
-
-    /// Allows retransmission: the peer can tell it from new data.
-    pub(crate) fn allow_repairs(&mut self) {
-        self.source.allow();
-    }
-
     /// Returns the number of retransmitted packets.
     pub(crate) fn repaired(&self) -> u64 {
-        self.source.repaired()
+        self.sending.repaired()
     }
 
     /// Forwards fates to the journal and to the application.
@@ -129,8 +120,7 @@ impl RingSide {
 
     /// Forwards advice of the late choice to the application.
     fn hear_advice(&mut self, now: Instant) {
-        let adviser = self.source.inner_mut().adviser();
-        if let Some(advice) = adviser.and_then(|adviser| adviser.poll_advice()) {
+        if let Some(advice) = self.sending.poll_advice() {
             self.application.on_advice(now, &advice);
             self.stirred = true;
         }
@@ -138,28 +128,24 @@ impl RingSide {
 
     /// Returns the state of the send buffer, if the late choice advises the application.
     pub(crate) fn buffer(&mut self) -> Option<BufferState> {
-        self.source.inner_mut().adviser().map(|adviser| adviser.state())
+        self.sending.buffer()
     }
 
     /// Returns the application, and its sending interface.
     fn parts(&mut self) -> (&mut dyn Application, RingOutlet<'_>) {
-        let Self { application, source, producer, journal, finishing, max_payload, .. } = self;
-        (&mut **application, RingOutlet { producer, source, journal, finishing, max_payload: *max_payload })
-    }
-
-    fn waits(&mut self) -> bool {
-        !self.closed && self.source.inner_mut().consumer().has_queued()
+        let Self { application, sending, producer, journal, max_payload, .. } = self;
+        (&mut **application, RingOutlet { producer, sending, journal, max_payload: *max_payload })
     }
 }
 
 impl Side for RingSide {
     fn source(&mut self) -> &mut dyn AduSource {
-        &mut self.source
+        self.sending.source()
     }
 
     fn run(&mut self, now: Instant) -> bool {
         self.hear_fates(now);
-        if self.closed {
+        if self.sending.is_closed() {
             return false;
         }
         self.hear_advice(now);
@@ -178,37 +164,24 @@ impl Side for RingSide {
     }
 
     fn take_finish(&mut self) -> bool {
-        !self.closed && std::mem::take(&mut self.finishing)
-    }
-
-    fn is_drained(&mut self, now: Instant) -> bool {
-        !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
+        self.sending.take_finish()
     }
 
     fn stop_polling(&mut self) -> bool {
-        !self.closed && self.source.inner_mut().stop_polling()
+        self.sending.stop_polling()
     }
 
     fn pass_expired(&mut self, now: Instant) {
-        if self.waits() && now >= self.next_pass {
-            self.next_pass = now + PASS_INTERVAL;
-            let ring = self.source.inner_mut();
-            let before = ring.queued_len();
-            ring.pass_expired(now);
-            self.stirred |= ring.queued_len() < before;
-        }
-    }
-
-    fn poll_watch(&mut self) -> Option<Instant> {
-        if self.closed { None } else { self.source.inner_mut().poll_watch() }
+        self.stirred |= self.sending.drop_expired(now);
     }
 
     fn watch(&mut self, now: Instant, path: &PathState) {
-        self.source.inner_mut().watch(now, path);
+        self.sending.set_path(*path);
+        self.sending.watch(now);
     }
 
     fn pulled(&mut self, adu: &PulledAdu) {
-        self.source.sent(adu.token);
+        self.sending.sent(adu.token);
         self.ends.push(adu.len, adu.meta.seq);
         self.stirred = true;
     }
@@ -224,8 +197,7 @@ impl Side for RingSide {
     }
 
     fn close(&mut self, now: Instant) {
-        self.closed = true;
-        self.source.close();
+        self.sending.close();
         self.hear_fates(now);
     }
 
@@ -235,12 +207,7 @@ impl Side for RingSide {
 
     /// Returns the earliest timer of the application, the late choice and the expiry scan.
     fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.closed {
-            return None;
-        }
-        let pass = self.waits().then_some(self.next_pass);
-        let watch = self.poll_watch();
-        self.application.poll_timeout().into_iter().chain(pass).chain(watch).min()
+        self.poll_run().into_iter().chain(self.sending.poll_timeout()).min()
     }
 
     fn journal(&self) -> &Journal {
@@ -255,9 +222,8 @@ impl Side for RingSide {
 /// Sending interface of a ring.
 struct RingOutlet<'a> {
     producer: &'a mut Producer,
-    source: &'a mut Repair<RingSource>,
+    sending: &'a mut SendSide,
     journal: &'a mut Journal,
-    finishing: &'a mut bool,
     max_payload: usize,
 }
 
@@ -291,12 +257,10 @@ impl Outlet for RingOutlet<'_> {
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        if let Some(adviser) = self.source.inner_mut().adviser() {
-            adviser.set_rate(rate);
-        }
+        self.sending.set_rate(rate);
     }
 
     fn finish(&mut self) {
-        *self.finishing = true;
+        self.sending.finish();
     }
 }

@@ -19,21 +19,13 @@ pub(crate) trait Side: Send {
     /// Returns, once, whether the application has ended the stream.
     fn take_finish(&mut self) -> bool;
 
-    /// Returns whether the fate of every ADU is known.
-    fn is_drained(&mut self, now: Instant) -> bool;
-
     /// Requests a notification of new data, if there is none; `true` if data was queued meanwhile.
     fn stop_polling(&mut self) -> bool;
 
     /// Drops expired ADUs while sending is not allowed.
     fn pass_expired(&mut self, now: Instant);
 
-    /// Returns when the late choice wants to scan the queue, if nothing is sent before.
-    fn poll_watch(&mut self) -> Option<Instant> {
-        None
-    }
-
-    /// Runs that scan.
+    /// Lets the late choice look at the queue, if that is due though nothing is sent.
     fn watch(&mut self, now: Instant, path: &PathState) {
         let _ = (now, path);
     }

@@ -174,10 +174,6 @@ impl Side for SocketSide {
         !self.closed && std::mem::take(&mut self.finishing)
     }
 
-    fn is_drained(&mut self, _: Instant) -> bool {
-        self.buffer.bytes.is_empty() && self.buffer.under_way.is_empty()
-    }
-
     fn stop_polling(&mut self) -> bool {
         false
     }

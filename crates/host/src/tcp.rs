@@ -10,11 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, NoAdus, Rng};
 use timeous_net::sim::{Packet, Protocol};
+use timeous_stream::in_order;
 use timeous_tcp::record::sealed_room;
 use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sending, Sources};
 
 use crate::agent::Agent;
-use crate::dccp::kept;
 use calls::{Call, Calls};
 pub use calls::{Dialer, Ended};
 pub use feed::Feed;
@@ -158,7 +158,7 @@ impl Tcp {
 
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
         self.packet.clear();
-        let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
+        let polled = in_order(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
         let Outgoing { from, to, connection, transmit } = polled?;
         let session = connection.and_then(|id| self.sessions.by_connection.get_mut(&id));
         if let Some(session) = session {
@@ -250,18 +250,16 @@ impl Agent for Tcp {
 
     fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &Packet) {
         let Packet { source, destination, payload, ecn, .. } = packet;
-        kept(self.endpoint.handle_segment(now, cm, source.ip(), destination.ip(), payload, *ecn));
+        in_order(self.endpoint.handle_segment(now, cm, source.ip(), destination.ip(), payload, *ecn));
     }
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
-        kept(self.endpoint.handle_timeout(now, cm));
+        in_order(self.endpoint.handle_timeout(now, cm));
         for (&id, session) in &mut self.sessions.by_connection {
             session.side.pass_expired(now);
-            if session.side.poll_watch().is_some_and(|due| due <= now) {
-                let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
-                let path = flow.and_then(|flow| cm.query(flow).ok());
-                session.side.watch(now, &path.unwrap_or_default());
-            }
+            let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
+            let path = flow.and_then(|flow| cm.query(flow).ok());
+            session.side.watch(now, &path.unwrap_or_default());
         }
     }
 
@@ -282,7 +280,7 @@ impl Agent for Tcp {
     }
 
     fn poll_timeout(&mut self) -> Option<Instant> {
-        let endpoint = kept(self.endpoint.poll_timeout());
+        let endpoint = in_order(self.endpoint.poll_timeout());
         let sessions = self.sessions.by_connection.values_mut().filter_map(TcpSession::poll_timeout);
         sessions.chain(endpoint).chain(self.calls.poll_timeout()).min()
     }

@@ -59,6 +59,11 @@ impl RingSource {
         self.choice.as_mut().filter(|_| self.is_advised)?.adviser()
     }
 
+    /// Whether the policy has an adviser.
+    pub fn is_advised(&self) -> bool {
+        self.is_advised
+    }
+
     /// Next time to [`watch`](Self::watch); `None` if nothing is queued or there is no adviser.
     pub fn poll_watch(&mut self) -> Option<Instant> {
         if self.closed || !self.is_advised || !self.consumer.has_queued() {
@@ -247,7 +252,7 @@ impl AduSource for RingSource {
     }
 
     fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
-        if self.closed || !self.is_advised || !self.consumer.has_queued() {
+        if self.closed || !self.consumer.has_queued() {
             return None;
         }
         self.choose_queued(now, path);

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
+use timeous_stream::Session as _;
 
 use super::receiving::Receiving;
 use super::sending::Sending;
@@ -14,7 +15,7 @@ use super::socket::Socket;
 use crate::carrier::{Carrier, CarrierView, TcpConfig};
 use crate::identity::Hello;
 use crate::order::StreamId;
-use crate::session::{PASS_INTERVAL, Session};
+use crate::session::Session;
 
 /// Time for the peer to close its side after ours. By then it has acknowledged all of our data. Chosen by us: a higher
 /// value keeps a connection to a silent peer for longer.
@@ -122,12 +123,12 @@ impl Connection {
 
     /// Requests a close once the fate of every datagram is known.
     pub(super) fn finish(&mut self) {
-        self.session.finishing = true;
+        self.session.sending.finish();
     }
 
     /// Sets the source's rate.
     pub(super) fn set_rate(&mut self, rate: Rate) {
-        self.session.set_rate(rate);
+        self.session.sending.set_rate(rate);
     }
 
     /// Closes the connection: the application dropped the stream, or the engine ends.
@@ -176,7 +177,7 @@ impl Connection {
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
         if let State::Open(both) = &mut self.state {
-            both.sending.end(&mut self.session.source);
+            both.sending.end(self.session.sending.source());
         }
         self.report(now, true);
         self.session.close(reason);
@@ -221,7 +222,7 @@ impl Connection {
                 let done = both.sending.advance(now, &self.socket, &mut self.session, &mut self.counts, manager);
                 self.flow = both.sending.flow();
                 match done {
-                    Ok(progress) => self.shut_if_done(now) || progress || self.session.stop_polling(),
+                    Ok(progress) => self.shut_if_done(now) || progress || self.session.sending.stop_polling(),
                     Err(error) => {
                         self.fail(now, &error);
                         true
@@ -230,7 +231,7 @@ impl Connection {
             }
             State::Closing(_, both) => {
                 // The kernel's last completion notices: left unread, they would keep the socket ready.
-                let heard = both.sending.settle(now, &self.socket, &mut self.session.source, &mut self.counts);
+                let heard = both.sending.settle(now, &self.socket, self.session.sending.source(), &mut self.counts);
                 if heard.is_err() {
                     self.close(now, CloseReason::Local);
                 }
@@ -251,7 +252,7 @@ impl Connection {
 
     /// Shuts down the sending side when all data has arrived.
     fn shut_if_done(&mut self, now: Instant) -> bool {
-        let done = self.session.finishing && self.session.is_drained(now);
+        let done = self.session.sending.is_finished(now);
         let State::Open(both) = &self.state else { return false };
         if !done || !both.sending.is_empty() {
             return false;
@@ -265,27 +266,25 @@ impl Connection {
     }
 
     /// Wakes the application once for all that has happened.
-    pub(super) fn wake_application(&mut self, now: Instant) -> bool {
-        let waits = !self.is_over() && self.session.pass_expired(now);
+    pub(super) fn wake_application(&mut self, now: Instant) {
+        self.session.sending.drop_expired(now);
         self.report(now, false);
-        self.session.advise(now);
+        self.session.sending.watch(now);
         self.session.wake();
-        waits
     }
 
     fn report(&mut self, now: Instant, last: bool) {
         let mut view = CarrierView { carrier: Carrier::Tcp, ..self.session.carrier };
-        let mut path = None;
         if let State::Open(both) = &self.state {
             let sending = &both.sending;
             view.reach = sending.reach();
             (view.replaced, view.padded, view.unchanged) = (sending.replaced, sending.padded, sending.unchanged);
             view.stalled = sending.stalled_since().is_some();
             (view.tapped, view.early) = both.receiving.tapped();
-            path = Some(sending.path());
+            self.session.sending.set_path(sending.path());
         }
         self.session.carrier = view;
-        self.session.report(now, self.counts, path, last);
+        self.session.report(now, &self.counts, last);
     }
 
     /// Returns the descriptor and events to poll for, if any.
@@ -306,7 +305,7 @@ impl Connection {
     }
 
     /// Returns the time of the next timer.
-    pub(super) fn poll_timeout(&mut self, now: Instant, waits: bool) -> Option<Instant> {
+    pub(super) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let own = match &self.state {
             State::Calling(until) | State::Closing(until, _) => Some(*until),
             State::Open(both) => {
@@ -314,8 +313,7 @@ impl Connection {
             }
             State::Over => None,
         };
-        let watch = self.session.poll_watch();
-        own.into_iter().chain(waits.then_some(now + PASS_INTERVAL)).chain(watch).min()
+        own.into_iter().chain(self.session.sending.poll_timeout()).min()
     }
 }
 

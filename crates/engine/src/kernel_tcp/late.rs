@@ -43,7 +43,7 @@ impl Sending {
         counts: &mut Statistics,
         manager: &mut Manager,
     ) -> io::Result<bool> {
-        let source = &mut session.source;
+        let source = session.sending.source();
         let settled = self.settle(now, socket, source, counts)?;
         self.tell_of_overdue(now, source);
         self.measure(now, socket, manager)?;
@@ -54,7 +54,7 @@ impl Sending {
         let sent = self.transmit(now, socket, source, counts, manager)?;
         self.lend(now, socket)?;
         if settled || sent || replaced {
-            session.has_room();
+            session.sending.note_news();
         }
         Ok(sent)
     }

@@ -32,8 +32,6 @@ pub(crate) struct KernelTcp {
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
     newcomers: Vec<UnidentifiedConnection>,
-    /// Whether some connection has queued data that may not be sent yet.
-    waits: bool,
 }
 
 impl KernelTcp {
@@ -176,7 +174,7 @@ impl KernelTcp {
     }
 
     pub(crate) fn wake_applications(&mut self, now: Instant, manager: &mut Manager) {
-        self.waits = self.connections.iter_mut().fold(false, |waits, one| one.wake_application(now) | waits);
+        self.connections.iter_mut().for_each(|connection| connection.wake_application(now));
         for flow in self.connections.iter().filter(|one| one.is_over()).filter_map(Connection::flow) {
             manager.close(now, flow).expect("nobody else closes it");
         }
@@ -192,7 +190,7 @@ impl KernelTcp {
     }
 
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now, self.waits));
+        let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now));
         connections.chain(self.newcomers.iter().map(UnidentifiedConnection::poll_timeout)).min()
     }
 }

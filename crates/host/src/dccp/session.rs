@@ -1,7 +1,8 @@
 //! A connection of a DCCP agent: its ring, its application, and its recorded results.
 
-use timeous_core::{BufferState, Instant, PathState};
+use timeous_core::{BufferState, Instant, PathState, PulledAdu};
 use timeous_dccp::{CloseReason, Event, Statistics};
+use timeous_stream::SendSide;
 
 use crate::application::{Application, Outlet};
 use crate::journal::{Arrivals, Journal};
@@ -26,9 +27,6 @@ pub struct Session {
     arrivals: Arrivals,
     /// Last known transport statistics.
     statistics: Statistics,
-    path: PathState,
-    /// Close when the fate of every ADU is known.
-    finishing: bool,
 }
 
 impl Session {
@@ -38,8 +36,6 @@ impl Session {
             status: Status::Connecting,
             arrivals: Arrivals::default(),
             statistics: Statistics::default(),
-            path: PathState::default(),
-            finishing: false,
         }
     }
 
@@ -58,14 +54,14 @@ impl Session {
         &self.arrivals
     }
 
-    /// Returns the transport's counters at its last event.
+    /// Returns the transport's counters at its last activity.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
     /// Returns the path state at the same time.
     pub fn path(&self) -> &PathState {
-        &self.path
+        self.side.path()
     }
 
     /// Returns the number of retransmitted packets.
@@ -88,46 +84,49 @@ impl Session {
         self.side.outlet()
     }
 
-    pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
-        self.statistics = statistics;
-        self.path = path.unwrap_or(self.path);
+    /// Completes the packet of an ADU, and notes that it leaves.
+    pub(super) fn sent(&mut self, now: Instant, mut adu: PulledAdu, packet: &mut Vec<u8>) {
+        adu.gather(self.side.source(), packet);
+        self.side.sent(now, &adu);
     }
 
-    pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
+    /// Drops queued data.
+    pub(super) fn abandon(&mut self, now: Instant) {
+        self.side.close(now);
+    }
+}
+
+impl timeous_stream::Session for Session {
+    fn sending(&mut self) -> &mut SendSide {
+        self.side.sending()
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        self.side.sending().handle_event(&event);
         match event {
-            // Applications of simulated hosts read until the end, and hosts do not change addresses.
-            Event::Incoming { .. } | Event::NotListening | Event::Moved { .. } => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
                 self.arrivals.datagram(now, &bytes);
                 self.side.on_received(now, &bytes);
             }
-            Event::Acked { token, at } => self.side.source().arrived(token, at),
-            Event::Lost { token } => self.side.source().lost(token),
-            Event::Overdue { token } => self.side.overdue(token),
-            Event::TakesRepeats => self.side.allow_repairs(),
             Event::Closed { reason } => {
                 self.status = Status::Closed(reason);
                 self.side.close(now);
             }
+            _ => {}
         }
         self.side.stir();
     }
 
-    /// Runs the application; returns `true` if the transport has to check the ring then.
-    pub(super) fn run(&mut self, now: Instant) -> bool {
+    fn run(&mut self, now: Instant) -> bool {
         self.status == Status::Open && self.side.run(now)
     }
 
-    /// Returns, once, whether the application has ended the stream and the fate of every ADU is known.
-    pub(super) fn is_finished(&mut self, now: Instant) -> bool {
-        self.finishing |= self.side.take_finish();
-        let finished = self.finishing && self.status == Status::Open && self.side.is_drained(now);
-        self.finishing &= !finished;
-        finished
+    fn report(&mut self, _: Instant, statistics: &Statistics, _: bool) {
+        self.statistics = *statistics;
     }
 
-    pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.status == Status::Open { self.side.poll_timeout() } else { None }
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.status == Status::Open { self.side.poll_run() } else { None }
     }
 }
