@@ -52,6 +52,30 @@ impl AsyncSender {
         }
     }
 
+    /// Queues an ADU that `fill` writes in place, waiting for room in the packet ring if it is full: see
+    /// [`Sender::send_with`]. The latency counts from the time when there was room.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send_with`], but never [`SendError::Full`].
+    ///
+    /// # Panics
+    /// As [`Sender::send_with`].
+    pub async fn send_with(
+        &mut self,
+        len: usize,
+        hints: Hints,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<AduSeq, SendError> {
+        let mut fill = Some(fill);
+        loop {
+            let write = |buffer: &mut [u8]| fill.take().expect("a full ring does not fill a buffer")(buffer);
+            match self.inner.send_with(len, hints, write) {
+                Err(SendError::Full) => rung(&self.ready).await,
+                done => return done,
+            }
+        }
+    }
+
     /// Waits for the next fate of an ADU.
     ///
     /// # Errors

@@ -63,6 +63,30 @@ async fn data_fates_and_the_end() {
 }
 
 #[tokio::test]
+async fn adus_written_in_place_wait_for_room() {
+    bounded(async {
+        let (mut sender, mut receiver) = pair("latency=5s&policy=deadline&slots=8").await;
+        let sending = async {
+            for n in 0..100u8 {
+                sender.send_with(2, Hints::default(), |buffer| buffer.fill(n)).await.unwrap();
+            }
+            let max = sender.get_mut().max_payload();
+            let refused = sender.send_with(max + 1, Hints::default(), |_| unreachable!("it is refused")).await;
+            assert_eq!(refused, Err(SendError::TooLarge { len: max + 1, max }));
+            sender.finish().await.unwrap()
+        };
+        let receiving = async {
+            for n in 0..100u8 {
+                assert_eq!(receiver.receive().await.unwrap().expect("it was sent").bytes, [n, n]);
+            }
+        };
+        let (stats, ()) = tokio::join!(sending, receiving);
+        assert_eq!(stats.pkt_acked_total, 100);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_peer_that_is_gone() {
     bounded(async {
         let (mut sender, receiver) = pair("latency=5s&policy=deadline").await;

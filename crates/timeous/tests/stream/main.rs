@@ -8,6 +8,7 @@ mod dialing;
 mod endings;
 mod examples;
 mod fates;
+mod in_place;
 mod moved;
 mod refusals;
 mod support;
