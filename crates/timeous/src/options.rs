@@ -8,6 +8,8 @@ use timeous_cm::Kind;
 use timeous_core::{Duration, LateChoice, SubStream};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
+use crate::own_choice::OwnChoice;
+
 /// Role of this end: caller or listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -223,6 +225,8 @@ pub struct Options {
     pub playout: PlayoutName,
     /// Policy that drops ADUs when the path is too slow; `None`: see [`chooses_by`](Self::chooses_by).
     pub policy: Option<PolicyName>,
+    /// Late choice of the application's own, in place of a policy: see [`Uri::with_choice`](crate::Uri::with_choice).
+    pub own_choice: Option<OwnChoice>,
     /// Queue limit of [`PolicyName::Frames`]; setting it selects that policy unless another is named. `None`: limited
     /// by the deadlines.
     pub queue: Option<QueueLimit>,
@@ -275,6 +279,7 @@ impl Default for Options {
             latency: Duration::from_millis(300),
             playout: PlayoutName::Constant,
             policy: None,
+            own_choice: None,
             queue: None,
             age: None,
             repair: RepairName::Auto,
@@ -313,6 +318,9 @@ impl Options {
     /// Creates the late-choice policy that the options describe.
     #[must_use]
     pub fn choice(&self) -> Box<dyn LateChoice> {
+        if let Some(own) = &self.own_choice {
+            return own.make();
+        }
         let chain = Chain::default().then(Deadlines).then(Dependencies::default());
         match self.chooses_by() {
             PolicyName::Fifo => Box::new(Chain::default()),

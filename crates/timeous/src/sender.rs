@@ -82,6 +82,8 @@ impl Sender {
     /// Opens a stream to send on: calls, or listens. A listening sender takes one caller and tells others that it is
     /// busy while the stream lives; [`Listener`](crate::Listener) takes more.
     ///
+    /// The URI names the policy that drops queued ADUs, or [has one of the application's own](Uri::with_choice).
+    ///
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {

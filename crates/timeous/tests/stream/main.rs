@@ -10,6 +10,7 @@ mod examples;
 mod fates;
 mod in_place;
 mod moved;
+mod own_choice;
 mod refusals;
 mod support;
 mod tcp;
