@@ -44,6 +44,7 @@ pub mod listener;
 mod open;
 pub mod options;
 mod own_choice;
+pub mod policy;
 mod process;
 pub mod receiver;
 pub mod sender;
@@ -56,10 +57,9 @@ pub use dialer::{DialEvent, Dialer};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
 pub use listener::{Incoming, Listener};
-pub use options::{
-    Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
-};
+pub use options::{Daemon, Encapsulation, Options, PlayoutName, Reconnect, RepairName, Role, TransportName};
 pub use own_choice::OwnChoice;
+pub use policy::{DbatSettings, Marked, PolicyName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};

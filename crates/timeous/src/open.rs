@@ -14,6 +14,7 @@ pub(crate) use attempts::Cancel;
 
 use crate::error::Error;
 use crate::options::{Daemon, Options, Role, TransportName};
+use crate::policy::DbatSettings;
 use crate::process::{self, shared_engine};
 use crate::uri::{Uri, UriError};
 
@@ -53,8 +54,9 @@ fn check_own_choice(options: &Options) -> Result<(), UriError> {
             "a choice of one's own runs in this process, and the daemon's streams in the daemon's: leave out daemon",
         ));
     }
-    let Options { policy, queue, age, weights, .. } = options;
-    if policy.is_some() || queue.is_some() || age.is_some() || !weights.is_empty() {
+    let Options { policy, queue, age, weights, dbat, .. } = options;
+    let is_set = policy.is_some() || queue.is_some() || age.is_some() || !weights.is_empty();
+    if is_set || *dbat != DbatSettings::default() {
         return Err(UriError::BadMode(
             "a choice of one's own takes the place of a policy: leave out policy and its settings",
         ));

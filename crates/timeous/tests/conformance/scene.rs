@@ -1,8 +1,7 @@
 //! Setting of a test case: path, stream options, requested service.
 
-use timeous::Options;
 use timeous::core::{Duration, Rate};
-use timeous::options::PolicyName;
+use timeous::{Options, PolicyName};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 

@@ -11,6 +11,7 @@ mod fates;
 mod in_place;
 mod moved;
 mod own_choice;
+mod policies;
 mod refusals;
 mod support;
 mod tcp;
