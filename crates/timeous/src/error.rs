@@ -22,6 +22,7 @@ pub enum Culprit {
 
 /// Reason why a stream could not be opened, or has ended.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The URI is wrong.
     #[error(transparent)]
@@ -170,6 +171,7 @@ fn listed(tried: &[(SocketAddr, Error)]) -> String {
 
 /// Reason why an ADU was not accepted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The packet ring is full: wait for room, or drop something of what is queued.
     #[error("the packet ring is full: wait until something has left, or give something up")]

@@ -67,7 +67,9 @@ pub use timeous_choice as choice;
 pub use timeous_choice::Timeline;
 pub use timeous_core as core;
 pub use timeous_core::{AduMeta, DropReason, Fate, LateChoice, PathState, Queue};
-pub use timeous_engine::{Ccid, CloseReason, ReadyList, Received, Status, TcpFraming, Unordered, Waker, clock};
+pub use timeous_engine::{
+    Ccid, CloseReason, EngineError, ReadyList, Received, RemoteError, Status, TcpFraming, Unordered, Waker, clock,
+};
 pub use uri::{Uri, UriError};
 
 /// The example of the README compiles.

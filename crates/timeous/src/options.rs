@@ -11,7 +11,7 @@ use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 use crate::own_choice::OwnChoice;
 use crate::policy::{DbatSettings, PolicyName};
 
-/// Role of this end: caller or listener.
+/// Role of this end: caller or listener. These two are all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Calls a host.
@@ -32,6 +32,7 @@ pub enum Role {
 
 /// Playout of received media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum PlayoutName {
     /// At a constant delay after capture: the latency, on top of the shortest one-way delay.
     #[default]
@@ -55,6 +56,7 @@ impl PlayoutName {
 
 /// Loss repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum RepairName {
     /// Retransmission of packets that can still arrive in time, and parity, as much as the loss rate requires, where
     /// there is no time for that.
@@ -85,6 +87,7 @@ impl RepairName {
 
 /// Transport protocol of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TransportName {
     /// DCCP in UDP.
     #[default]
@@ -112,6 +115,7 @@ impl TransportName {
 
 /// Process that runs a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Daemon {
     /// This process. It shares path state only among its own streams and flows. The default, since a stream run by the
     /// daemon ends with the daemon.
@@ -126,6 +130,7 @@ pub enum Daemon {
 
 /// Whether a caller calls again after a stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reconnect {
     /// No: neither after the end of a stream nor after a failed call.
     Off,
@@ -141,6 +146,7 @@ impl Reconnect {
 
 /// Encapsulation of a stream's DCCP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Encapsulation {
     /// UDP (RFC 6773): passes NATs, and needs no privileges.
     #[default]
@@ -152,6 +158,7 @@ pub enum Encapsulation {
 
 /// Options of a stream.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// Time from [`Sender::send`](crate::Sender::send) to playout. Nothing is sent later than that, unless the policy
     /// is [`PolicyName::Fifo`].

@@ -5,6 +5,7 @@ use timeous_core::{Duration, Priority, SubStream};
 
 /// Late-choice policy, by name: decides which queued ADUs are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PolicyName {
     /// Drops whole frames, the least valuable first; sends nothing late or undecodable.
     Frames,
@@ -98,6 +99,7 @@ impl PolicyName {
 
 /// ADUs that [`PolicyName::Dbat`] sends even while the queue is overfull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Marked {
     /// Those of at least this priority.
     Priority(Priority),
@@ -116,6 +118,7 @@ impl From<Marked> for Marking {
 
 /// Settings of [`PolicyName::Dbat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DbatSettings {
     /// ADUs that are sent even while the queue is overfull; by default those of the highest priority.
     pub marked: Marked,

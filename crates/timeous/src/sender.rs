@@ -13,7 +13,7 @@ use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
-/// Metadata of an ADU; [`Hints::default`] sets none.
+/// Metadata of an ADU; [`Hints::default`] sets none. A literal ends with `..Hints::default()`: fields may be added.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
     /// Latest time to send it; `None`: the stream's latency from now.
@@ -30,6 +30,7 @@ pub struct Hints {
 
 /// Fate of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delivery {
     /// Number returned by [`Sender::send`] or [`Sender::send_with`].
     pub seq: AduSeq,
@@ -39,6 +40,7 @@ pub struct Delivery {
 
 /// Event of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SenderEvent {
     /// Advice: fill level of the send buffer, and a suitable rate.
     Advice(Advice),

@@ -38,6 +38,7 @@ pub struct Uri {
 
 /// Error in a URI; always the caller's to fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UriError {
     /// Another scheme.
     #[error("'{0}' is not a timeous:// URI")]

@@ -11,6 +11,7 @@ use crate::error::{Culprit, culprit_of_daemon, culprit_of_engine};
 
 /// Error of a call to the Congestion Manager. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The manager refused: the flow is not open, holds no grant, or its feedback is implausible.
     #[error(transparent)]

@@ -36,6 +36,7 @@ impl Mode {
 
 /// Topic of a key, by which the reference is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Topic {
     /// Latency, playout, timeouts.
     Time,

@@ -28,7 +28,8 @@ impl Scene {
             queue: Limit::Time(MS * 100),
             ..LinkConfig::default()
         };
-        let options = Options { latency, policy: Some(PolicyName::Deadline), ..Options::default() };
+        let mut options = Options::default();
+        (options.latency, options.policy) = (latency, Some(PolicyName::Deadline));
         Self { forward: link.clone(), back: link, asks_for: options.service, options, listens: true }
     }
 

@@ -124,7 +124,7 @@ async fn advice_and_fates_as_they_come() {
             sender.send(&[0; 250], Hints::default()).await.unwrap();
             match sender.event().await.unwrap() {
                 SenderEvent::Advice(advice) => break advice,
-                SenderEvent::Delivery(_) => fates += 1,
+                _ => fates += 1,
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
