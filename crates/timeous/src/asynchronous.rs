@@ -179,6 +179,30 @@ impl AsyncReceiver {
     }
 }
 
+/// Opens a stream in both directions, for tokio: each end may send.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use timeous::{Hints, asynchronous};
+/// let (mut sender, mut receiver) = asynchronous::open_both("timeous://peer.example:7000".parse()?).await?;
+/// sender.send(b"question", Hints::default()).await?;
+/// let answer = receiver.receive().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`open_both`](crate::open_both); the runtime's, if it does not watch descriptors.
+pub async fn open_both(uri: Uri) -> Result<(AsyncSender, AsyncReceiver), Error> {
+    let (sender, receiver) = off_the_runtime(move || crate::sender::open_both(&uri)).await?;
+    both_of(sender, receiver)
+}
+
+fn both_of(sender: Sender, receiver: Receiver) -> Result<(AsyncSender, AsyncReceiver), Error> {
+    let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
+    Ok((AsyncSender { inner: sender, ready: to }, AsyncReceiver { inner: receiver, ready: from }))
+}
+
 /// [`Listener`] for tokio.
 ///
 /// ```no_run
@@ -234,8 +258,7 @@ impl Incoming {
     /// The runtime's, if it does not watch descriptors.
     pub fn accept_async(self) -> Result<(AsyncSender, AsyncReceiver), Error> {
         let (sender, receiver) = self.accept();
-        let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
-        Ok((AsyncSender { inner: sender, ready: to }, AsyncReceiver { inner: receiver, ready: from }))
+        both_of(sender, receiver)
     }
 }
 
