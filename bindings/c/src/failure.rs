@@ -81,6 +81,7 @@ impl From<Error> for Failure {
             Error::Daemon(_) => libc::EPROTO,
             Error::Feedback(_) => libc::EBADMSG,
             Error::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            _ => libc::EIO,
         };
         Self::new(code, error.to_string())
     }
@@ -96,6 +97,7 @@ fn of_manager(error: &CmError) -> c_int {
         CmError::Thresholds { .. } | CmError::BadWeight(_) | CmError::BadMtu(_) => libc::EINVAL,
         CmError::Untrusted { .. } => libc::EACCES,
         CmError::Implausible { .. } => libc::EBADMSG,
+        _ => libc::EINVAL,
     }
 }
 

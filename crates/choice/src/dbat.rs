@@ -98,11 +98,16 @@ impl Dbat {
         Self { tuner: Tuner::new(settings), marking, newest: None, open: BTreeMap::new() }
     }
 
-    /// Creates a chain for media, with the policies for deadlines and references: frames of the highest priority are marked.
+    /// Creates a chain for media by the default settings: frames of the highest priority are marked.
     #[must_use]
     pub fn for_media() -> Chain {
-        let dbat = Self::new(Settings::default(), Marking::default());
-        Chain::default().then(Punctual).then(dbat).then(Dependencies::default())
+        Self::chain(Settings::default(), Marking::default())
+    }
+
+    /// Creates a chain with the policies for deadlines and references.
+    #[must_use]
+    pub fn chain(settings: Settings, marking: Marking) -> Chain {
+        Chain::default().then(Punctual).then(Self::new(settings, marking)).then(Dependencies::default())
     }
 
     /// Counts new arrivals and judges the queue: returns its level and length in bytes. Expired packets do not count,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use timeous_core::LateChoice;
 use timeous_core::{DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
 
-/// Queue limit above which frames are dropped.
+/// Queue limit above which frames are dropped. Not `non_exhaustive`: each has a counterpart in the protocol of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// Number of packets. The paper's policy has 2: it acts at three or more.

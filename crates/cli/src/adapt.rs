@@ -253,16 +253,9 @@ mod tests {
 
     fn advice(kbps: u64) -> Advice {
         let rate = Rate::from_kbps(kbps);
-        Advice {
-            at: Instant::ZERO,
-            reason: timeous::core::Reason::Room,
-            queued: 0,
-            average: 0,
-            thresholds: timeous::core::Thresholds::default(),
-            stream: rate,
-            rate,
-            path: None,
-        }
+        let mut advice = Advice::new(Instant::ZERO, timeous::core::Reason::Room);
+        (advice.stream, advice.rate) = (rate, rate);
+        advice
     }
 
     #[test]
@@ -290,7 +283,11 @@ mod tests {
         for millis in [0, 499] {
             encoder.look_after(at(millis));
         }
-        let room = |millis| Advice { at: at(millis), path: Some(Rate::from_kbps(900)), ..advice(250) };
+        let room = |millis| {
+            let mut advice = advice(250);
+            (advice.at, advice.path) = (at(millis), Some(Rate::from_kbps(900)));
+            advice
+        };
         let rates = [600, 1_600].map(|millis| encoder.follow(&room(millis)).as_bps());
         assert_eq!(rates, [200_000, 400_000]);
         let said = [0, 1].map(|n: usize| {

@@ -42,7 +42,7 @@ impl Caller {
                 Ok(None)
             }
             Some(DialEvent::GivenUp { error }) => Err(error.into()),
-            None => Ok(None),
+            Some(_) | None => Ok(None),
         }
     }
 

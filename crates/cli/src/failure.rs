@@ -107,6 +107,7 @@ impl From<SendError> for Failure {
         match error {
             SendError::Closed(_) => Self::Peer(error.to_string()),
             SendError::Full | SendError::TooLarge { .. } => Self::Usage(error.to_string()),
+            _ => Self::Environment(error.to_string()),
         }
     }
 }

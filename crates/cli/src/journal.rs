@@ -116,5 +116,6 @@ pub(crate) fn fate_name(fate: Fate) -> &'static str {
         Fate::Dropped(DropReason::Withdrawn) => "withdrawn",
         Fate::Dropped(DropReason::TooLarge) => "too_large",
         Fate::Dropped(DropReason::Closed) => "closed",
+        Fate::Dropped(_) => "other",
     }
 }

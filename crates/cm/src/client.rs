@@ -7,7 +7,7 @@ use timeous_core::PathState;
 use crate::flow::{ClientId, FlowId};
 use crate::flows::Flow;
 
-/// Event for a client.
+/// Event for a client. Not `non_exhaustive`: a client has an answer to each, and the compiler finds a missing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
     /// A flow may send one packet now (`cmapp_send`). One event for each grant that it holds.

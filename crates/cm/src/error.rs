@@ -7,6 +7,7 @@ use crate::flow::FlowId;
 
 /// Error of a call. All are the caller's fault, and the call had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CmError {
     /// The flow is not open.
     #[error("flow {0:?} is not open: open it first, and do not use it after close")]
@@ -69,6 +70,7 @@ pub enum CmError {
 
 /// Reason why feedback cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Implausible {
     /// More bytes were acknowledged or lost than the flow has outstanding.
     #[error("it tells of {claimed} bytes, but only {outstanding} are outstanding")]

@@ -23,7 +23,7 @@ pub struct Traced {
     pub what: Happening,
 }
 
-/// Kinds of trace events.
+/// Kinds of trace events. Not `non_exhaustive`: each has a name in the log, and the compiler finds a missing one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Happening {
     /// A flow was opened.

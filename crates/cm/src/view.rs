@@ -13,6 +13,7 @@ use crate::scheduler::Scheduling;
 
 /// Snapshot: all macroflows with their flows.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Macroflows by identifier, including those kept without flows.
     pub macroflows: Vec<MacroflowView>,
@@ -20,6 +21,7 @@ pub struct Snapshot {
 
 /// State of a macroflow.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct MacroflowView {
     /// Identifier.
     pub id: MacroflowId,
@@ -53,6 +55,7 @@ pub struct MacroflowView {
 
 /// State of a flow.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FlowView {
     /// Identifier.
     pub id: FlowId,

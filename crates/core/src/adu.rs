@@ -95,7 +95,8 @@ impl<const N: usize> From<[FrameId; N]> for References {
     }
 }
 
-/// Metadata of an ADU. It is kept in the packet ring, never sent on the wire.
+/// Metadata of an ADU. It is kept in the packet ring, never sent on the wire. A literal ends with
+/// `..AduMeta::default()`: fields may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AduMeta {
     /// Sequence number set by the application.
@@ -133,6 +134,7 @@ pub struct Adu<'a> {
 /// Reason why a queued ADU was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum DropReason {
     /// The application marked it dead (`user_dead`), or dropped it after pulling it back.
     Withdrawn = 1,
@@ -150,7 +152,8 @@ pub enum DropReason {
     Closed = 7,
 }
 
-/// Fate of an ADU; each enqueued ADU gets exactly one.
+/// Fate of an ADU; each enqueued ADU gets exactly one. These three are all: sent and arrived, sent and lost, not sent.
+/// Only the reasons of the last may become more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The receiver has acknowledged it.

@@ -34,6 +34,7 @@ impl Thresholds {
 
 /// Feedback to a stream's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Advice {
     /// Time of the advice.
     pub at: Instant,
@@ -54,8 +55,19 @@ pub struct Advice {
     pub path: Option<Rate>,
 }
 
+impl Advice {
+    /// Creates an advice with this time and reason; its numbers are zero, to be set.
+    #[must_use]
+    pub const fn new(at: Instant, reason: Reason) -> Self {
+        let thresholds = Thresholds { min: 0, max: 0 };
+        let (stream, rate) = (Rate::ZERO, Rate::ZERO);
+        Self { at, reason, queued: 0, average: 0, thresholds, stream, rate, path: None }
+    }
+}
+
 /// Reason of an advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Reason {
     /// The average queue length is above the midpoint of its thresholds; or the path's own queue is filling, since less
     /// is delivered than sent.

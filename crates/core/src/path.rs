@@ -6,7 +6,8 @@ use crate::time::{Duration, Instant, Rate};
 /// less data has time for a retransmission.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
-/// Path state: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
+/// Path state: the Congestion Manager's answer to a query (Andersen et al. §2.1.4). A literal ends with
+/// `..PathState::default()`: fields may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PathState {
     /// Sending rate of this flow.

@@ -56,6 +56,7 @@ pub trait Transport {
 
 /// Incorrect use by the driver. The transport is unchanged: correct the driver and call again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Misuse {
     /// `now` was earlier than in a previous call.
     #[error("time went back from {last:?} to {now:?}: take it from one monotonic clock")]

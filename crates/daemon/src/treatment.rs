@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_choice::dbat::{DropRule, Marking, Settings};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Layers, Plan, Punctual, QueueLimit};
 use timeous_core::{Duration, LateChoice, Priority, SubStream};
 use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
-use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
+use timeous_ipc::messages::{Marked, Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
 /// Minimum of timers: shorter ones load the engine without use.
 const LEAST: Duration = Duration::from_millis(100);
@@ -49,7 +50,20 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
         Policy::Deadline => Box::new(sound),
         // A datagram that exceeds the age within a frame takes the rest of the frame with it.
         Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
-        Policy::Dbat => Box::new(Dbat::for_media()),
+        Policy::Dbat(dbat) => {
+            let beyond = if dbat.only_marked { DropRule::OnlyMarked } else { DropRule::Excess };
+            let least_delay = Duration::from(dbat.least_delay).min(MOST);
+            let settings = Settings { beyond, least_delay, most: dbat.max_threshold, ..Settings::default() };
+            let marking = match dbat.marked {
+                Marked::Priority(least) => Marking::Priority(Priority(least)),
+                Marked::Layers(last) => Marking::Layers(SubStream(last)),
+            };
+            Box::new(Dbat::chain(settings, marking))
+        }
+        Policy::Punctual => Box::new(Chain::default().then(Punctual).then(Dependencies::default())),
+        Policy::Dependencies => Box::new(Dependencies::default()),
+        // `Layers` comes last, since it accounts for the packet that is sent.
+        Policy::Layers => Box::new(Chain::default().then(Dependencies::default()).then(Layers::default())),
         Policy::Plan(weights) => {
             let weigh = |plan: Plan, (substream, weight)| plan.weighing(SubStream(substream), weight);
             Box::new(weights.into_iter().flatten().fold(Plan::default(), weigh))
@@ -72,7 +86,7 @@ mod tests {
     fn a_stream_with_deadlines_hears_of_its_path_more_often_than_once_a_round_trip() {
         let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }).dccp.reports;
         assert_eq!(reports(Policy::Fifo), 1);
-        assert_eq!(reports(Policy::Dbat), DccpConfig::REPORTS_FOR_DEADLINES);
+        assert_eq!(reports(Policy::Layers), DccpConfig::REPORTS_FOR_DEADLINES);
         assert_eq!(reports(Policy::Deadline), DccpConfig::REPORTS_FOR_DEADLINES);
     }
 

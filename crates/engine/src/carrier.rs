@@ -31,6 +31,7 @@ pub enum Reach {
 
 /// Framing of datagrams in the byte stream of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TcpFraming {
     /// Sealed uTLTCP records (`timeous_tcp::record`): COBS between zeros, with a number and a checksum.
     #[default]
@@ -42,6 +43,7 @@ pub enum TcpFraming {
 
 /// Whether datagrams received over TCP wait for missing earlier bytes (head-of-line blocking).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Unordered {
     /// In-order delivery, as with any socket.
     #[default]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 /// Errors of the environment and the caller; errors of a peer end only its own connection.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EngineError {
     /// The local port is taken.
     #[error("cannot use {0}: another program has that port; choose another one, or stop that program")]

@@ -7,6 +7,7 @@ use timeous_core::{Instant, SubStream};
 
 /// A received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// The payload.
     pub bytes: Vec<u8>,

@@ -45,6 +45,6 @@ pub use inbox::Received;
 pub use remote::{Gone, RemoteError, Served};
 pub use shared::{Snapshot, Status};
 pub use stream::{ReceiveHalf, SendHalf, Stream};
-pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, Parity, ServiceCode, Statistics};
-pub use timeous_ring::{Completion, EnqueueError, Producer};
+pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, ConnectError, Parity, ServiceCode, Statistics};
+pub use timeous_ring::{Completion, CreateError, EnqueueError, Producer};
 pub use waker::{ReadyList, Waker};

@@ -19,6 +19,7 @@ pub(crate) use socket::{hang_up, pair, wish};
 
 /// Errors of a stream offered by another process.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RemoteError {
     /// Invalid packet ring.
     #[error("the packet ring from the daemon cannot be used: {0}")]

@@ -15,6 +15,7 @@ use crate::waker::Waker;
 
 /// Status of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Status {
     /// Handshake in progress.
     #[default]

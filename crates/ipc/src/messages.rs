@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 pub use calls::{Answer, Call, Document, Failure, OpenFlow, Path, Resource};
 pub use codec::{Malformed, decode, encode};
-pub use streams::{Controller, Nanos, Policy, QueueLimit, StreamSpec};
+pub use streams::{Controller, Dbat, Marked, Nanos, Policy, QueueLimit, StreamSpec};
 
 use crate::layout::Geometry;
 use codec::Checked;
 
 /// Version of messages and shared memory; client and daemon must have the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Maximum packet that the daemon reads from a client, in bytes.
 pub const TO_DAEMON_MAX: usize = 4 << 10;

@@ -52,6 +52,30 @@ impl AsyncSender {
         }
     }
 
+    /// Queues an ADU that `fill` writes in place, waiting for room in the packet ring if it is full: see
+    /// [`Sender::send_with`]. The latency counts from the time when there was room.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send_with`], but never [`SendError::Full`].
+    ///
+    /// # Panics
+    /// As [`Sender::send_with`].
+    pub async fn send_with(
+        &mut self,
+        len: usize,
+        hints: Hints,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<AduSeq, SendError> {
+        let mut fill = Some(fill);
+        loop {
+            let write = |buffer: &mut [u8]| fill.take().expect("a full ring does not fill a buffer")(buffer);
+            match self.inner.send_with(len, hints, write) {
+                Err(SendError::Full) => rung(&self.ready).await,
+                done => return done,
+            }
+        }
+    }
+
     /// Waits for the next fate of an ADU.
     ///
     /// # Errors
@@ -155,6 +179,30 @@ impl AsyncReceiver {
     }
 }
 
+/// Opens a stream in both directions, for tokio: each end may send.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use timeous::{Hints, asynchronous};
+/// let (mut sender, mut receiver) = asynchronous::open_both("timeous://peer.example:7000".parse()?).await?;
+/// sender.send(b"question", Hints::default()).await?;
+/// let answer = receiver.receive().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`open_both`](crate::open_both); the runtime's, if it does not watch descriptors.
+pub async fn open_both(uri: Uri) -> Result<(AsyncSender, AsyncReceiver), Error> {
+    let (sender, receiver) = off_the_runtime(move || crate::sender::open_both(&uri)).await?;
+    both_of(sender, receiver)
+}
+
+fn both_of(sender: Sender, receiver: Receiver) -> Result<(AsyncSender, AsyncReceiver), Error> {
+    let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
+    Ok((AsyncSender { inner: sender, ready: to }, AsyncReceiver { inner: receiver, ready: from }))
+}
+
 /// [`Listener`] for tokio.
 ///
 /// ```no_run
@@ -210,8 +258,7 @@ impl Incoming {
     /// The runtime's, if it does not watch descriptors.
     pub fn accept_async(self) -> Result<(AsyncSender, AsyncReceiver), Error> {
         let (sender, receiver) = self.accept();
-        let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
-        Ok((AsyncSender { inner: sender, ready: to }, AsyncReceiver { inner: receiver, ready: from }))
+        both_of(sender, receiver)
     }
 }
 

@@ -30,6 +30,7 @@ const LASTING: Duration = Duration::from_secs(10);
 /// Event of a [`Dialer`].
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
+#[non_exhaustive]
 pub enum DialEvent {
     /// The call was answered: a stream, in both directions. The dialer is idle until [`Dialer::redial`].
     Connected(Sender, Receiver),
@@ -63,7 +64,7 @@ pub enum DialEvent {
 ///         }
 ///         Some(DialEvent::Failed { error, again_in }) => println!("{error}; again in {again_in:?}"),
 ///         Some(DialEvent::GivenUp { error }) => return Err(error.into()),
-///         None => {
+///         _ => {
 ///             dialer.wait(None);
 ///         }
 ///     }

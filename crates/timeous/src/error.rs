@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use timeous_core::Duration;
-use timeous_engine::{CloseReason, EngineError, RemoteError};
+use timeous_engine::{CloseReason, ConnectError as DccpError, CreateError, EngineError, RemoteError};
+use timeous_ipc::messages::Failure;
 use timeous_ipc::{ClientError, ConnectError};
 
 use crate::uri::UriError;
 
-/// Party at fault for an error.
+/// Party at fault for an error. These three are all: each error is somebody's to fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Culprit {
     /// The caller of this library: the call or the URI is wrong.
@@ -21,6 +22,7 @@ pub enum Culprit {
 
 /// Reason why a stream could not be opened, or has ended.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The URI is wrong.
     #[error(transparent)]
@@ -111,22 +113,49 @@ impl Error {
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
-            Self::Uri(_) | Self::Engine(EngineError::Ring(_)) | Self::Closed(CloseReason::Local) => Culprit::Caller,
-            Self::UnknownHost { .. }
-            | Self::Engine(_)
-            | Self::NoDaemon(_)
-            | Self::Daemon(_)
-            | Self::Remote(_)
-            | Self::Closed(CloseReason::Abandoned) => Culprit::Environment,
+            Self::Uri(_) => Culprit::Caller,
+            Self::Engine(error) => culprit_of_engine(error),
+            Self::Daemon(error) => culprit_of_daemon(error),
+            Self::UnknownHost { .. } | Self::NoDaemon(_) | Self::Remote(_) => Culprit::Environment,
             Self::NoneAnswers { tried, .. } if tried.iter().all(|(_, error)| error.culprit() != Culprit::Peer) => {
                 Culprit::Environment
             }
-            Self::NoAnswer { .. }
-            | Self::NoneAnswers { .. }
-            | Self::NobodyListens { .. }
-            | Self::Busy { .. }
-            | Self::Closed(_) => Culprit::Peer,
+            Self::NoAnswer { .. } | Self::NoneAnswers { .. } | Self::NobodyListens { .. } | Self::Busy { .. } => {
+                Culprit::Peer
+            }
+            Self::Closed(reason) => culprit_of_end(*reason),
         }
+    }
+}
+
+/// Party at fault for an error of the engine.
+pub(crate) fn culprit_of_engine(error: &EngineError) -> Culprit {
+    match error {
+        // It chose the ring's size, opened too many streams, or gave one manager to two engines.
+        EngineError::Ring(_)
+        | EngineError::SharedRing(CreateError::Config(_))
+        | EngineError::Connect(DccpError::TooMany(_))
+        | EngineError::CongestionTaken => Culprit::Caller,
+        _ => Culprit::Environment,
+    }
+}
+
+/// Party at fault for an error of the daemon. Its limits are those of the host.
+pub(crate) fn culprit_of_daemon(error: &ClientError) -> Culprit {
+    match error {
+        ClientError::Argument(_)
+        | ClientError::Failed(Failure::UnknownFlow(_) | Failure::UnknownListener(_) | Failure::Invalid(_)) => {
+            Culprit::Caller
+        }
+        _ => Culprit::Environment,
+    }
+}
+
+fn culprit_of_end(reason: CloseReason) -> Culprit {
+    match reason {
+        CloseReason::Local => Culprit::Caller,
+        CloseReason::Abandoned => Culprit::Environment,
+        _ => Culprit::Peer,
     }
 }
 
@@ -142,6 +171,7 @@ fn listed(tried: &[(SocketAddr, Error)]) -> String {
 
 /// Reason why an ADU was not accepted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The packet ring is full: wait for room, or drop something of what is queued.
     #[error("the packet ring is full: wait until something has left, or give something up")]
@@ -158,3 +188,18 @@ pub enum SendError {
     #[error("the connection has ended: {0}")]
     Closed(CloseReason),
 }
+
+impl SendError {
+    /// Party at fault. A full ring is the environment's: the path is slower than the source.
+    #[must_use]
+    pub fn culprit(&self) -> Culprit {
+        match self {
+            Self::Full => Culprit::Environment,
+            Self::TooLarge { .. } => Culprit::Caller,
+            Self::Closed(reason) => culprit_of_end(*reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

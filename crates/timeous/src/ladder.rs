@@ -69,6 +69,7 @@ impl Ladder {
         match advice.reason {
             Reason::Room => self.go_up(advice),
             Reason::Filling | Reason::Overfull | Reason::Late => self.go_down(advice),
+            _ => false,
         }
     }
 
@@ -102,8 +103,6 @@ impl Ladder {
 
 #[cfg(test)]
 mod tests {
-    use timeous_core::Thresholds;
-
     use super::*;
 
     fn ladder() -> Ladder {
@@ -111,16 +110,9 @@ mod tests {
     }
 
     fn advice(millis: u64, reason: Reason, rate: u64, path: u64) -> Advice {
-        Advice {
-            at: Instant::ZERO + Duration::from_millis(millis),
-            reason,
-            queued: 0,
-            average: 0,
-            thresholds: Thresholds::default(),
-            stream: Rate::ZERO,
-            rate: Rate::from_kbps(rate),
-            path: Some(Rate::from_kbps(path)),
-        }
+        let mut advice = Advice::new(Instant::ZERO + Duration::from_millis(millis), reason);
+        (advice.rate, advice.path) = (Rate::from_kbps(rate), Some(Rate::from_kbps(path)));
+        advice
     }
 
     /// Room for all is told of every 200 ms from `from` on: when the next step is taken.

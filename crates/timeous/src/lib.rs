@@ -22,6 +22,9 @@
 //!
 //! # The last word
 //!
+//! A policy drops what is not worth sending any more: one by name (key `policy`), or the application's own
+//! ([`LateChoice`], [`Uri::with_choice`]; example `own_choice`).
+//!
 //! What is queued can be pulled back, rewritten and dropped until it leaves. The example `late_choice`, whole; its
 //! neighbours are `blocking` and `tokio`:
 //!
@@ -40,6 +43,8 @@ pub mod ladder;
 pub mod listener;
 mod open;
 pub mod options;
+mod own_choice;
+pub mod policy;
 mod process;
 pub mod receiver;
 pub mod sender;
@@ -52,16 +57,20 @@ pub use dialer::{DialEvent, Dialer};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
 pub use listener::{Incoming, Listener};
-pub use options::{
-    Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
-};
+pub use options::{Daemon, Encapsulation, Options, PlayoutName, Reconnect, RepairName, Role, TransportName};
+pub use own_choice::OwnChoice;
+pub use policy::{DbatSettings, Marked, PolicyName};
 pub use process::{WorkersFixed, set_workers};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};
+pub use timeous_choice as choice;
 pub use timeous_choice::Timeline;
 pub use timeous_core as core;
-pub use timeous_engine::{Ccid, CloseReason, ReadyList, Received, Status, TcpFraming, Unordered, Waker, clock};
+pub use timeous_core::{AduMeta, DropReason, Fate, LateChoice, PathState, Queue};
+pub use timeous_engine::{
+    Ccid, CloseReason, EngineError, ReadyList, Received, RemoteError, Status, TcpFraming, Unordered, Waker, clock,
+};
 pub use uri::{Uri, UriError};
 
 /// The example of the README compiles.

@@ -33,6 +33,46 @@ use crate::uri::Uri;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// One thread can serve the listener and all its streams: a [`ReadyList`](crate::ReadyList) names those that have
+/// something to do.
+///
+/// ```no_run
+/// use std::collections::BTreeMap;
+/// use timeous::{Arrival, Listener, ReadyList};
+/// const LISTENER: u64 = 0;
+/// let mut listener = Listener::open(&"timeous://:7000".parse()?)?;
+/// let (ready, mut streams) = (ReadyList::new()?, BTreeMap::new());
+/// ready.add(listener.waker(), LISTENER);
+/// loop {
+///     ready.wait(None);
+///     while let Some(key) = ready.poll() {
+///         if key == LISTENER {
+///             listener.waker().clear();
+///             while let Some(caller) = listener.poll_accept()? {
+///                 let (sender, receiver) = caller.accept();
+///                 let key = streams.last_key_value().map_or(1, |(last, _)| last + 1);
+///                 ready.add(receiver.waker(), key);
+///                 streams.insert(key, (sender, receiver));
+///             }
+///         } else if let Some((_sender, receiver)) = streams.get_mut(&key) {
+///             receiver.waker().clear();
+///             loop {
+///                 match receiver.poll_receive() {
+///                     Ok(Some(Arrival::Data(adu))) => println!("stream {key}: {} bytes", adu.bytes.len()),
+///                     Ok(None | Some(Arrival::Nothing)) => break,
+///                     Ok(Some(Arrival::End)) | Err(_) => {
+///                         streams.remove(&key);
+///                         break;
+///                     }
+///                 }
+///             }
+///         }
+///     }
+/// }
+/// # #[allow(unreachable_code)]
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Listener {
     inner: timeous_engine::Listener,
@@ -55,6 +95,12 @@ impl Listener {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.inner.local_addr()
+    }
+
+    /// Options of the streams: those of the URI.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Limits the callers accepted from now on; `None`, the initial value: no limit. A server for one caller at a time
@@ -114,7 +160,7 @@ impl Incoming {
         peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
-    /// Accepts the stream, in both directions.
+    /// Accepts the stream, in both directions. Its late choice is that of the listener's URI; each stream has its own.
     #[must_use]
     pub fn accept(mut self) -> (Sender, Receiver) {
         let stream = self.stream.take().expect("only dropping it takes it elsewhere");

@@ -14,6 +14,7 @@ pub(crate) use attempts::Cancel;
 
 use crate::error::Error;
 use crate::options::{Daemon, Options, Role, TransportName};
+use crate::policy::DbatSettings;
 use crate::process::{self, shared_engine};
 use crate::uri::{Uri, UriError};
 
@@ -45,6 +46,24 @@ pub(crate) enum Runner {
     Daemon(Mutex<Client>),
 }
 
+/// Checks that a choice of the application's own decides alone, and in this process.
+fn check_own_choice(options: &Options) -> Result<(), UriError> {
+    let Some(_) = &options.own_choice else { return Ok(()) };
+    if matches!(options.daemon, Daemon::At(_)) {
+        return Err(UriError::BadMode(
+            "a choice of one's own runs in this process, and the daemon's streams in the daemon's: leave out daemon",
+        ));
+    }
+    let Options { policy, queue, age, weights, dbat, .. } = options;
+    let is_set = policy.is_some() || queue.is_some() || age.is_some() || !weights.is_empty();
+    if is_set || *dbat != DbatSettings::default() {
+        return Err(UriError::BadMode(
+            "a choice of one's own takes the place of a policy: leave out policy and its settings",
+        ));
+    }
+    Ok(())
+}
+
 /// Opens a stream: calls, or waits for a caller.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
     open_unless(uri, None).map(|opened| opened.expect("nobody can cancel it"))
@@ -52,6 +71,7 @@ pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
 
 /// Same as [`open`], but can be cancelled; `None`: it was.
 pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
+    check_own_choice(&uri.options)?;
     match daemon_for(&uri.options)? {
         Some(mut client) => {
             let stream = by_daemon::open(&mut client, uri, cancel)?;
@@ -73,6 +93,7 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     if matches!(uri.options.daemon, Daemon::At(_)) {
         return Err(UriError::BadMode("a listener for many callers is run by its process: leave out daemon").into());
     }
+    check_own_choice(&uri.options)?;
     let engine = shared_engine()?;
     let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None)?;
     Ok((engine, listener))
@@ -83,6 +104,8 @@ fn daemon_for(options: &Options) -> Result<Option<Client>, ConnectError> {
     match &options.daemon {
         // The daemon runs streams over DCCP only.
         _ if options.transport != TransportName::Dccp => Ok(None),
+        // It cannot run the application's code.
+        _ if options.own_choice.is_some() => Ok(None),
         Daemon::Off => Ok(None),
         Daemon::Auto => process::find_daemon(&daemon_socket()),
         Daemon::At(path) => process::daemon(path).map(Some),

@@ -3,12 +3,15 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Layers, Plan, Punctual, QueueLimit};
 use timeous_cm::Kind;
 use timeous_core::{Duration, LateChoice, SubStream};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
-/// Role of this end: caller or listener.
+use crate::own_choice::OwnChoice;
+use crate::policy::{DbatSettings, PolicyName};
+
+/// Role of this end: caller or listener. These two are all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Calls a host.
@@ -27,74 +30,9 @@ pub enum Role {
     },
 }
 
-/// Late-choice policy, by name: decides which queued ADUs are dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyName {
-    /// Drops whole frames, the least valuable first; sends nothing late or undecodable.
-    Frames,
-    /// Drops only ADUs that cannot arrive in time.
-    Deadline,
-    /// Drops ADUs that have waited for too long.
-    Age,
-    /// Advises the source before its queue grows too long, by [`Sender::poll_advice`](crate::Sender::poll_advice);
-    /// beyond that only frames of the highest priority are sent (Hasan et al.).
-    Dbat,
-    /// Drops nothing, not even expired ADUs: a plain queue, as a baseline.
-    Fifo,
-    /// Keeps the set of frames with the most decodable in time, predicted from the path's rate and the source's past:
-    /// whole frames, heads of groups before tails.
-    Plan,
-}
-
-impl PolicyName {
-    /// All policies.
-    pub const ALL: [Self; 6] = [Self::Plan, Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo];
-
-    /// The name in a URI.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Frames => "frames",
-            Self::Deadline => "deadline",
-            Self::Age => "age",
-            Self::Dbat => "dbat",
-            Self::Fifo => "fifo",
-            Self::Plan => "plan",
-        }
-    }
-
-    /// What the policy drops, for the reference.
-    pub const fn drops(self) -> &'static str {
-        match self {
-            Self::Plan => {
-                "all but the set of frames of which most can be decoded in time, by the path's rate and what the \
-                 source is expected to send"
-            }
-            Self::Frames => "whole frames, the least valuable first (B before P before I); `queue` limits what waits",
-            Self::Deadline => "only what cannot arrive in time",
-            Self::Age => "what has waited longer than `age`",
-            Self::Dbat => {
-                "advises the encoder first; while the average queue exceeds what the stream sends within the path's \
-                 delay (`Max_Th`), only frames of the highest priority are sent"
-            }
-            Self::Fifo => "nothing, and nothing is retransmitted: a plain queue",
-        }
-    }
-
-    /// Streams that the policy suits, for the reference.
-    pub const fn suits(self) -> &'static str {
-        match self {
-            Self::Plan => "video; the default",
-            Self::Frames => "video over TCP; data that differ in priority only; where every keyframe counts",
-            Self::Deadline => "streams of single datagrams",
-            Self::Age => "readings of which only recent ones matter",
-            Self::Dbat => "encoders whose bitrate can change (`--adapt` sets it)",
-            Self::Fifo => "comparison",
-        }
-    }
-}
-
 /// Playout of received media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum PlayoutName {
     /// At a constant delay after capture: the latency, on top of the shortest one-way delay.
     #[default]
@@ -118,6 +56,7 @@ impl PlayoutName {
 
 /// Loss repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum RepairName {
     /// Retransmission of packets that can still arrive in time, and parity, as much as the loss rate requires, where
     /// there is no time for that.
@@ -148,6 +87,7 @@ impl RepairName {
 
 /// Transport protocol of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TransportName {
     /// DCCP in UDP.
     #[default]
@@ -175,6 +115,7 @@ impl TransportName {
 
 /// Process that runs a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Daemon {
     /// This process. It shares path state only among its own streams and flows. The default, since a stream run by the
     /// daemon ends with the daemon.
@@ -189,6 +130,7 @@ pub enum Daemon {
 
 /// Whether a caller calls again after a stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reconnect {
     /// No: neither after the end of a stream nor after a failed call.
     Off,
@@ -204,6 +146,7 @@ impl Reconnect {
 
 /// Encapsulation of a stream's DCCP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Encapsulation {
     /// UDP (RFC 6773): passes NATs, and needs no privileges.
     #[default]
@@ -215,6 +158,7 @@ pub enum Encapsulation {
 
 /// Options of a stream.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// Time from [`Sender::send`](crate::Sender::send) to playout. Nothing is sent later than that, unless the policy
     /// is [`PolicyName::Fifo`].
@@ -223,11 +167,15 @@ pub struct Options {
     pub playout: PlayoutName,
     /// Policy that drops ADUs when the path is too slow; `None`: see [`chooses_by`](Self::chooses_by).
     pub policy: Option<PolicyName>,
+    /// Late choice of the application's own, in place of a policy: see [`Uri::with_choice`](crate::Uri::with_choice).
+    pub own_choice: Option<OwnChoice>,
     /// Queue limit of [`PolicyName::Frames`]; setting it selects that policy unless another is named. `None`: limited
     /// by the deadlines.
     pub queue: Option<QueueLimit>,
     /// Longest wait of an ADU under [`PolicyName::Age`]; `None`: the latency.
     pub age: Option<Duration>,
+    /// Settings of [`PolicyName::Dbat`].
+    pub dbat: DbatSettings,
     /// Loss repair, over DCCP and with a peer that supports it. Always off under [`PolicyName::Fifo`].
     pub repair: RepairName,
     /// Weights of sub-streams under [`PolicyName::Plan`]: value of one frame relative to others. At most
@@ -275,8 +223,10 @@ impl Default for Options {
             latency: Duration::from_millis(300),
             playout: PlayoutName::Constant,
             policy: None,
+            own_choice: None,
             queue: None,
             age: None,
+            dbat: DbatSettings::default(),
             repair: RepairName::Auto,
             weights: Vec::new(),
             transport: TransportName::default(),
@@ -313,11 +263,18 @@ impl Options {
     /// Creates the late-choice policy that the options describe.
     #[must_use]
     pub fn choice(&self) -> Box<dyn LateChoice> {
+        if let Some(own) = &self.own_choice {
+            return own.make();
+        }
         let chain = Chain::default().then(Deadlines).then(Dependencies::default());
         match self.chooses_by() {
             PolicyName::Fifo => Box::new(Chain::default()),
             PolicyName::Deadline => Box::new(chain),
-            PolicyName::Dbat => Box::new(Dbat::for_media()),
+            PolicyName::Dbat => Box::new(Dbat::chain(self.dbat.settings(), self.dbat.marked.into())),
+            PolicyName::Punctual => Box::new(Chain::default().then(Punctual).then(Dependencies::default())),
+            PolicyName::Dependencies => Box::new(Dependencies::default()),
+            // `Layers` comes last, since it accounts for the packet that is sent.
+            PolicyName::Layers => Box::new(Chain::default().then(Dependencies::default()).then(Layers::default())),
             PolicyName::Plan => {
                 let weigh = |plan: Plan, &(substream, weight): &(u8, u32)| plan.weighing(SubStream(substream), weight);
                 Box::new(self.weights.iter().take(Self::MOST_WEIGHTS).fold(Plan::default(), weigh))

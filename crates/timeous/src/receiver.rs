@@ -11,7 +11,7 @@ use crate::open::{Runner, open};
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
-/// Result of a wait for data.
+/// Result of a wait for data. These three are all: a wait ends with data, without, or with the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A datagram.
@@ -87,7 +87,7 @@ impl Receiver {
         match status {
             Status::Closed(CloseReason::Peer | CloseReason::Local) => Ok(Some(Arrival::End)),
             Status::Closed(reason) => Err(Error::ended(reason, self.half.peer())),
-            Status::Connecting | Status::Open => Ok(None),
+            _ => Ok(None),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
-/// Metadata of an ADU; [`Hints::default`] sets none.
+/// Metadata of an ADU; [`Hints::default`] sets none. A literal ends with `..Hints::default()`: fields may be added.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
     /// Latest time to send it; `None`: the stream's latency from now.
@@ -30,8 +30,9 @@ pub struct Hints {
 
 /// Fate of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delivery {
-    /// Number returned by [`Sender::send`].
+    /// Number returned by [`Sender::send`] or [`Sender::send_with`].
     pub seq: AduSeq,
     /// Its fate.
     pub fate: Fate,
@@ -39,6 +40,7 @@ pub struct Delivery {
 
 /// Event of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SenderEvent {
     /// Advice: fill level of the send buffer, and a suitable rate.
     Advice(Advice),
@@ -82,6 +84,8 @@ impl Sender {
     /// Opens a stream to send on: calls, or listens. A listening sender takes one caller and tells others that it is
     /// busy while the stream lives; [`Listener`](crate::Listener) takes more.
     ///
+    /// The URI names the policy that drops queued ADUs, or [has one of the application's own](Uri::with_choice).
+    ///
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
@@ -93,16 +97,51 @@ impl Sender {
     /// # Errors
     /// See [`SendError`]. ADUs queued before are not affected.
     pub fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
+        self.queue(bytes.len(), hints, |ring, meta| ring.enqueue(meta, bytes).map(drop))
+    }
+
+    /// Queues an ADU of `len` bytes, which `fill` writes in place, into the memory that the transport sends from: like
+    /// [`send`](Self::send), without a copy. The buffer has `len` bytes with arbitrary old contents. The latency counts
+    /// from the call, not from the end of `fill`.
+    ///
+    /// ```
+    /// use timeous::{Hints, SendError, Sender};
+    /// fn send_position(sender: &mut Sender, x: u32, y: u32) -> Result<(), SendError> {
+    ///     sender.send_with(8, Hints::default(), |buffer| {
+    ///         buffer[..4].copy_from_slice(&x.to_be_bytes());
+    ///         buffer[4..].copy_from_slice(&y.to_be_bytes());
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); `fill` is not called then.
+    ///
+    /// # Panics
+    /// If `fill` panics. The ADU is not queued then, and gets no number.
+    pub fn send_with(&mut self, len: usize, hints: Hints, fill: impl FnOnce(&mut [u8])) -> Result<AduSeq, SendError> {
+        self.queue(len, hints, |ring, meta| ring.enqueue_with(meta, len, fill).map(drop))
+    }
+
+    /// Checks an ADU of `len` bytes, numbers it, and lets `enqueue` put it into the ring.
+    fn queue(
+        &mut self,
+        len: usize,
+        hints: Hints,
+        enqueue: impl FnOnce(&mut Producer, &AduMeta) -> Result<(), EnqueueError>,
+    ) -> Result<AduSeq, SendError> {
         if let Status::Closed(reason) = self.half.status() {
             return Err(SendError::Closed(reason));
         }
         let max = self.max_payload();
-        if bytes.len() > max {
-            return Err(SendError::TooLarge { len: bytes.len(), max });
+        if len > max {
+            return Err(SendError::TooLarge { len, max });
         }
         let seq = AduSeq(self.next_seq);
         let meta = self.meta(seq, hints, clock::now());
-        self.half.enqueue(&meta, bytes).map_err(|error| self.explain(&error, bytes.len()))?;
+        enqueue(self.half.ring(), &meta).map_err(|error| self.explain(&error, len))?;
+        self.half.notify_if_asked();
         self.next_seq += 1;
         Ok(seq)
     }
@@ -164,7 +203,7 @@ impl Sender {
     }
 
     /// Wakes the engine, if it waits for ADUs: it may have found none while all were pulled back. [`send`](Self::send)
-    /// does so by itself.
+    /// and [`send_with`](Self::send_with) do so by themselves.
     pub fn notify(&mut self) {
         self.half.notify_if_asked();
     }

@@ -8,6 +8,7 @@ use timeous_engine::{Carrier, Reach, Snapshot};
 
 /// Fates of the ADUs sent by the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fates {
     /// ADUs that the receiver has acknowledged.
     pub acked: u64,
@@ -44,6 +45,7 @@ impl Fates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Stats {
     /// Time since the stream began, in milliseconds.
     pub ms_time_stamp: u64,

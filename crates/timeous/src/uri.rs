@@ -38,6 +38,7 @@ pub struct Uri {
 
 /// Error in a URI; always the caller's to fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UriError {
     /// Another scheme.
     #[error("'{0}' is not a timeous:// URI")]
@@ -169,11 +170,13 @@ fn bad(key: &'static str, value: &str, expected: impl Into<String>) -> UriError 
 #[cfg(test)]
 mod tests {
     use timeous_choice::QueueLimit;
+    use timeous_choice::dbat::DropRule;
     use timeous_cm::Kind;
-    use timeous_core::Duration;
+    use timeous_core::{Duration, Priority, SubStream};
 
     use super::*;
-    use crate::options::{PolicyName, Reconnect, RepairName};
+    use crate::options::{Reconnect, RepairName};
+    use crate::policy::{DbatSettings, Marked, PolicyName};
 
     fn error(uri: &str) -> String {
         uri.parse::<Uri>().unwrap_err().to_string()
@@ -285,6 +288,30 @@ mod tests {
     }
 
     #[test]
+    fn every_policy_is_chosen_by_its_name() {
+        for policy in PolicyName::ALL {
+            let uri: Uri = format!("timeous://h?policy={}", policy.as_str()).parse().unwrap();
+            assert_eq!((uri.options.policy, uri.options.chooses_by()), (Some(policy), policy));
+        }
+    }
+
+    #[test]
+    fn settings_of_dbat_have_bounds_and_defaults() {
+        let dbat = |query: &str| format!("timeous://h?policy=dbat&{query}").parse::<Uri>().map(|uri| uri.options.dbat);
+        assert_eq!(dbat(""), Ok(DbatSettings::default()));
+        assert_eq!(dbat("marked=255&overfull=unmarked&mindelay=100ms"), Ok(DbatSettings::default()));
+        let set = dbat("marked=layer:1&overfull=excess&mindelay=10s&maxth=64k").unwrap();
+        assert_eq!((set.marked, set.overfull), (Marked::Layers(SubStream(1)), DropRule::Excess));
+        assert_eq!((set.least_delay, set.max_threshold), (Duration::from_secs(10), Some(64_000)));
+        assert_eq!(dbat("marked=7").unwrap().marked, Marked::Priority(Priority(7)));
+        let wrong = ["marked=256", "marked=layer:", "marked=layer:256", "marked=-1", "overfull=all", "mindelay=11s"];
+        for query in wrong.into_iter().chain(["mindelay=0", "maxth=999", "maxth=2G", "maxth=none"]) {
+            let error = dbat(query).unwrap_err();
+            assert!(matches!(error, UriError::BadValue { .. }), "{query}: {error}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_names_the_known_ones() {
         let message = error("timeous://h?latencey=1s");
         assert!(message.contains("'latencey'") && KEYS.iter().all(|key| message.contains(key.name)), "{message}");
@@ -297,7 +324,10 @@ mod tests {
         assert!(error("timeous://h:99999").contains("'99999'"));
         assert!(error("timeous://h?latency=soon").contains("120ms"));
         assert!(error("timeous://h?latency=0").contains("more than nothing"));
-        assert!(error("timeous://h?policy=best").contains("frames, deadline, age, dbat, fifo"));
+        assert!(
+            error("timeous://h?policy=best")
+                .contains("plan, frames, layers, deadline, punctual, dependencies, age, dbat, fifo")
+        );
         for wrong in ["1", "1:0", "1:2000", "300:1", "0:1,1:1,2:1,3:1,4:1", ""] {
             assert!(error(&format!("timeous://h?weights={wrong}")).contains("0:4,2:8"), "{wrong}");
         }

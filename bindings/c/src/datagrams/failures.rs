@@ -41,6 +41,7 @@ impl From<SendError> for Failure {
             SendError::Full => libc::EAGAIN,
             SendError::TooLarge { .. } => libc::EMSGSIZE,
             SendError::Closed(_) => libc::EPIPE,
+            _ => libc::EIO,
         };
         Self::new(code, error.to_string())
     }

@@ -7,6 +7,7 @@ use timeous_core::{AduMeta, Priority, SubStream};
 type Predicate = Box<dyn Fn(&AduMeta) -> bool + Send>;
 
 /// Rule that selects marked packets, which the paper leaves to the application.
+#[non_exhaustive]
 pub enum Marking {
     /// Packets of at least this priority.
     Priority(Priority),

@@ -4,6 +4,7 @@ use timeous_core::{Duration, PathState, Reason, Thresholds};
 
 /// Delay by which a stream's rate is multiplied. The paper says "the delay".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delay {
     /// Minimum RTT, without the delay of the path's queues: with it, the thresholds would grow with the congestion that
     /// they must detect.

@@ -66,6 +66,7 @@ pub struct Settings {
 
 /// Drop rule above `Max_Th`. Marked packets are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DropRule {
     /// Sends only marked packets (§3.2): all packets before the first marked one are dropped, or all if there is none.
     /// Packets behind it stay, and are sent if the average falls meanwhile.
@@ -400,13 +401,16 @@ impl Tuner {
                 Some(lower(stream, path, u64::MAX, delay))
             }
             _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
-            Reason::Filling | Reason::Overfull => {
+            _ => {
                 self.ceiling = Some(self.full(stream, path));
                 Some(lower(stream, path, average.saturating_sub(thresholds.min), delay))
             }
         };
         let Some(rate) = rate else { return };
-        self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
+        let mut advice = Advice::new(now, reason);
+        (advice.queued, advice.average, advice.thresholds) = (queued, average, thresholds);
+        (advice.stream, advice.rate, advice.path) = (stream, rate, path);
+        self.pending = Some(advice);
         (self.told, self.last, self.advised) = (Some(now), Some((reason, queued)), Some(rate));
         self.late = false;
         (self.shown, self.fastest) = (Rate::ZERO, Rate::ZERO);

@@ -254,6 +254,7 @@ proptest! {
                 Overfull => prop_assert!(advice.average > thresholds.max),
                 Late => prop_assert!(settings.tell_of_lateness),
                 Room => prop_assert!(advice.average < thresholds.min && settings.tell_of_room),
+                other => prop_assert!(false, "a reason without a rule: {other:?}"),
             }
             let stream = advice.stream.as_bps();
             let rate = advice.rate.as_bps();

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 
 use timeous::core::Fate;
-use timeous::{Arrival, CloseReason, Culprit, Error, Hints, Receiver, Sender, Status, Uri, clock};
+use timeous::{Arrival, CloseReason, Culprit, Error, Hints, PolicyName, Receiver, Sender, Status, Uri, clock};
 
 use crate::support::{PATIENCE, TestDaemon, port};
 
@@ -74,6 +74,20 @@ fn both_ends_either_end_or_none_by_the_daemon() {
         let sender = uri(&format!("timeous://{ip}:{port}?latency=20s{sending}"));
         let receiver = uri(&format!("timeous://{ip}:{port}?mode=listener{receiving}"));
         send_and_compare(&sender, receiver);
+    }
+}
+
+#[test]
+fn the_daemon_runs_every_policy_with_its_settings() {
+    let daemon = TestDaemon::start();
+    let dbat = "dbat&marked=layer:1&overfull=excess&mindelay=1s&maxth=64k";
+    for policy in PolicyName::ALL.map(PolicyName::as_str).into_iter().chain([dbat]) {
+        let (ip, port) = free();
+        let query = format!("latency=20s&policy={policy}&daemon={}", daemon.socket().display());
+        send_and_compare(
+            &uri(&format!("timeous://{ip}:{port}?{query}")),
+            uri(&format!("timeous://{ip}:{port}?mode=listener")),
+        );
     }
 }
 

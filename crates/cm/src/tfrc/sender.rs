@@ -88,6 +88,7 @@ impl Report {
 
 /// Error: invalid report, to be dropped. The sender is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReportError {
     /// The loss event rate is out of range.
     #[error("the peer reports a loss event rate of {0}: it has to be from 0 to 1")]

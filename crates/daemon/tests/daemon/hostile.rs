@@ -10,8 +10,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use timeous_core::{Duration, Instant, Rng};
 use timeous_engine::clock;
 use timeous_ipc::messages::{
-    Answer, Call, Document, FROM_DAEMON_MAX, FromDaemon, Nanos, Policy, QueueLimit, StreamSpec, ToDaemon, VERSION,
-    Welcome, decode, encode,
+    Answer, Call, Dbat, Document, FROM_DAEMON_MAX, FromDaemon, Marked, Nanos, Policy, QueueLimit, StreamSpec, ToDaemon,
+    VERSION, Welcome, decode, encode,
 };
 use timeous_ipc::socket::{receive_with_descriptors, send};
 use timeous_ipc::{Handle, OpenFlow, Peer, Submission};
@@ -315,8 +315,19 @@ fn any_spec(rng: &mut Rng) -> StreamSpec {
         keep_alive: rng.chance(0.5).then(|| time(rng)),
         silence: time(rng),
         msl: time(rng),
-        policy: [Policy::Fifo, Policy::Deadline, Policy::Age(time(rng)), Policy::Frames(QueueLimit::Time(time(rng)))]
-            [rng.below(4) as usize],
+        policy: match rng.below(6) {
+            0 => Policy::Fifo,
+            1 => Policy::Deadline,
+            2 => Policy::Age(time(rng)),
+            3 => Policy::Layers,
+            4 => Policy::Dbat(Dbat {
+                marked: Marked::Layers(rng.next_u32() as u8),
+                only_marked: rng.chance(0.5),
+                least_delay: time(rng),
+                max_threshold: [None, Some(0), Some(u64::MAX)][rng.below(3) as usize],
+            }),
+            _ => Policy::Frames(QueueLimit::Time(time(rng))),
+        },
         repair: rng.chance(0.5).then_some(0),
         ..spec()
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use timeous_core::{AduMeta, AduSeq, Duration, Rate, Reason};
 use timeous_engine::{Received, Status, Stream, clock};
-use timeous_ipc::messages::{Failure, Policy, StreamSpec};
+use timeous_ipc::messages::{Dbat, Failure, Marked, Policy, StreamSpec};
 use timeous_ipc::{Client, ClientError, Event};
 
 use crate::support::{Host, late, next, pause, view};
@@ -118,7 +118,13 @@ fn a_listener_with_room_for_one_takes_one_and_peers_addresses_are_told() {
 fn a_stream_that_the_daemon_runs_advises_its_source() {
     let host = Host::start();
     let mut client = host.client();
-    let spec = StreamSpec { policy: Policy::Dbat, ..spec() };
+    let dbat = Dbat {
+        marked: Marked::Priority(255),
+        only_marked: true,
+        least_delay: Duration::from_millis(100).into(),
+        max_threshold: None,
+    };
+    let spec = StreamSpec { policy: Policy::Dbat(dbat), ..spec() };
     let (_, at) = client.listen(local(), spec).unwrap();
     let [ring, socket] = client.connect_stream(at, spec).unwrap();
     let mut stream = Stream::remote(ring, socket).unwrap();

@@ -60,6 +60,7 @@ pub enum Event {
 
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// This end closed it.
     #[error("closed by this end")]

@@ -145,8 +145,9 @@ fn status_bytes(status: Status) -> [u8; 5] {
         Status::Closed(CloseReason::Reset(reason)) => reset(4, reason),
         Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
         Status::Closed(CloseReason::Timeout) => plain(6),
-        Status::Closed(CloseReason::Abandoned) => plain(7),
         Status::Closed(CloseReason::Unreachable) => plain(8),
+        // Abandoned, or a reason without a number of its own.
+        Status::Closed(_) => plain(7),
     }
 }
 
@@ -257,22 +258,16 @@ fn read_buffer([average, min, max, stream, advised]: [u64; BUFFER]) -> Option<Bu
 }
 
 fn advice_words(advice: &Advice) -> [u64; ADVISED] {
-    let Advice { at, reason, queued, average, thresholds, stream, rate, path } = *advice;
+    let Advice { at, reason, queued, average, thresholds, stream, rate, path, .. } = *advice;
     let Thresholds { min, max } = thresholds;
     [at.as_nanos(), reason as u64, queued, average, min, max, stream.as_bps(), rate.as_bps(), rate_word(path)]
 }
 
 fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64; ADVISED]) -> Option<Advice> {
-    Some(Advice {
-        at: Instant::from_nanos(at),
-        reason: *Reason::ALL.get(usize::try_from(reason).ok()?)?,
-        queued,
-        average,
-        thresholds: Thresholds { min, max },
-        stream: Rate::from_bps(stream),
-        rate: Rate::from_bps(rate),
-        path: read_rate(path),
-    })
+    let mut advice = Advice::new(Instant::from_nanos(at), *Reason::ALL.get(usize::try_from(reason).ok()?)?);
+    (advice.queued, advice.average, advice.thresholds) = (queued, average, Thresholds { min, max });
+    (advice.stream, advice.rate, advice.path) = (Rate::from_bps(stream), Rate::from_bps(rate), read_rate(path));
+    Some(advice)
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
@@ -467,16 +462,9 @@ mod tests {
     #[test]
     fn advice_keeps_each_of_its_numbers() {
         for reason in Reason::ALL {
-            let advice = Advice {
-                at: Instant::from_nanos(1),
-                reason,
-                queued: 2,
-                average: 3,
-                thresholds: Thresholds { min: 4, max: 8 },
-                stream: Rate::from_bps(5),
-                rate: Rate::from_bps(6),
-                path: None,
-            };
+            let mut advice = Advice::new(Instant::from_nanos(1), reason);
+            (advice.queued, advice.average, advice.thresholds) = (2, 3, Thresholds { min: 4, max: 8 });
+            (advice.stream, advice.rate) = (Rate::from_bps(5), Rate::from_bps(6));
             let News::Advice(same) = again(&News::Advice(advice)) else { panic!("another kind") };
             assert_eq!(same, advice);
         }

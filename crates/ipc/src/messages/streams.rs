@@ -118,10 +118,38 @@ pub enum Policy {
     Frames(QueueLimit),
     /// DBAT: beyond the data handed over within twice the path's delay only marked packets are sent, and the source is
     /// warned before.
-    Dbat,
+    Dbat(Dbat),
     /// Keeps the set of frames of which most can be decoded in time. A frame of these sub-streams counts as this many
     /// others.
     Plan([Option<(u8, u32)>; 4]),
+    /// Drops datagrams that cannot arrive in time, from the top sub-stream down.
+    Layers,
+    /// Drops datagrams that may not arrive in time, by a pessimistic estimate.
+    Punctual,
+    /// Drops datagrams that refer to a frame that was lost or dropped.
+    Dependencies,
+}
+
+/// Settings of DBAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dbat {
+    /// Datagrams that are sent even while the queue is overfull.
+    pub marked: Marked,
+    /// Whether only marked datagrams are sent then; else as many others as fit below `Max_Th`, too.
+    pub only_marked: bool,
+    /// Lower bound of the path's delay from which the thresholds follow.
+    pub least_delay: Nanos,
+    /// Upper bound of `Max_Th` in bytes.
+    pub max_threshold: Option<u64>,
+}
+
+/// Datagrams that DBAT sends even while the queue is overfull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Marked {
+    /// Those of at least this priority.
+    Priority(u8),
+    /// Those of the sub-streams up to this one.
+    Layers(u8),
 }
 
 /// Limit of a queue.

@@ -83,7 +83,7 @@ fn call(uri: &Uri) -> Result<Sender, timeous::Error> {
             Some(DialEvent::Connected(sender, _)) => return Ok(sender),
             Some(DialEvent::Failed { error, .. }) if clock::now() >= end => return Err(error),
             Some(DialEvent::GivenUp { error }) => return Err(error),
-            Some(DialEvent::Failed { .. }) => {}
+            Some(_) => {}
             None => {
                 dialer.wait(None);
             }

@@ -37,6 +37,7 @@ const AT_ONCE: usize = 16;
 
 /// Record of a datagram that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Departure {
     /// Destination.
     pub remote: SocketAddr,

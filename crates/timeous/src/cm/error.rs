@@ -7,10 +7,11 @@ use timeous_engine::EngineError;
 use timeous_ipc::{ClientError, ConnectError, Refusal};
 
 use super::feedback::FeedbackError;
-use crate::error::Culprit;
+use crate::error::{Culprit, culprit_of_daemon, culprit_of_engine};
 
 /// Error of a call to the Congestion Manager. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The manager refused: the flow is not open, holds no grant, or its feedback is implausible.
     #[error(transparent)]
@@ -46,12 +47,11 @@ impl Error {
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
-            Self::Refused(_)
-            | Self::RefusedByDaemon(_)
-            | Self::SeveralWorkers(_)
-            | Self::Daemon(ClientError::Argument(_)) => Culprit::Caller,
+            Self::Refused(_) | Self::RefusedByDaemon(_) | Self::SeveralWorkers(_) => Culprit::Caller,
+            Self::Daemon(error) => culprit_of_daemon(error),
+            Self::Engine(error) => culprit_of_engine(error),
             Self::Feedback(_) => Culprit::Peer,
-            _ => Culprit::Environment,
+            Self::NoDaemon(_) | Self::Disconnected | Self::Io(_) => Culprit::Environment,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Location of an application's Congestion Manager.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum ManagerLocation {
     /// This process, together with its [`Sender`](crate::Sender)s and [`Receiver`](crate::Receiver)s, whose flows share
     /// path state. Not shared with other processes. The default, since it depends on no other process.

@@ -112,11 +112,10 @@ impl Attempt {
         match self.stream.status() {
             // A peer that has already closed may have sent data.
             Status::Open | Status::Closed(CloseReason::Peer) => Some(Ok(())),
-            Status::Connecting if now < self.until => None,
-            Status::Connecting | Status::Closed(CloseReason::Timeout) => {
-                Some(Err(Error::NoAnswer { remote, after: timeout }))
-            }
+            Status::Closed(CloseReason::Timeout) => Some(Err(Error::NoAnswer { remote, after: timeout })),
             Status::Closed(reason) => Some(Err(Error::ended(reason, Some(remote)))),
+            _ if now < self.until => None,
+            _ => Some(Err(Error::NoAnswer { remote, after: timeout })),
         }
     }
 }

@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 
 use timeous_choice::QueueLimit;
+use timeous_choice::dbat::DropRule;
 use timeous_engine::{CloseReason, Stream, clock};
-use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
+use timeous_ipc::messages::{Dbat, Marked as Marks, Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
 use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
-use crate::options::{Encapsulation, Options, PolicyName, Role};
+use crate::options::{Encapsulation, Options, Role};
+use crate::policy::{DbatSettings, Marked, PolicyName};
 use crate::uri::Uri;
 
 /// Calls, or waits for a caller, until the stream is open.
@@ -82,7 +84,10 @@ fn policy(options: &Options) -> Policy {
     match options.chooses_by() {
         PolicyName::Fifo => Policy::Fifo,
         PolicyName::Deadline => Policy::Deadline,
-        PolicyName::Dbat => Policy::Dbat,
+        PolicyName::Dbat => Policy::Dbat(dbat(options.dbat)),
+        PolicyName::Layers => Policy::Layers,
+        PolicyName::Punctual => Policy::Punctual,
+        PolicyName::Dependencies => Policy::Dependencies,
         PolicyName::Age => Policy::Age(options.age.unwrap_or(options.latency).into()),
         PolicyName::Plan => {
             let mut weights = [None; Options::MOST_WEIGHTS];
@@ -96,5 +101,18 @@ fn policy(options: &Options) -> Policy {
             Some(QueueLimit::Time(time)) => Limit::Time(time.into()),
             Some(QueueLimit::Packets(packets)) => Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)),
         }),
+    }
+}
+
+fn dbat(settings: DbatSettings) -> Dbat {
+    let DbatSettings { marked, overfull, least_delay, max_threshold } = settings;
+    Dbat {
+        marked: match marked {
+            Marked::Priority(least) => Marks::Priority(least.0),
+            Marked::Layers(last) => Marks::Layers(last.0),
+        },
+        only_marked: overfull == DropRule::OnlyMarked,
+        least_delay: least_delay.into(),
+        max_threshold,
     }
 }

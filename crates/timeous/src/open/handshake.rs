@@ -24,7 +24,7 @@ pub(super) fn handshake(stream: &mut Stream, deadline: Option<Instant>) -> Resul
         match stream.status() {
             Status::Open => return Ok(()),
             Status::Closed(reason) => return Err(Some(reason)),
-            Status::Connecting => {}
+            _ => {}
         }
         if deadline.is_some_and(|at| clock::now() >= at) {
             return Err(None);

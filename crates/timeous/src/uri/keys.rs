@@ -1,12 +1,14 @@
 //! Keys of a URI: the one table that the parser, `--help` and the reference are made from.
 
 use timeous_choice::QueueLimit;
+use timeous_choice::dbat::DropRule;
 use timeous_cm::Kind;
-use timeous_core::Duration;
 use timeous_core::units::{parse_bytes, parse_duration};
+use timeous_core::{Duration, Priority, SubStream};
 use timeous_engine::{TcpFraming, Unordered};
 
-use crate::options::{Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, TransportName};
+use crate::options::{Daemon, Encapsulation, Options, PlayoutName, Reconnect, RepairName, TransportName};
+use crate::policy::{Marked, PolicyName};
 
 /// Settings of a URI, as far as it is parsed.
 pub(super) struct Parsed {
@@ -34,6 +36,7 @@ impl Mode {
 
 /// Topic of a key, by which the reference is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Topic {
     /// Latency, playout, timeouts.
     Time,
@@ -64,7 +67,7 @@ fn put<T>(place: &mut T, parsed: Result<T, String>) -> Result<(), String> {
 }
 
 /// All keys, by topic.
-pub const KEYS: [Key; 22] = [
+pub const KEYS: [Key; 26] = [
     Key {
         name: "latency",
         topic: Topic::Time,
@@ -135,6 +138,39 @@ pub const KEYS: [Key; 22] = [
         meaning: "with `policy=age`: how long a datagram may wait, such as `90ms`",
         default: "the latency",
         set: |parsed, value| put(&mut parsed.options.age, time(value).map(Some)),
+    },
+    Key {
+        name: "marked",
+        topic: Topic::Choice,
+        meaning: "with `policy=dbat`: what is sent even while the queue is overfull: a least priority, `0` to `255`, or \
+                  the sub-streams up to one, `layer:0` to `layer:255`",
+        default: "`255`",
+        set: |parsed, value| put(&mut parsed.options.dbat.marked, marked(value)),
+    },
+    Key {
+        name: "overfull",
+        topic: Topic::Choice,
+        meaning: "with `policy=dbat`: what is dropped while the queue is overfull: all that is not marked (`unmarked`), \
+                  or of that the oldest frames until `Max_Th` is left (`excess`)",
+        default: "`unmarked`",
+        set: |parsed, value| put(&mut parsed.options.dbat.overfull, overfull(value)),
+    },
+    Key {
+        name: "mindelay",
+        topic: Topic::Choice,
+        meaning: "with `policy=dbat`: shortest delay of the path for the thresholds, up to `10s`; with more, more is \
+                  queued before the encoder is told",
+        default: "`100ms`",
+        set: |parsed, value| put(&mut parsed.options.dbat.least_delay, min_delay(value)),
+    },
+    Key {
+        name: "maxth",
+        topic: Topic::Choice,
+        meaning: "with `policy=dbat`: upper bound of the threshold `Max_Th` in bytes, 1k to 1G (`64k`)",
+        default: "none",
+        set: |parsed, value| {
+            put(&mut parsed.options.dbat.max_threshold, number(value, 1_000..=1_000_000_000).map(Some))
+        },
     },
     Key {
         name: "repair",
@@ -294,6 +330,27 @@ fn weights(value: &str) -> Result<Vec<(u8, u32)>, String> {
     weights
         .filter(|weights| weights.len() <= Options::MOST_WEIGHTS)
         .ok_or_else(|| "use up to four sub-streams with the weight of each, from 1 to 1000, such as 0:4,2:8".to_owned())
+}
+
+fn marked(value: &str) -> Result<Marked, String> {
+    let marked = match value.strip_prefix("layer:") {
+        Some(layer) => layer.parse().map(|layer| Marked::Layers(SubStream(layer))),
+        None => value.parse().map(|least| Marked::Priority(Priority(least))),
+    };
+    marked.map_err(|_| "use a least priority from 0 to 255, or the sub-streams up to one such as layer:0".to_owned())
+}
+
+fn overfull(value: &str) -> Result<DropRule, String> {
+    match value {
+        "unmarked" => Ok(DropRule::OnlyMarked),
+        "excess" => Ok(DropRule::Excess),
+        _ => Err("use unmarked or excess".to_owned()),
+    }
+}
+
+fn min_delay(value: &str) -> Result<Duration, String> {
+    let delay = time(value)?;
+    if delay > Duration::from_secs(10) { Err("use a time up to 10s".to_owned()) } else { Ok(delay) }
 }
 
 fn queue(value: &str) -> Result<QueueLimit, String> {

@@ -1,8 +1,7 @@
 //! Setting of a test case: path, stream options, requested service.
 
-use timeous::Options;
 use timeous::core::{Duration, Rate};
-use timeous::options::PolicyName;
+use timeous::{Options, PolicyName};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
@@ -29,7 +28,8 @@ impl Scene {
             queue: Limit::Time(MS * 100),
             ..LinkConfig::default()
         };
-        let options = Options { latency, policy: Some(PolicyName::Deadline), ..Options::default() };
+        let mut options = Options::default();
+        (options.latency, options.policy) = (latency, Some(PolicyName::Deadline));
         Self { forward: link.clone(), back: link, asks_for: options.service, options, listens: true }
     }
 

@@ -119,7 +119,8 @@ impl Stage for Simulated {
         let remote = SocketAddr::new(FAR, PORT);
         let (stream, port) = (stream(&self.options, Ear::default()), self.next_port);
         self.next_port += 1;
-        let options = Options { service, ..self.options.clone() };
+        let mut options = self.options.clone();
+        options.service = service;
         let caller = self.network.with_host(self.near, |now, host| {
             let own = host.add_manager(timeous_cm::Kind::Aimd);
             let settings = settings(&options, now);

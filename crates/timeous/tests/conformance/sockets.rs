@@ -61,7 +61,8 @@ impl Stage for Sockets {
     fn call(&mut self, service: [u8; 4]) -> Result<(), CloseReason> {
         let near = self.link.near;
         let role = Role::Caller { host: near.ip().to_string(), port: near.port() };
-        let uri = Uri { role, options: Options { service, ..self.options.clone() } };
+        let mut uri = Uri { role, options: self.options.clone() };
+        uri.options.service = service;
         let end = loop {
             match open_both(&uri) {
                 Ok(end) => break end,
@@ -87,6 +88,7 @@ impl Stage for Sockets {
             Err(SendError::Full) => Err(Refusal::Full),
             Err(SendError::TooLarge { max, .. }) => Err(Refusal::TooLarge { max }),
             Err(SendError::Closed(_)) => Err(Refusal::Closed),
+            Err(error) => panic!("{error}"),
         }
     }
 

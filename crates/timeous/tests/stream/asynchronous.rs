@@ -1,7 +1,10 @@
 //! Tests of streams with tokio.
 
-use timeous::core::{DropReason, Fate, Rate, Reason};
-use timeous::{AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, clock};
+use timeous::core::{DropReason, Fate, Instant, Rate, Reason};
+use timeous::{
+    AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, LateChoice, PathState, Queue, SendError,
+    SenderEvent, asynchronous, clock,
+};
 
 use crate::support::{free_port, uri};
 
@@ -63,6 +66,30 @@ async fn data_fates_and_the_end() {
 }
 
 #[tokio::test]
+async fn adus_written_in_place_wait_for_room() {
+    bounded(async {
+        let (mut sender, mut receiver) = pair("latency=5s&policy=deadline&slots=8").await;
+        let sending = async {
+            for n in 0..100u8 {
+                sender.send_with(2, Hints::default(), |buffer| buffer.fill(n)).await.unwrap();
+            }
+            let max = sender.get_mut().max_payload();
+            let refused = sender.send_with(max + 1, Hints::default(), |_| unreachable!("it is refused")).await;
+            assert_eq!(refused, Err(SendError::TooLarge { len: max + 1, max }));
+            sender.finish().await.unwrap()
+        };
+        let receiving = async {
+            for n in 0..100u8 {
+                assert_eq!(receiver.receive().await.unwrap().expect("it was sent").bytes, [n, n]);
+            }
+        };
+        let (stats, ()) = tokio::join!(sending, receiving);
+        assert_eq!(stats.pkt_acked_total, 100);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_peer_that_is_gone() {
     bounded(async {
         let (mut sender, receiver) = pair("latency=5s&policy=deadline").await;
@@ -100,7 +127,7 @@ async fn advice_and_fates_as_they_come() {
             sender.send(&[0; 250], Hints::default()).await.unwrap();
             match sender.event().await.unwrap() {
                 SenderEvent::Advice(advice) => break advice,
-                SenderEvent::Delivery(_) => fates += 1,
+                _ => fates += 1,
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
@@ -122,6 +149,41 @@ async fn a_listener_takes_one_caller_after_another() {
             let (mut sender, (_, mut receiver)) = (sender.unwrap(), caller.unwrap().accept_async().unwrap());
             sender.send(&[n], Hints::default()).await.unwrap();
             assert_eq!(receiver.receive().await.unwrap().unwrap().bytes, [n]);
+        }
+    })
+    .await;
+}
+
+/// Drops each second ADU.
+struct OddOnly;
+
+impl LateChoice for OddOnly {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for place in 0..queue.len() {
+            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
+                queue.drop_at(place, DropReason::Policy);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn both_directions_and_an_own_choice_at_either_end() {
+    bounded(async {
+        let port = free_port();
+        let at = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&latency=9s")).with_choice(|| OddOnly);
+        let mut listener = AsyncListener::open(&at).unwrap();
+        let calling = uri(&format!("timeous://127.0.0.1:{port}?latency=9s")).with_choice(|| OddOnly);
+        let (near, far) = tokio::join!(asynchronous::open_both(calling), listener.accept());
+        let (mut near_sender, mut near_receiver) = near.unwrap();
+        let (mut far_sender, mut far_receiver) = far.unwrap().accept_async().unwrap();
+        for n in 0..4u8 {
+            near_sender.send(&[n], Hints::default()).await.unwrap();
+            far_sender.send_with(1, Hints::default(), |buffer| buffer.fill(10 + n)).await.unwrap();
+        }
+        for n in [1, 3] {
+            assert_eq!(far_receiver.receive().await.unwrap().expect("it was sent").bytes, [n]);
+            assert_eq!(near_receiver.receive().await.unwrap().expect("it was sent").bytes, [10 + n]);
         }
     })
     .await;

@@ -1,10 +1,14 @@
 //! Tests of many callers at one port: those accepted, and the answers to the others.
 
+use std::collections::BTreeMap;
 use std::net::{TcpStream, UdpSocket};
 use std::thread;
 
-use timeous::core::Duration;
-use timeous::{Arrival, Culprit, Error, Hints, Listener, Receiver, Sender, Status, clock};
+use timeous::core::{Duration, Instant};
+use timeous::{
+    Arrival, Culprit, DropReason, Error, Fate, Hints, LateChoice, Listener, PathState, Queue, ReadyList, Receiver,
+    Sender, Status, clock, open_both,
+};
 
 use crate::support::{PATIENCE, collect, fates, free_port, patience, uri};
 
@@ -182,4 +186,83 @@ fn a_listener_says_why_it_cannot_be_opened() {
     assert!(error.to_string().contains("mode=listener"), "{error}");
     let error = Listener::open(&uri("timeous://:7000?daemon=/nowhere/daemon.sock")).unwrap_err();
     assert!(error.to_string().contains("leave out daemon"), "{error}");
+}
+
+/// A server on one thread: a list names the listener and the streams that have something to do.
+#[test]
+fn one_list_serves_a_listener_and_its_streams_each_with_an_own_choice_and_answers_in_place() {
+    const LISTENER: u64 = 0;
+    const CALLERS: u8 = 4;
+    let port = free_port();
+    let at = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&latency=9s"));
+    let mut listener = Listener::open(&at.with_choice(|| OddOnly)).unwrap();
+    assert!(listener.options().own_choice.is_some());
+    let ready = ReadyList::new().unwrap();
+    assert!(ready.add(listener.waker(), LISTENER));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|n| {
+            thread::spawn(move || {
+                let (mut sender, mut receiver) =
+                    open_both(&uri(&format!("timeous://127.0.0.1:{port}?latency=9s"))).unwrap();
+                sender.send_with(1, DATA, |buffer| buffer.fill(n)).unwrap();
+                let Arrival::Data(answer) = receiver.receive(patience()).unwrap() else { panic!("no answer") };
+                assert_eq!(answer.bytes, [n, 1]);
+                sender.finish().unwrap();
+            })
+        })
+        .collect();
+    let (mut streams, mut fates, end) = (BTreeMap::new(), Vec::new(), clock::now() + PATIENCE);
+    let mut ended = 0;
+    while ended < CALLERS {
+        assert!(ready.wait(Some(end)), "{ended} streams have ended");
+        while let Some(key) = ready.poll() {
+            if key == LISTENER {
+                listener.waker().clear();
+                while let Some(caller) = listener.poll_accept().unwrap() {
+                    let (sender, receiver) = caller.accept();
+                    let key = 1 + 2 * streams.len() as u64;
+                    assert!(ready.add(receiver.waker(), key) && ready.add(sender.waker(), key + 1));
+                    streams.insert(key, (sender, receiver));
+                }
+                continue;
+            }
+            let is_receiver = key % 2 == 1;
+            let (sender, receiver) = streams.get_mut(&(if is_receiver { key } else { key - 1 })).unwrap();
+            if !is_receiver {
+                sender.waker().clear();
+                fates.extend(std::iter::from_fn(|| sender.poll_delivery().map(|delivery| delivery.fate)));
+                continue;
+            }
+            receiver.waker().clear();
+            while let Some(arrival) = receiver.poll_receive().unwrap() {
+                let Arrival::Data(data) = arrival else {
+                    ended += 1;
+                    break;
+                };
+                // The first is dropped before the second leaves.
+                for answer in [0, 1] {
+                    sender.send_with(2, DATA, |buffer| buffer.copy_from_slice(&[data.bytes[0], answer])).unwrap();
+                }
+            }
+        }
+    }
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    for (sender, _) in streams.values_mut() {
+        fates.extend(std::iter::from_fn(|| sender.poll_delivery().map(|delivery| delivery.fate)));
+    }
+    let dropped = fates.iter().filter(|&&fate| fate == Fate::Dropped(DropReason::Policy)).count();
+    assert_eq!((fates.len(), dropped), (2 * usize::from(CALLERS), usize::from(CALLERS)), "{fates:?}");
+}
+
+/// Drops each second ADU.
+struct OddOnly;
+
+impl LateChoice for OddOnly {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for place in 0..queue.len() {
+            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
+                queue.drop_at(place, DropReason::Policy);
+            }
+        }
+    }
 }

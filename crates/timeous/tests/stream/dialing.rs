@@ -26,6 +26,7 @@ fn connected(dialer: &Dialer) -> (Sender, Receiver) {
             DialEvent::Connected(sender, receiver) => return (sender, receiver),
             DialEvent::Failed { .. } => {}
             DialEvent::GivenUp { error } => panic!("{error}"),
+            _ => {}
         }
     }
 }

@@ -44,3 +44,12 @@ fn late_choice() {
     assert!(rewritten > 500 && rewritten + left >= 90 * 40, "{said}");
     assert!(number(&said, "positions seen") > 100, "{said}");
 }
+
+#[test]
+fn own_choice() {
+    let said = output("own_choice");
+    assert_eq!(number(&said, "readings taken"), 200 * 12);
+    let (replaced, acknowledged) = (number(&said, "replaced by newer ones"), number(&said, "acknowledged"));
+    assert!(replaced > 500 && acknowledged > 100 && replaced + acknowledged <= 200 * 12, "{said}");
+    assert!(number(&said, "readings received") >= acknowledged, "{said}");
+}

@@ -1,7 +1,7 @@
 //! Tests of fates: each ADU gets exactly one, and it is true.
 
 use timeous::core::{AduMeta, AduSeq, DropReason, Duration, Fate, Rate};
-use timeous::{Arrival, Hints, clock};
+use timeous::{Arrival, Hints, PolicyName, clock};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
@@ -33,7 +33,7 @@ fn data_go_both_ways() {
 
 #[test]
 fn over_a_lossy_narrow_link_each_adu_has_one_fate_and_what_is_acked_has_come() {
-    for policy in ["plan", "frames", "deadline", "age", "fifo"] {
+    for policy in PolicyName::ALL.map(PolicyName::as_str) {
         let port = free_port();
         let forward = LinkConfig {
             capacity: Capacity::Fixed(Rate::from_kbps(500)),

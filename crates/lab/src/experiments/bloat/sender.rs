@@ -62,8 +62,9 @@ impl SenderKind {
     }
 
     pub(super) fn choice(self) -> Box<dyn LateChoice> {
-        let policy = if self == Self::NoPlan { PolicyName::Frames } else { PolicyName::Plan };
-        Options { policy: Some(policy), ..Options::default() }.choice()
+        let mut options = Options::default();
+        options.policy = Some(if self == Self::NoPlan { PolicyName::Frames } else { PolicyName::Plan });
+        options.choice()
     }
 
     pub(super) fn repairs(self) -> bool {

@@ -128,7 +128,9 @@ fn ends(kind: Kind, is_live: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
         };
         let frames = stream(ReferencePattern::Gop(30), KBPS, END - BEGIN, &mut rng.fork()).into_iter().map(begun);
         let source = Frames::new(frames, PACKET).with_latency(DEADLINE);
-        let choice = Options { latency: DEADLINE, ..Options::default() }.choice();
+        let mut options = Options::default();
+        options.latency = DEADLINE;
+        let choice = options.choice();
         (Parity::Auto, Stream::new(source).slots(4_096).choice(choice).repair(Priority(1)))
     } else {
         let interval = Duration::from_secs_f64(link_rate(flows).time_for(PACKET as u64).as_secs_f64() / 1.5);

@@ -2,6 +2,7 @@
 
 /// Reason to reject feedback: the peer's fault, or of an attacker that pretends to be the peer. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FeedbackError {
     /// The datagram is not an acknowledgement.
     #[error("a datagram of {len} bytes is no acknowledgement: is it the application's own?")]
