@@ -96,15 +96,15 @@ pub enum Broken {
         /// Value of the packed word.
         found: u64,
     },
-    /// `dev_i` is not between its last value and `umod_i`.
-    #[error("the transport moved dev_i to {found}, which is not between {last} and {user}: open another ring")]
+    /// `dev_i` is not between its last value and `kern_i`.
+    #[error("the transport moved dev_i to {found}, which is not between {last} and {kern}: open another ring")]
     Device {
         /// Previous `dev_i`.
         last: u64,
         /// `dev_i` in shared memory.
         found: u64,
-        /// `user_i` of the producer.
-        user: u64,
+        /// `kern_i`.
+        kern: u64,
     },
     /// The completion ring has invalid contents.
     #[error("the transport's completion ring is not readable at {at}: open another ring")]

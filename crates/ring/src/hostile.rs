@@ -10,7 +10,7 @@ use timeous_core::{AduMeta, AduSeq, DropReason, Instant, Queue, Rng};
 use crate::create::create_at;
 use crate::layout::{Config, Shared};
 use crate::sync::Ordering;
-use crate::{Consumer, Producer, Violation, create};
+use crate::{Broken, Consumer, Producer, Violation, create};
 
 const SLOTS: u32 = 8;
 
@@ -155,6 +155,19 @@ fn each_word_of_the_ring_with_each_edge() {
             }
         }
     }
+}
+
+/// A transport that reports packets as sent that it has not claimed: their slots stay, and may be pulled back.
+#[test]
+fn packets_that_were_not_claimed_have_not_left() {
+    let (mut producer, _consumer) = create(&Config::new(SLOTS)).unwrap();
+    for seq in 0..3 {
+        producer.enqueue(&AduMeta { seq: AduSeq(seq), ..AduMeta::default() }, b"payload").unwrap();
+    }
+    producer.shared.dev_i().store(2, Ordering::Release);
+    producer.free_slots();
+    assert_eq!(producer.broken(), Some(Broken::Device { last: 0, found: 2, kern: 0 }));
+    assert_eq!(producer.pull_back_all().unwrap_err(), producer.broken().unwrap());
 }
 
 /// Concurrent attack: a thread writes while the consumer reads. Depending on the seed it attacks all words, the

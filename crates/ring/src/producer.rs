@@ -378,8 +378,11 @@ impl Producer {
         if found == self.dev {
             return Ok(());
         }
-        if !(self.dev..=self.umod).contains(&found) {
-            return Err(self.breaks(Broken::Device { last: self.dev, found, user: self.user }));
+        if found > self.kern {
+            self.look()?;
+        }
+        if !(self.dev..=self.kern).contains(&found) {
+            return Err(self.breaks(Broken::Device { last: self.dev, found, kern: self.kern }));
         }
         while self.dev < found {
             if let Some(used) = self.slots.pop_first().and_then(|slot| slot.used) {
