@@ -9,6 +9,7 @@ use crate::receiver::{Arrival, Receiver};
 use crate::sender::{Delivery, Hints, Sender, SenderEvent};
 use crate::stats::Stats;
 use crate::uri::Uri;
+use crate::zone::FrozenBuffer;
 use timeous_core::AduSeq;
 
 /// [`Sender`] for tokio.
@@ -46,6 +47,19 @@ impl AsyncSender {
     pub async fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
         loop {
             match self.inner.send(bytes, hints) {
+                Err(SendError::Full) => rung(&self.ready).await,
+                done => return done,
+            }
+        }
+    }
+
+    /// Queues the bytes of a shared buffer, waiting for room in the packet ring if it is full.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send_shared`], but never [`SendError::Full`].
+    pub async fn send_shared(&mut self, buffer: &FrozenBuffer, hints: Hints) -> Result<AduSeq, SendError> {
+        loop {
+            match self.inner.send_shared(buffer, hints) {
                 Err(SendError::Full) => rung(&self.ready).await,
                 done => return done,
             }

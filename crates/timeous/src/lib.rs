@@ -45,6 +45,7 @@ pub mod receiver;
 pub mod sender;
 pub mod stats;
 pub mod uri;
+pub mod zone;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncListener, AsyncReceiver, AsyncSender};
@@ -62,6 +63,7 @@ pub use timeous_choice::Timeline;
 pub use timeous_core as core;
 pub use timeous_engine::{Ccid, CloseReason, ReadyList, Received, Status, TcpFraming, Unordered, Waker, clock};
 pub use uri::{Uri, UriError};
+pub use zone::{FrozenBuffer, Zone, ZoneBuffer};
 
 /// The example of the README compiles.
 #[cfg(doctest)]

@@ -44,3 +44,10 @@ fn late_choice() {
     assert!(rewritten > 500 && rewritten + left >= 90 * 40, "{said}");
     assert!(number(&said, "positions seen") > 100, "{said}");
 }
+
+#[test]
+fn fan_out() {
+    let said = output("fan_out");
+    assert!(number(&said, "packets received by 100 subscribers") > 15_000, "{said}");
+    assert_eq!((number(&said, "bytes written"), number(&said, "bytes copied")), (200_000, 0));
+}

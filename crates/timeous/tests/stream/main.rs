@@ -10,5 +10,6 @@ mod examples;
 mod fates;
 mod moved;
 mod refusals;
+mod shared;
 mod support;
 mod tcp;
