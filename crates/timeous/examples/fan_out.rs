@@ -38,8 +38,9 @@ fn publish(mut listener: Listener) -> Result<(usize, u64), Box<dyn Error>> {
         let (sender, _receiver) = listener.accept(None)?.ok_or("nobody has called")?.accept();
         streams.push(sender);
     }
-    // Room for the packets on their way to the slowest subscriber: 64 buffers of a page.
-    let zone = Zone::new(4_096, 64)?;
+    // Room for what the slowest subscriber may queue: 100 packets until their deadline, and as many more. A buffer that
+    // was never used takes no memory.
+    let zone = Zone::new(4_096, 200)?;
     let mut written = 0;
     let mut next = clock::now();
     let pause = Waker::new()?;
