@@ -46,5 +46,8 @@ pub use remote::{Gone, RemoteError, Served};
 pub use shared::{Snapshot, Status};
 pub use stream::{ReceiveHalf, SendHalf, Stream};
 pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, ConnectError, Parity, ServiceCode, Statistics};
-pub use timeous_ring::{Completion, CreateError, EnqueueError, Producer};
+pub use timeous_ring::{
+    Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, PacketZone, Producer, ReadError,
+    ZoneBuffer, ZoneReader,
+};
 pub use waker::{ReadyList, Waker};

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[cfg(not(loom))]
 use std::sync::Arc;
 
+use crate::attached::Attachments;
 use crate::consumer::Consumer;
 use crate::error::ConfigError;
 use crate::layout::{Config, Geometry, Shared};
@@ -22,7 +23,7 @@ pub fn create(config: &Config) -> Result<(Producer, Consumer), ConfigError> {
 /// Like [`create`], starting at another position.
 pub(crate) fn create_at(config: &Config, origin: u64) -> Result<(Producer, Consumer), ConfigError> {
     let geometry = Geometry::new(config)?;
-    let shared = Shared::format(Memory::anonymous(geometry.words()), geometry, origin);
+    let shared = Shared::format(Memory::anonymous(geometry.words()), geometry, origin, Some(Attachments::new()));
     shared.take_producer();
     shared.take_consumer();
     Ok((Producer::new(shared.clone(), origin), Consumer::new(shared, origin)))
@@ -62,9 +63,9 @@ mod between_processes {
     }
 
     fn make(config: &Config) -> Result<(Arc<Shared>, OwnedFd), CreateError> {
-        let geometry = Geometry::new(config)?;
+        let geometry = Geometry::between_processes(config)?;
         let (memory, fd) = Memory::shared("timeous-ring", geometry.words())?;
-        Ok((Shared::format(memory, geometry, 0), fd))
+        Ok((Shared::format(memory, geometry, 0, None), fd))
     }
 
     impl Consumer {
@@ -126,7 +127,7 @@ mod between_processes {
             buffers: small(word(3)),
             completions: small(word(4)),
         };
-        let geometry = Geometry::new(&config)?;
+        let geometry = Geometry::between_processes(&config)?;
         let expected = geometry.words() as u64 * 8;
         if found != expected {
             return Err(OpenError::Size { expected, found });
@@ -134,6 +135,6 @@ mod between_processes {
         if found > limits.bytes || config.slots > limits.slots {
             return Err(OpenError::OverLimit { bytes: found, slots: config.slots });
         }
-        Ok(Arc::new(Shared { memory: Memory::map(&fd, geometry.words())?, geometry }))
+        Ok(Arc::new(Shared::new(Memory::map(&fd, geometry.words())?, geometry, None)))
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 
 /// Mode of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,13 @@ impl DirectFile {
             opened => (opened?, DirectMode::Direct),
         };
         Ok(Self { file: File::from(fd), mode })
+    }
+
+    /// Goes on through the page cache, for a file system that refuses to read with `O_DIRECT`.
+    pub(crate) fn fall_back(&mut self) -> io::Result<()> {
+        fcntl_setfl(&self.file, OFlags::empty())?;
+        self.mode = DirectMode::Cached;
+        Ok(())
     }
 
     /// Mode of reading.

@@ -59,6 +59,14 @@ pub enum Violation {
         /// The invalid word.
         attributes: u64,
     },
+    /// A record names a zone that is not attached to the ring.
+    #[error("packet {token} is said to be in zone {zone}, which is not attached to the ring")]
+    NoSuchZone {
+        /// Position of the packet.
+        token: u64,
+        /// Number of the zone.
+        zone: u8,
+    },
     /// A payload is outside of the packet zone, or longer than a buffer.
     #[error("packet {token} is said to be {len} bytes at {offset}, which is not in the packet zone")]
     BadPlace {
@@ -96,15 +104,15 @@ pub enum Broken {
         /// Value of the packed word.
         found: u64,
     },
-    /// `dev_i` is not between its last value and `umod_i`.
-    #[error("the transport moved dev_i to {found}, which is not between {last} and {user}: open another ring")]
+    /// `dev_i` is not between its last value and `kern_i`.
+    #[error("the transport moved dev_i to {found}, which is not between {last} and {kern}: open another ring")]
     Device {
         /// Previous `dev_i`.
         last: u64,
         /// `dev_i` in shared memory.
         found: u64,
-        /// `user_i` of the producer.
-        user: u64,
+        /// `kern_i`.
+        kern: u64,
     },
     /// The completion ring has invalid contents.
     #[error("the transport's completion ring is not readable at {at}: open another ring")]
@@ -149,9 +157,15 @@ pub enum EnqueueError {
         /// Length of the buffer.
         buffer_size: usize,
     },
-    /// The buffer belongs to another ring.
-    #[error("the buffer belongs to another ring's packet zone")]
+    /// The buffer belongs to another zone, which the transport cannot reach: it is another process.
+    #[error("the buffer belongs to another packet zone, which the transport's process cannot read: copy the payload")]
     ForeignBuffer,
+    /// The ring was made without buffers of its own.
+    #[error("the ring has no buffers of its own: enqueue buffers of a packet zone, or make the ring with buffers")]
+    NoZone,
+    /// All places for zones are taken by zones of unsent packets.
+    #[error("the ring's unsent packets lie in too many packet zones: wait for packets to leave, or use fewer zones")]
+    TooManyZones,
     /// There is no packet at this place.
     #[error("place {index} is beyond the {len} packets that were pulled back")]
     NoSuchPlace {
@@ -177,7 +191,7 @@ pub enum ConfigError {
     /// The buffer size is not a positive multiple of [`PAGE`].
     #[error("buffers of {0} bytes: take a positive multiple of {PAGE}")]
     BufferSize(u32),
-    /// No buffer, or a zone of more than 4 GiB.
+    /// A zone without buffers, or one of more than 4 GiB.
     #[error("{0} buffers: take at least one, and a zone below 4 GiB")]
     Buffers(u32),
     /// No completion, or more than 2^24.

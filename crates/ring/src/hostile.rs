@@ -10,7 +10,7 @@ use timeous_core::{AduMeta, AduSeq, DropReason, Instant, Queue, Rng};
 use crate::create::create_at;
 use crate::layout::{Config, Shared};
 use crate::sync::Ordering;
-use crate::{Consumer, Producer, Violation, create};
+use crate::{Broken, Consumer, PAGE, PacketZone, Producer, Violation, create};
 
 const SLOTS: u32 = 8;
 
@@ -98,6 +98,7 @@ fn kind(violation: Violation) -> &'static str {
         Violation::Torn { .. } => "torn",
         Violation::BadRecord { .. } => "bad record",
         Violation::BadPlace { .. } => "bad place",
+        Violation::NoSuchZone { .. } => "no zone",
         Violation::BadCompletionIndex { .. } => "completion index",
         Violation::Contended { .. } => "contended",
     }
@@ -130,8 +131,17 @@ fn one_life(seed: u64) -> Option<Violation> {
 #[test]
 fn any_word_with_any_value_at_any_time() {
     let found: BTreeSet<&str> = (0..6000).filter_map(one_life).map(kind).collect();
-    let every =
-        ["bad place", "bad record", "completion index", "kern moved", "too many", "torn", "umod outside", "user back"];
+    let every = [
+        "bad place",
+        "bad record",
+        "completion index",
+        "kern moved",
+        "no zone",
+        "too many",
+        "torn",
+        "umod outside",
+        "user back",
+    ];
     assert!(found.iter().eq(every.iter()), "not every check was reached: {found:?}");
 }
 
@@ -155,6 +165,60 @@ fn each_word_of_the_ring_with_each_edge() {
             }
         }
     }
+}
+
+/// A record names any zone and any place: the consumer reads within an attached zone, or reports a violation.
+#[test]
+fn any_zone_with_any_place() {
+    let zone = PacketZone::new(PAGE as u32, 2).unwrap();
+    let buffer = zone.buffer().unwrap().freeze();
+    let mut reached = BTreeSet::new();
+    for number in 0..128 {
+        for place in [0, 5, 4096, 4097, 4096 << 32 | 4096, 8192 << 32, 8192 << 32 | 1, 4100 << 32 | 4096, u64::MAX] {
+            let (mut producer, mut consumer) = create(&Config::new(SLOTS).buffers(1)).unwrap();
+            producer.enqueue_part(&AduMeta::default(), &buffer, 0..8).unwrap();
+            let words = producer.shared.record(0);
+            words[crate::record::PLACE].store(place, Ordering::Relaxed);
+            words[crate::record::ATTRIBUTES].store(number << 25, Ordering::Relaxed);
+            let mut bytes = Vec::new();
+            match consumer.claim(Instant::ZERO) {
+                Ok(Some(claimed)) => {
+                    assert!(number <= 1 && consumer.payload(claimed.token).is_some());
+                    assert!(consumer.copy_payload(claimed.token, &mut bytes));
+                    reached.insert("read");
+                }
+                Ok(None) => panic!("a packet is queued"),
+                Err(violation) => {
+                    assert!(number <= 1 || violation == Violation::NoSuchZone { token: 0, zone: number as u8 });
+                    reached.insert(kind(violation));
+                }
+            }
+        }
+    }
+    assert!(reached.iter().eq(["bad place", "no zone", "read"].iter()), "{reached:?}");
+}
+
+/// A zone of another process's ring cannot be attached: its number is a violation.
+#[test]
+fn a_ring_between_processes_has_no_other_zone() {
+    let (mut producer, fd) = crate::create_shared(&Config::new(SLOTS)).unwrap();
+    let mut consumer = Consumer::open(fd, &crate::Limits::default()).unwrap();
+    producer.enqueue(&AduMeta::default(), b"payload").unwrap();
+    producer.shared.record(0)[crate::record::ATTRIBUTES].store(1 << 25, Ordering::Relaxed);
+    assert_eq!(consumer.claim(Instant::ZERO), Err(Violation::NoSuchZone { token: 0, zone: 1 }));
+}
+
+/// A transport that reports packets as sent that it has not claimed: their slots stay, and may be pulled back.
+#[test]
+fn packets_that_were_not_claimed_have_not_left() {
+    let (mut producer, _consumer) = create(&Config::new(SLOTS)).unwrap();
+    for seq in 0..3 {
+        producer.enqueue(&AduMeta { seq: AduSeq(seq), ..AduMeta::default() }, b"payload").unwrap();
+    }
+    producer.shared.dev_i().store(2, Ordering::Release);
+    producer.free_slots();
+    assert_eq!(producer.broken(), Some(Broken::Device { last: 0, found: 2, kern: 0 }));
+    assert_eq!(producer.pull_back_all().unwrap_err(), producer.broken().unwrap());
 }
 
 /// Concurrent attack: a thread writes while the consumer reads. Depending on the seed it attacks all words, the

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::attached::Attachments;
+use crate::buffers::{Buffers, Extent};
 use crate::error::ConfigError;
 use crate::index::Packed;
 use crate::memory::Memory;
@@ -61,7 +63,8 @@ impl Config {
         self
     }
 
-    /// Sets the number of packet buffers.
+    /// Sets the number of the ring's own packet buffers; zero for a ring that takes buffers of a
+    /// [`PacketZone`](crate::PacketZone) only.
     #[must_use]
     pub const fn buffers(mut self, buffers: u32) -> Self {
         self.buffers = buffers;
@@ -96,6 +99,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     config: Config,
+    extent: Extent,
     completions_at: usize,
     zone_at: usize,
     words: usize,
@@ -108,20 +112,23 @@ impl Geometry {
         if !slots.is_power_of_two() || !(2..=1 << 20).contains(&slots) {
             return Err(ConfigError::Slots(slots));
         }
-        if buffer_size == 0 || !(buffer_size as usize).is_multiple_of(PAGE) {
-            return Err(ConfigError::BufferSize(buffer_size));
-        }
-        let zone_bytes = u64::from(buffers) * u64::from(buffer_size);
-        if buffers == 0 || zone_bytes > u64::from(u32::MAX) {
-            return Err(ConfigError::Buffers(buffers));
-        }
+        let extent = Extent::new(buffer_size, buffers)?;
         if !completions.is_power_of_two() || completions > 1 << 24 {
             return Err(ConfigError::Completions(completions));
         }
         let completions_at = RECORDS + slots as usize * RECORD;
         let zone_at = (completions_at + completions as usize * 2).next_multiple_of(PAGE / 8);
-        let words = zone_at + zone_bytes as usize / 8;
-        Ok(Self { config: *config, completions_at, zone_at, words })
+        let words = zone_at + extent.bytes() / 8;
+        Ok(Self { config: *config, extent, completions_at, zone_at, words })
+    }
+
+    /// Validates a ring between two processes, which needs buffers of its own: no other zone can be attached.
+    #[cfg(not(loom))]
+    pub(crate) fn between_processes(config: &Config) -> Result<Self, ConfigError> {
+        if config.buffers == 0 {
+            return Err(ConfigError::Buffers(0));
+        }
+        Self::new(config)
     }
 
     /// Header words, in order.
@@ -138,24 +145,12 @@ impl Geometry {
         position as usize & (self.config.slots as usize - 1)
     }
 
-    pub(crate) fn buffer_size(&self) -> usize {
-        self.config.buffer_size as usize
-    }
-
-    pub(crate) fn buffers(&self) -> u32 {
-        self.config.buffers
-    }
-
     pub(crate) fn completions(&self) -> u64 {
         self.config.completions.into()
     }
 
-    pub(crate) fn zone_bytes(&self) -> usize {
-        self.buffer_size() * self.config.buffers as usize
-    }
-
     /// Offset of the zone in words.
-    #[cfg(not(loom))]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn zone_at(&self) -> usize {
         self.zone_at
     }
@@ -171,12 +166,27 @@ impl Geometry {
 pub(crate) struct Shared {
     pub(crate) memory: Memory,
     pub(crate) geometry: Geometry,
+    /// The ring's own buffers.
+    pub(crate) zone: Buffers,
+    /// Other zones; `None` if the two sides of the ring are in two processes.
+    pub(crate) attachments: Option<Attachments>,
 }
 
 impl Shared {
+    /// Interprets memory as a ring of this geometry.
+    pub(crate) fn new(memory: Memory, geometry: Geometry, attachments: Option<Attachments>) -> Self {
+        let zone = Buffers::new(memory.clone(), geometry.zone_at, geometry.extent);
+        Self { memory, geometry, zone, attachments }
+    }
+
     /// Initializes the header and the indexes of a new ring whose first packet has the position `origin`.
-    pub(crate) fn format(memory: Memory, geometry: Geometry, origin: u64) -> Arc<Self> {
-        let shared = Self { memory, geometry };
+    pub(crate) fn format(
+        memory: Memory,
+        geometry: Geometry,
+        origin: u64,
+        attachments: Option<Attachments>,
+    ) -> Arc<Self> {
+        let shared = Self::new(memory, geometry, attachments);
         shared.packed().store(Packed::new(origin, origin).bits(), Ordering::Relaxed);
         shared.user_i().store(origin, Ordering::Relaxed);
         shared.dev_i().store(origin, Ordering::Relaxed);
@@ -250,86 +260,11 @@ impl Shared {
     pub(crate) fn will_write_record(&self, slot: usize) {
         self.memory.will_write(RECORDS + slot * RECORD);
     }
-
-    /// Prefetches the first bytes of the payload at `offset`, like [`will_read_record`](Self::will_read_record); the
-    /// processor prefetches the following ones by itself.
-    pub(crate) fn will_read_zone(&self, offset: usize) {
-        self.memory.will_read(self.geometry.zone_at + offset / 8);
-    }
-
-    /// Prefetches a payload for writing, like [`will_read_zone`](Self::will_read_zone).
-    pub(crate) fn will_write_zone(&self, offset: usize) {
-        self.memory.will_write(self.geometry.zone_at + offset / 8);
-    }
-
-    /// Copies `bytes` into the zone at `offset`, a multiple of eight. Pads the last word with zeros.
-    pub(crate) fn write_zone(&self, offset: usize, bytes: &[u8]) {
-        let words = self.zone_words(offset, bytes.len());
-        let (whole, rest) = bytes.as_chunks::<8>();
-        for (word, chunk) in words.iter().zip(whole) {
-            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            words[whole.len()].store(u64::from_ne_bytes(last), Ordering::Relaxed);
-        }
-    }
-
-    /// Appends `len` bytes of the zone at `offset` to `out`, word by word with atomic loads, so that concurrent writes
-    /// of another process yield wrong bytes and nothing worse. Never forms a slice over shared bytes.
-    pub(crate) fn append_zone(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
-        let skip = offset % 8;
-        let words = self.zone_words(offset - skip, skip + len);
-        let start = out.len();
-        out.resize(start + len, 0);
-        let mut rest = &mut out[start..];
-        let mut words = words.iter();
-        if skip != 0
-            && let Some(first) = words.next()
-        {
-            let bytes = first.load(Ordering::Relaxed).to_ne_bytes();
-            let head = rest.split_off_mut(..(8 - skip).min(len)).expect("no longer than the payload");
-            head.copy_from_slice(&bytes[skip..skip + head.len()]);
-        }
-        let (whole, tail) = rest.as_chunks_mut::<8>();
-        for (chunk, word) in whole.iter_mut().zip(&mut words) {
-            *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        if let Some(last) = words.next() {
-            tail.copy_from_slice(&last.load(Ordering::Relaxed).to_ne_bytes()[..tail.len()]);
-        }
-    }
-
-    /// Address of `len` bytes of the zone at `offset`, for system calls.
-    #[cfg(not(loom))]
-    pub(crate) fn zone_address(&self, offset: usize, len: usize) -> *const u8 {
-        self.memory.address(self.geometry.zone_at * 8 + offset, len)
-    }
-
-    fn zone_words(&self, offset: usize, len: usize) -> &[AtomicU64] {
-        self.memory.words(self.geometry.zone_at + offset / 8, len.div_ceil(8))
-    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_come_out_as_they_went_in_at_any_offset_and_length() {
-        let geometry = Geometry::new(&Config::new(2)).unwrap();
-        let shared = Shared::format(Memory::anonymous(geometry.words()), geometry, 0);
-        let bytes: Vec<u8> = (1..=40).collect();
-        shared.write_zone(64, &bytes);
-        for offset in 0..20 {
-            for len in 0..=20 {
-                let mut out = vec![0xff];
-                shared.append_zone(64 + offset, len, &mut out);
-                assert_eq!(out[1..], bytes[offset..offset + len], "{len} bytes at {offset}");
-            }
-        }
-    }
 
     #[test]
     fn impossible_rings_are_refused() {

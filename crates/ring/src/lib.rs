@@ -44,6 +44,9 @@
 
 #![deny(unsafe_code)]
 
+mod attached;
+mod buffer;
+mod buffers;
 mod choose;
 mod completion;
 mod consumer;
@@ -54,16 +57,19 @@ mod error;
 mod figures;
 #[cfg(all(test, not(loom)))]
 mod hostile;
+mod in_place;
 mod index;
 mod layout;
 #[allow(unsafe_code, reason = "the one room that turns addresses into references")]
 mod memory;
+mod own_zone;
 mod page;
 #[cfg(not(loom))]
 mod payload;
 mod position_map;
 mod producer;
 mod pulled;
+mod reader;
 mod record;
 mod seen;
 mod settle;
@@ -72,6 +78,7 @@ pub mod sync;
 mod view;
 mod zone;
 
+pub use buffer::{FrozenBuffer, ZoneBuffer};
 pub use choose::KeepAll;
 pub use completion::Completion;
 pub use consumer::{Claimed, Consumer};
@@ -88,6 +95,8 @@ pub use page::PAGE;
 pub use payload::Payload;
 pub use producer::{Index, Producer, Queued};
 pub use pulled::{Front, PulledBack};
+#[cfg(not(loom))]
+pub use reader::{ReadError, ZoneReader};
 pub use source::RingSource;
 pub use view::QueueView;
-pub use zone::{FrozenBuffer, ZoneBuffer};
+pub use zone::PacketZone;

@@ -1,7 +1,8 @@
 //! Shared memory of atomic words: anonymous within a process, a sealed memfd between two.
 //!
-//! All accesses are atomic, because another process may write any word at any time. The one exception is
-//! [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
+//! All accesses are atomic, because another process may write any word at any time. The exceptions are
+//! [`Memory::bytes_mut`] and `Memory::bytes`, for packet buffers that the producer has not handed over or that do not
+//! change.
 
 #[cfg(not(loom))]
 pub use mapped::Memory;
@@ -14,6 +15,7 @@ mod mapped {
     use std::io;
     use std::os::fd::{AsFd, OwnedFd};
     use std::ptr::{NonNull, null_mut};
+    use std::sync::Arc;
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -23,14 +25,27 @@ mod mapped {
 
     const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-    /// Page-aligned memory of atomic words, which another process may write at any time.
-    #[derive(Debug)]
+    /// Page-aligned memory of atomic words, which another process may write at any time. A clone is the same memory.
+    #[derive(Clone, Debug)]
     pub struct Memory {
         base: NonNull<u8>,
         words: usize,
+        _mapping: Arc<Mapping>,
     }
 
-    // SAFETY: this value owns the memory, and shared access to it is atomic (`bytes_mut` has its own rule).
+    /// Mapping that ends with its last user.
+    #[derive(Debug)]
+    struct Mapping {
+        base: NonNull<u8>,
+        bytes: usize,
+    }
+
+    // SAFETY: the address is only used to unmap the memory.
+    unsafe impl Send for Mapping {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapping {}
+
+    // SAFETY: this value keeps the memory mapped, and shared access to it is atomic (`bytes_mut` has its own rule).
     unsafe impl Send for Memory {}
     // SAFETY: as above.
     unsafe impl Sync for Memory {}
@@ -52,7 +67,7 @@ mod mapped {
             // refuses this.
             // SAFETY: the mapping was made above, and this advice changes no contents.
             let _ = unsafe { madvise(base.as_ptr(), bytes, Advice::LinuxNoHugepage) };
-            Self { base: base.cast(), words }
+            Self::of(base.cast(), words)
         }
 
         /// Creates a sealed memfd, named for display: its size cannot change any more, so that no access can trap.
@@ -93,7 +108,12 @@ mod mapped {
             let base =
                 unsafe { mmap(null_mut(), words * 8, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { base, words })
+            Ok(Self::of(base, words))
+        }
+
+        /// Takes over a mapping.
+        fn of(base: NonNull<u8>, words: usize) -> Self {
+            Self { base, words, _mapping: Arc::new(Mapping { base, bytes: words * 8 }) }
         }
 
         /// Returns one word. Panics beyond the end, which a validated geometry does not reach.
@@ -154,25 +174,37 @@ mod mapped {
             // SAFETY: within the memory by the assertion; exclusive by the caller's promise.
             unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at * 8), len) }
         }
+
+        /// Bytes starting at word `at`, to be read in place.
+        ///
+        /// # Safety
+        /// While the slice exists, nothing may write these bytes.
+        pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
+            assert!(at <= self.words && len <= (self.words - at) * 8, "the layout stays within its memory");
+            // SAFETY: within the memory by the assertion; unchanged by the caller's promise.
+            unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at * 8), len) }
+        }
     }
 
-    impl Drop for Memory {
+    impl Drop for Mapping {
         fn drop(&mut self) {
             // SAFETY: mapped above with this size, and no borrows are left. A failure would leave the mapping in place,
             // which is harmless.
-            let _ = unsafe { munmap(self.base.as_ptr().cast(), self.words * 8) };
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         }
     }
 }
 
 #[cfg(loom)]
 mod modelled {
+    use std::sync::Arc;
+
     use crate::sync::AtomicU64;
 
-    /// Words observed by the model checker.
-    #[derive(Debug)]
+    /// Words observed by the model checker. A clone is the same memory.
+    #[derive(Clone, Debug)]
     pub struct Memory {
-        words: Vec<AtomicU64>,
+        words: Arc<[AtomicU64]>,
     }
 
     impl Memory {

@@ -50,8 +50,8 @@ impl Consumer {
     /// ```
     #[must_use]
     pub fn payload(&self, token: u64) -> Option<Payload<'_>> {
-        let place = self.place(token)?;
-        let address = self.shared.zone_address(place.offset as usize, place.len as usize);
+        let (buffers, place) = self.located(token)?;
+        let address = buffers.address(place.offset as usize, place.len as usize);
         Some(Payload { address, len: place.len as usize, zone: PhantomData })
     }
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, DropReason, Fate};
 
+use crate::attached::AttachedZones;
+use crate::buffer::{FrozenBuffer, Handle, ZoneBuffer};
 use crate::completion::{Completion, Reader};
 use crate::error::{Broken, EnqueueError};
 use crate::index::{Packed, at_or_after};
 use crate::layout::Shared;
+use crate::own_zone::{OwnZone, Use};
 use crate::position_map::PositionMap;
 use crate::record::{self, Place};
 use crate::sync::{Ordering, relax};
-use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
 
 /// Attempts to move `umod_i` back. Chosen by us: an honest consumer moves `kern_i` at most once per slot, and far more
 /// slowly; a higher value lets a hostile one last longer.
@@ -63,7 +65,9 @@ pub struct Producer {
     pub(crate) shared: Arc<Shared>,
     /// Packets from `dev_i` to `user_i`.
     pub(crate) slots: PositionMap<Slot>,
-    pub(crate) zone: Zone,
+    pub(crate) zone: OwnZone,
+    /// Zones of packets in buffers that are not the ring's own.
+    pub(crate) attached: AttachedZones,
     pub(crate) user: u64,
     /// Published `umod_i`; equals `user` unless a [`PulledBack`](crate::PulledBack) exists or was leaked.
     umod: u64,
@@ -85,7 +89,8 @@ impl Producer {
     pub(crate) fn new(shared: Arc<Shared>, origin: u64) -> Self {
         Self {
             slots: PositionMap::new(origin),
-            zone: Zone::new(Arc::clone(&shared)),
+            zone: OwnZone::new(shared.zone.clone()),
+            attached: AttachedZones::default(),
             user: origin,
             umod: origin,
             kern: origin,
@@ -159,13 +164,24 @@ impl Producer {
     /// See [`EnqueueError`]; the buffer is freed then.
     pub fn enqueue_buffer(&mut self, meta: &AduMeta, buffer: ZoneBuffer, len: usize) -> Result<Index, EnqueueError> {
         self.make_room()?;
-        let (used, place) = self.zone.hand_over(buffer, len)?;
+        let (handle, range) = buffer.into_part(len)?;
+        let (used, place) = self.find(&handle, &range)?;
+        handle.transfer();
         let index = self.occupy(meta, used, place);
         self.publish()?;
         Ok(index)
     }
 
-    /// Enqueues a part of a buffer, which may be used for several packets.
+    /// Enqueues a buffer, or a part of one, without a copy: see [`enqueue_part`](Self::enqueue_part).
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; the ring is unchanged then.
+    pub fn enqueue_shared(&mut self, meta: &AduMeta, buffer: &FrozenBuffer) -> Result<Index, EnqueueError> {
+        self.enqueue_part(meta, buffer, 0..buffer.len())
+    }
+
+    /// Enqueues a part of a buffer, which may be used for several packets, in several rings. The buffer of another zone
+    /// attaches that zone to the ring, unless the transport is another process.
     ///
     /// # Errors
     /// See [`EnqueueError`]; the ring is unchanged then.
@@ -176,7 +192,8 @@ impl Producer {
         range: Range<usize>,
     ) -> Result<Index, EnqueueError> {
         self.make_room()?;
-        let (used, place) = self.zone.reuse(buffer, range)?;
+        let (used, place) = self.find(buffer.handle(), &buffer.range(&range)?)?;
+        buffer.handle().hold();
         let index = self.occupy(meta, used, place);
         self.publish()?;
         Ok(index)
@@ -255,17 +272,24 @@ impl Producer {
             return Some(done);
         }
         match self.completions.poll(&self.shared) {
-            Ok(done) => done,
-            Err(broken) => {
-                self.breaks(broken);
-                None
-            }
+            Ok(Some(done)) => return Some(done),
+            Ok(None) if self.attached.is_empty() => {}
+            // Other rings may wait for the buffers of packets that have left.
+            Ok(None) => drop(self.reclaim()),
+            Err(broken) => drop(self.breaks(broken)),
         }
+        None
     }
 
     /// Number of fates not reported because the application left the completion ring full.
     pub fn completions_lost(&self) -> u64 {
         Reader::lost(&self.shared) + self.overwritten_lost
+    }
+
+    /// Payload bytes copied into the ring's own buffers so far. Payloads of packet zones and those filled in place are
+    /// not copied.
+    pub fn copied_bytes(&self) -> u64 {
+        self.zone.copied()
     }
 
     /// Number of ADUs enqueued so far; each gets exactly one fate.
@@ -320,6 +344,27 @@ impl Producer {
     /// Whether the ring is full, by the last known `dev_i`.
     fn is_full(&self) -> bool {
         self.user - self.dev == self.capacity()
+    }
+
+    /// Location of a part of a buffer, and the reference to it, which the caller adds.
+    fn find(&mut self, handle: &Handle, range: &Range<usize>) -> Result<(Use, Place), EnqueueError> {
+        let zone = if self.zone.owns(handle) {
+            0
+        } else {
+            let zone = self.attached.number_of(handle, self.shared.attachments.as_ref())?;
+            self.attached.note_record(zone);
+            zone
+        };
+        Ok((Use(handle.id()), handle.place(zone, range)))
+    }
+
+    /// Drops the reference of a record to its buffer.
+    pub(crate) fn let_go(&mut self, slot: Slot) {
+        match (slot.used, slot.place.zone) {
+            (Some(used), 0) => self.zone.let_go(used),
+            (Some(Use(id)), zone) => self.attached.let_go(zone, id),
+            (None, _) => {}
+        }
     }
 
     fn occupy(&mut self, meta: &AduMeta, used: Use, place: Place) -> Index {
@@ -378,12 +423,15 @@ impl Producer {
         if found == self.dev {
             return Ok(());
         }
-        if !(self.dev..=self.umod).contains(&found) {
-            return Err(self.breaks(Broken::Device { last: self.dev, found, user: self.user }));
+        if found > self.kern {
+            self.look()?;
+        }
+        if !(self.dev..=self.kern).contains(&found) {
+            return Err(self.breaks(Broken::Device { last: self.dev, found, kern: self.kern }));
         }
         while self.dev < found {
-            if let Some(used) = self.slots.pop_first().and_then(|slot| slot.used) {
-                self.zone.let_go(used);
+            if let Some(slot) = self.slots.pop_first() {
+                self.let_go(slot);
             }
             self.dev += 1;
         }
@@ -415,5 +463,25 @@ impl Producer {
 
     fn breaks(&mut self, broken: Broken) -> Broken {
         *self.broken.get_or_insert(broken)
+    }
+}
+
+impl Drop for Producer {
+    /// Leaves the references of unsent packets in other zones to the consumer, which may still send them.
+    fn drop(&mut self) {
+        if self.attached.is_empty() {
+            return;
+        }
+        // If the ring is broken, all references stay until both sides are gone.
+        let _broken = self.reclaim();
+        let mut handles = Vec::new();
+        while let Some(slot) = self.slots.pop_first() {
+            if let (Some(Use(id)), 1..) = (slot.used, slot.place.zone) {
+                handles.push(self.attached.handle(slot.place.zone, id));
+            }
+        }
+        if let Some(shared) = &self.shared.attachments {
+            shared.leave_behind(handles);
+        }
     }
 }

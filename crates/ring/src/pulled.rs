@@ -73,6 +73,16 @@ impl PulledBack<'_> {
         self.first
     }
 
+    #[cfg(not(loom))]
+    pub(crate) fn producer(&self) -> &Producer {
+        self.producer
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn producer_mut(&mut self) -> &mut Producer {
+        self.producer
+    }
+
     /// Number of places, including dead packets.
     pub fn places(&self) -> usize {
         (self.producer.user - self.first) as usize
@@ -101,13 +111,11 @@ impl PulledBack<'_> {
         let position = self.position(place)?;
         let (used, written) = self.producer.zone.copy_in(bytes)?;
         let fresh = Slot { meta: *meta, place: written, dead: None, used: Some(used) };
-        let mut old = std::mem::replace(self.producer.slot_mut(position), fresh);
-        if let Some(used) = old.used.take() {
-            self.producer.zone.let_go(used);
-        }
+        let old = std::mem::replace(self.producer.slot_mut(position), fresh);
         if old.meta.seq != meta.seq {
             self.producer.overwrote(&old);
         }
+        self.producer.let_go(old);
         self.producer.write(position);
         Ok(())
     }
@@ -173,7 +181,7 @@ impl PulledBack<'_> {
     /// Returns the packets to the consumer, like dropping the guard.
     pub fn release(self) {}
 
-    fn position(&self, place: usize) -> Result<u64, EnqueueError> {
+    pub(crate) fn position(&self, place: usize) -> Result<u64, EnqueueError> {
         let len = self.places();
         if place < len { Ok(self.first + place as u64) } else { Err(EnqueueError::NoSuchPlace { index: place, len }) }
     }

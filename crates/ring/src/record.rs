@@ -10,9 +10,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 const VERSION: usize = 0;
 const USER_DEAD: usize = 1;
 const USER_SEQ: usize = 2;
-const PLACE: usize = 3;
+pub(crate) const PLACE: usize = 3;
 const DEADLINE: usize = 4;
-const ATTRIBUTES: usize = 5;
+pub(crate) const ATTRIBUTES: usize = 5;
 const ENQUEUED: usize = 6;
 // Up to here one cache line, the only one transferred between processors for most packets. The next one is written by
 // the consumer, and by the producer only for packets with references.
@@ -22,12 +22,17 @@ const REFERENCES: [usize; 2] = [9, 10];
 pub(crate) const WORDS: usize = 11;
 
 const HAS_DEADLINE: u64 = 1 << 24;
+/// Lowest of the seven attribute bits that name the zone.
+const ZONE: u32 = 25;
+/// Highest number of a zone; 0 is the ring's own.
+pub(crate) const LAST_ZONE: u8 = 0x7f;
 
-/// Location of a payload in the zone.
+/// Location of a payload: the number of its zone, and the bytes within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     pub(crate) offset: u32,
     pub(crate) len: u32,
+    pub(crate) zone: u8,
 }
 
 /// Private copy of a record.
@@ -61,6 +66,7 @@ pub(crate) fn write(words: &[AtomicU64], version: u64, meta: &AduMeta, place: Pl
         | u64::from(meta.substream.0) << 8
         | (meta.references.len() as u64) << 16
         | deadline
+        | u64::from(place.zone & LAST_ZONE) << ZONE
         | u64::from(meta.frame.0) << 32;
     put(ATTRIBUTES, attributes);
     if !meta.references.is_empty() {
@@ -104,7 +110,8 @@ pub(crate) fn read(words: &[AtomicU64]) -> Result<Record, Unreadable> {
         references: references(referred, packed).ok_or(Unreadable::Bad(attributes))?,
         enqueued: Instant::from_nanos(enqueued),
     };
-    Ok(Record { version, place: Place { offset: (place >> 32) as u32, len: place as u32 }, meta })
+    let zone = (attributes >> ZONE) as u8 & LAST_ZONE;
+    Ok(Record { version, place: Place { offset: (place >> 32) as u32, len: place as u32, zone }, meta })
 }
 
 fn references(count: u8, packed: [u64; 2]) -> Option<References> {
@@ -157,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_record_comes_out_as_it_went_in() {
-        let (words, place) = (words(), Place { offset: u32::MAX, len: 1400 });
+        let (words, place) = (words(), Place { offset: u32::MAX, len: 1400, zone: LAST_ZONE });
         let mut meta = AduMeta {
             seq: AduSeq(u64::MAX),
             deadline: Some(Instant::FAR_FUTURE),

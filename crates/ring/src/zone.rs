@@ -1,274 +1,201 @@
-//! Packet zone: page-aligned payload buffers, allocated and freed on the producer's side.
+//! Packet zone (Lai & Kohler §3.4): page-aligned packet buffers with reference counts, usable by any number of rings.
 //!
-//! A buffer is in use while an unsent record or a handle of the application refers to it. The reference counts are
-//! private to the producer's process: the consumer only learns offsets and lengths.
+//! A buffer is in use while an unsent record of a ring or a handle of the application refers to it. The counts are
+//! private to the producers' process: a consumer only learns offsets and lengths.
 
-#![allow(unsafe_code, reason = "a buffer not yet handed over is filled in place")]
-
-#[cfg(not(loom))]
-use std::io;
-use std::ops::Range;
-#[cfg(not(loom))]
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::error::EnqueueError;
-use crate::layout::Shared;
-use crate::record::Place;
+use crate::buffer::{Handle, ZoneBuffer};
+use crate::buffers::{Buffers, Extent};
+use crate::error::{ConfigError, EnqueueError};
+use crate::memory::Memory;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, relax};
 
-/// Prefetch distance in free buffers, whose first bytes are in the cache of the processor that sent the old payload.
-/// Chosen by us: a higher value fetches lines that may change again; a lower one waits for them.
-const AHEAD: usize = 3;
-
-/// Producer's side of the zone.
-#[derive(Debug)]
-pub(crate) struct Zone {
-    books: Arc<Books>,
-    /// Free list, last in first out: the latest buffer's cache lines are still warm.
-    free: Vec<u32>,
-    /// Buffers from here on were never used, and take no memory yet.
-    fresh: u32,
-}
-
-/// Reference counts, shared with the handles.
-#[derive(Debug)]
-struct Books {
-    shared: Arc<Shared>,
-    uses: Vec<AtomicU32>,
-    /// Number of buffers last used by a handle, which has no access to the free list.
-    abandoned: AtomicU32,
-}
-
-/// Reference of a record to a buffer.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Use(u32);
-
-impl Zone {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let buffers = shared.geometry.buffers();
-        let uses = (0..buffers).map(|_| AtomicU32::new(0)).collect();
-        let books = Arc::new(Books { shared, uses, abandoned: AtomicU32::new(0) });
-        Self { books, free: Vec::new(), fresh: 0 }
-    }
-
-    /// Whether the next buffer would be one that was never used.
-    pub(crate) fn needs_fresh(&self) -> bool {
-        self.free.is_empty()
-    }
-
-    /// Allocates a buffer with one reference.
-    fn take(&mut self) -> Result<u32, EnqueueError> {
-        if self.free.is_empty() && self.books.abandoned.load(Ordering::Acquire) > 0 {
-            self.collect_abandoned();
-        }
-        let id = match self.free.pop() {
-            Some(id) => id,
-            None if self.fresh < self.books.shared.geometry.buffers() => {
-                self.fresh += 1;
-                self.fresh - 1
-            }
-            None => return Err(EnqueueError::ZoneFull),
-        };
-        if let Some(&later) = self.free.iter().nth_back(AHEAD) {
-            self.books.shared.will_write_zone(later as usize * self.books.shared.geometry.buffer_size());
-        }
-        self.books.uses[id as usize].store(1, Ordering::Relaxed);
-        Ok(id)
-    }
-
-    /// Only called when the free list is empty, so that every unused buffer that is not fresh is an abandoned one.
-    fn collect_abandoned(&mut self) {
-        self.books.abandoned.swap(0, Ordering::AcqRel);
-        for (id, uses) in self.books.uses[..self.fresh as usize].iter().enumerate() {
-            if uses.load(Ordering::Acquire) == 0 {
-                self.free.push(id as u32);
-            }
-        }
-    }
-
-    /// Copies a payload into a new buffer.
-    pub(crate) fn copy_in(&mut self, bytes: &[u8]) -> Result<(Use, Place), EnqueueError> {
-        self.check_len(bytes.len())?;
-        let id = self.take()?;
-        let offset = id as usize * self.books.shared.geometry.buffer_size();
-        self.books.shared.write_zone(offset, bytes);
-        Ok((Use(id), Place { offset: offset as u32, len: bytes.len() as u32 }))
-    }
-
-    /// Lets `fill` write a payload of `len` bytes into a new buffer.
-    #[cfg(not(loom))]
-    pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(Use, Place), EnqueueError> {
-        self.check_len(len)?;
-        let id = self.take()?;
-        let buffer_size = self.books.shared.geometry.buffer_size();
-        let at = self.books.shared.geometry.zone_at() + id as usize * buffer_size / 8;
-        // Frees the buffer if `fill` panics.
-        let unfilled = Unfilled { id, books: &self.books };
-        // SAFETY: `take` returns only buffers to which neither a record nor a handle refers, and this one is not passed
-        // on before it is filled. The consumer reads only payloads of published records.
-        fill(unsafe { self.books.shared.memory.bytes_mut(at, len) });
-        std::mem::forget(unfilled);
-        Ok((Use(id), Place { offset: (id as usize * buffer_size) as u32, len: len as u32 }))
-    }
-
-    pub(crate) fn check_len(&self, len: usize) -> Result<(), EnqueueError> {
-        let buffer_size = self.books.shared.geometry.buffer_size();
-        if len > buffer_size { Err(EnqueueError::TooLarge { len, buffer_size }) } else { Ok(()) }
-    }
-
-    /// Returns a buffer for the application to fill.
-    pub(crate) fn buffer(&mut self) -> Result<ZoneBuffer, EnqueueError> {
-        let id = self.take()?;
-        Ok(ZoneBuffer(Handle { id, books: Arc::clone(&self.books), counts: true }))
-    }
-
-    /// Transfers the reference of a filled buffer to a record, without counting.
-    pub(crate) fn hand_over(&self, buffer: ZoneBuffer, len: usize) -> Result<(Use, Place), EnqueueError> {
-        let mut handle = buffer.0;
-        let place = self.place_in(&handle, 0..len)?;
-        handle.counts = false;
-        Ok((Use(handle.id), place))
-    }
-
-    /// Adds a reference to a buffer that the application has filled.
-    pub(crate) fn reuse(&self, buffer: &FrozenBuffer, range: Range<usize>) -> Result<(Use, Place), EnqueueError> {
-        let handle = &buffer.0;
-        let place = self.place_in(handle, range)?;
-        handle.books.uses[handle.id as usize].fetch_add(1, Ordering::Relaxed);
-        Ok((Use(handle.id), place))
-    }
-
-    fn place_in(&self, handle: &Handle, range: Range<usize>) -> Result<Place, EnqueueError> {
-        if !Arc::ptr_eq(&handle.books, &self.books) {
-            return Err(EnqueueError::ForeignBuffer);
-        }
-        let buffer_size = handle.len();
-        if range.start > range.end || range.end > buffer_size {
-            return Err(EnqueueError::BadRange { start: range.start, end: range.end, buffer_size });
-        }
-        let offset = handle.id as usize * buffer_size + range.start;
-        Ok(Place { offset: offset as u32, len: range.len() as u32 })
-    }
-
-    /// Drops a record's reference to its buffer.
-    pub(crate) fn let_go(&mut self, used: Use) {
-        let Use(id) = used;
-        let uses = &self.books.uses[id as usize];
-        // With only this reference left, no other thread can add one.
-        let last = uses.load(Ordering::Acquire) == 1;
-        if last {
-            uses.store(0, Ordering::Relaxed);
-        }
-        if last || uses.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.free.push(id);
-        }
-    }
-}
-
-/// Buffer that is being filled.
-#[cfg(not(loom))]
-struct Unfilled<'a> {
-    id: u32,
-    books: &'a Books,
-}
-
-#[cfg(not(loom))]
-impl Drop for Unfilled<'_> {
-    fn drop(&mut self) {
-        self.books.uses[self.id as usize].store(0, Ordering::Release);
-        self.books.abandoned.fetch_add(1, Ordering::Release);
-    }
-}
-
-#[derive(Debug)]
-struct Handle {
-    id: u32,
-    books: Arc<Books>,
-    /// Whether it holds a reference; not after a transfer to a record.
-    counts: bool,
-}
-
-impl Handle {
-    fn len(&self) -> usize {
-        self.books.shared.geometry.buffer_size()
-    }
-}
-
-impl Clone for Handle {
-    fn clone(&self) -> Self {
-        self.books.uses[self.id as usize].fetch_add(1, Ordering::Relaxed);
-        Self { id: self.id, books: Arc::clone(&self.books), counts: true }
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Counted after the decrement: the producer may find the buffer earlier, or search once in vain.
-        if self.counts && self.books.uses[self.id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.books.abandoned.fetch_add(1, Ordering::Release);
-        }
-    }
-}
-
-/// Page-aligned packet buffer, owned by the application to be filled in place.
+/// Packet buffers apart from any ring, shared by rings and threads of one process.
+///
+/// Clones are handles to one zone; its memory lives as long as any of them, any buffer, or any ring that was given one.
+/// A ring lets go of the buffers of sent packets at the next call of its producer: enqueueing, `free_slots`, or
+/// `poll_completion` until it returns `None`.
 ///
 /// ```
-/// use timeous_core::AduMeta;
-/// use timeous_ring::{Config, create};
-/// let (mut producer, _consumer) = create(&Config::new(8)).unwrap();
-/// let mut buffer = producer.buffer().unwrap();
-/// buffer.bytes_mut()[..10].copy_from_slice(b"onetwothr3");
+/// use timeous_core::{AduMeta, Instant};
+/// use timeous_ring::{Config, PAGE, PacketZone, create};
+/// let zone = PacketZone::new(PAGE as u32, 16).unwrap();
+/// let mut buffer = zone.buffer().unwrap();
+/// buffer.bytes_mut()[..5].copy_from_slice(b"hello");
 /// let buffer = buffer.freeze();
-/// producer.enqueue_part(&AduMeta::default(), &buffer, 0..3).unwrap();
-/// producer.enqueue_part(&AduMeta::default(), &buffer, 3..6).unwrap();
+///
+/// // Rings without buffers of their own: all packets are this one buffer.
+/// let config = Config::new(8).buffers(0);
+/// let mut rings: Vec<_> = (0..3).map(|_| create(&config).unwrap()).collect();
+/// for (producer, _) in &mut rings {
+///     producer.enqueue_part(&AduMeta::default(), &buffer, 0..5).unwrap();
+/// }
+/// for (_, consumer) in &mut rings {
+///     let claimed = consumer.claim(Instant::ZERO).unwrap().unwrap();
+///     assert_eq!(consumer.payload(claimed.token).unwrap().as_ptr(), buffer.bytes().as_ptr());
+/// }
 /// ```
-#[derive(Debug)]
-pub struct ZoneBuffer(Handle);
+#[derive(Clone, Debug)]
+pub struct PacketZone(Arc<Books>);
 
-impl ZoneBuffer {
-    /// Size in bytes.
-    #[allow(clippy::len_without_is_empty, reason = "a buffer is never of size zero")]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Mutable access to its bytes, which are arbitrary at first.
-    ///
-    /// The transport reads only enqueued packets. If it is another process, it could violate that and write here: share
-    /// a ring only with a transport that you trust with your payloads.
-    #[cfg(not(loom))]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let at = self.0.books.shared.geometry.zone_at() + self.0.id as usize * self.len() / 8;
-        // SAFETY: this is the only handle of a buffer that no record refers to (`freeze` consumes it, and `take`
-        // returns only unused buffers), borrowed exclusively. The consumer reads only payloads of published and unsent
-        // records, none of which is in this buffer.
-        unsafe { self.0.books.shared.memory.bytes_mut(at, self.len()) }
-    }
-
-    /// Reads up to `len` bytes of `file` at `offset` directly into the buffer; returns how many there were. For a file
-    /// opened with `O_DIRECT`, `offset` and `len` must be multiples of its block size, and no copy is made (see
-    /// [`DirectFile`](crate::DirectFile)).
+impl PacketZone {
+    /// Creates a zone of `buffers` buffers of `buffer_size` bytes, a multiple of [`PAGE`](crate::PAGE). Buffers that
+    /// were never used take no memory.
     ///
     /// # Errors
-    /// Errors of the file, or `InvalidInput` if `len` is longer than the buffer.
-    #[cfg(not(loom))]
-    pub fn read_from(&mut self, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
-        let bytes = self.bytes_mut().get_mut(..len).ok_or(io::ErrorKind::InvalidInput)?;
-        loop {
-            match rustix::io::pread(&file, &mut *bytes, offset) {
-                Err(rustix::io::Errno::INTR) => {}
-                read => return Ok(read?),
-            }
+    /// No buffer, a zone of 4 GiB or more, or another buffer size.
+    pub fn new(buffer_size: u32, buffers: u32) -> Result<Self, ConfigError> {
+        if buffers == 0 {
+            return Err(ConfigError::Buffers(buffers));
         }
+        let extent = Extent::new(buffer_size, buffers)?;
+        let memory = Memory::anonymous(extent.bytes() / 8);
+        Ok(Self(Arc::new(Books::new(Buffers::new(memory, 0, extent)))))
     }
 
-    /// Ends the filling, so that packets can be enqueued from it.
-    pub fn freeze(self) -> FrozenBuffer {
-        FrozenBuffer(self.0)
+    /// Returns an unused buffer, to be filled in place.
+    ///
+    /// # Errors
+    /// [`EnqueueError::ZoneFull`].
+    pub fn buffer(&self) -> Result<ZoneBuffer, EnqueueError> {
+        let id = self.0.take().ok_or(EnqueueError::ZoneFull)?;
+        Ok(ZoneBuffer::new(Handle::new(id, Arc::clone(&self.0))))
+    }
+
+    /// Size of a buffer in bytes.
+    #[must_use]
+    pub fn buffer_size(&self) -> usize {
+        self.0.buffers.size()
+    }
+
+    /// Number of buffers.
+    #[must_use]
+    pub fn buffers(&self) -> u32 {
+        self.0.buffers.count()
+    }
+
+    /// Number of buffers in use at this instant. Scans the counts of all buffers.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.0.uses.iter().filter(|uses| uses.load(Ordering::Relaxed) != 0).count()
     }
 }
 
-/// Filled packet buffer, to enqueue packets from.
-#[derive(Clone, Debug)]
-pub struct FrozenBuffer(Handle);
+/// Reference counts of buffers and the list of unused ones, shared by rings, handles and threads.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) buffers: Buffers,
+    uses: Box<[AtomicU32]>,
+    /// Links of the list of returned buffers: an identifier plus one; zero ends it.
+    next: Box<[AtomicU32]>,
+    /// Head of that list as in `next`, below the number of changes, so that an exchange fails after any change.
+    returned: AtomicU64,
+    /// Buffers from here on were never used, and take no memory yet.
+    fresh: AtomicU32,
+}
+
+impl Books {
+    pub(crate) fn new(buffers: Buffers) -> Self {
+        let zeros = || (0..buffers.count()).map(|_| AtomicU32::new(0)).collect();
+        let (uses, next) = (zeros(), zeros());
+        Self { buffers, uses, next, returned: AtomicU64::new(0), fresh: AtomicU32::new(0) }
+    }
+
+    /// Takes an unused buffer, with one reference.
+    fn take(&self) -> Option<u32> {
+        let id = self.pop().or_else(|| self.take_fresh())?;
+        self.hold_first(id);
+        Some(id)
+    }
+
+    /// Takes a buffer that was never used, without a reference.
+    pub(crate) fn take_fresh(&self) -> Option<u32> {
+        let mut fresh = self.fresh.load(Ordering::Relaxed);
+        while fresh < self.buffers.count() {
+            match self.fresh.compare_exchange(fresh, fresh + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(fresh),
+                Err(newer) => fresh = newer,
+            }
+        }
+        None
+    }
+
+    /// Removes a returned buffer.
+    fn pop(&self) -> Option<u32> {
+        let mut seen = self.returned.load(Ordering::Acquire);
+        loop {
+            let id = (seen as u32).checked_sub(1)?;
+            // If another thread has taken this buffer meanwhile, the link is wrong, and the exchange fails.
+            let next = self.next[id as usize].load(Ordering::Relaxed);
+            match self.exchange(seen, next) {
+                Ok(()) => return Some(id),
+                Err(newer) => seen = newer,
+            }
+            relax();
+        }
+    }
+
+    /// Removes all returned buffers and appends them to `free`.
+    pub(crate) fn pop_all(&self, free: &mut Vec<u32>) {
+        let mut seen = self.returned.load(Ordering::Acquire);
+        while let Err(newer) = self.exchange(seen, 0) {
+            seen = newer;
+        }
+        let mut head = seen as u32;
+        while let Some(id) = head.checked_sub(1) {
+            free.push(id);
+            head = self.next[id as usize].load(Ordering::Relaxed);
+        }
+    }
+
+    fn push(&self, id: u32) {
+        let mut seen = self.returned.load(Ordering::Acquire);
+        loop {
+            self.next[id as usize].store(seen as u32, Ordering::Relaxed);
+            match self.exchange(seen, id + 1) {
+                Ok(()) => return,
+                Err(newer) => seen = newer,
+            }
+            relax();
+        }
+    }
+
+    fn exchange(&self, seen: u64, head: u32) -> Result<(), u64> {
+        let changed = (seen >> 32).wrapping_add(1) << 32 | u64::from(head);
+        self.returned.compare_exchange(seen, changed, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+
+    /// Notes the first reference to an unused buffer.
+    pub(crate) fn hold_first(&self, id: u32) {
+        self.uses[id as usize].store(1, Ordering::Relaxed);
+    }
+
+    /// Adds a reference to a buffer that has one.
+    pub(crate) fn hold(&self, id: u32) {
+        self.uses[id as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes a reference; returns whether it was the last, so that the buffer is the caller's.
+    pub(crate) fn drop_reference(&self, id: u32) -> bool {
+        let uses = &self.uses[id as usize];
+        // With only this reference left, no other thread can add one.
+        if self.is_only(id) {
+            uses.store(0, Ordering::Relaxed);
+            return true;
+        }
+        uses.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Removes a reference, and returns the buffer to the zone if it was the last.
+    pub(crate) fn let_go(&self, id: u32) {
+        if self.drop_reference(id) {
+            self.push(id);
+        }
+    }
+
+    /// Whether there is one reference to the buffer, which is the caller's: no other thread can add one.
+    pub(crate) fn is_only(&self, id: u32) -> bool {
+        self.uses[id as usize].load(Ordering::Acquire) == 1
+    }
+}

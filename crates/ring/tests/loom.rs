@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::thread;
 use timeous_core::{AduMeta, AduSeq, DropReason, Fate, Instant, Queue};
-use timeous_ring::{Config, Consumer, PAGE, Producer, create};
+use timeous_ring::{Config, Consumer, PAGE, PacketZone, Producer, create};
 
 fn adu(seq: u64) -> AduMeta {
     AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
@@ -252,5 +252,91 @@ fn pull_back_twice_against_claim() {
         seqs.extend(take(&mut consumer, 4));
         assert_eq!(seqs, [1, 2]);
         assert_eq!((producer.broken(), consumer.violation()), (None, None));
+    });
+}
+
+/// Two holders let go of one buffer while a third takes buffers: it is free exactly when both have let go, and never
+/// given out twice.
+#[test]
+fn last_references_against_allocation() {
+    model(|| {
+        let zone = PacketZone::new(PAGE as u32, 2).unwrap();
+        let one = zone.buffer().unwrap().freeze();
+        let other = one.clone();
+        let threads = [thread::spawn(move || drop(one)), thread::spawn(move || drop(other))];
+        let first = zone.buffer().expect("the second buffer was never used");
+        let second = zone.buffer();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(zone.in_use(), if second.is_ok() { 2 } else { 1 });
+        assert_eq!(zone.buffer().is_ok(), second.is_err(), "both have let go: one buffer is free, or was taken");
+        drop((first, second));
+        assert_eq!(zone.in_use(), 0);
+    });
+}
+
+/// Buffers that are taken and returned by two threads at once: the list of unused ones loses none, and gives none out
+/// twice, also if its head goes and comes back meanwhile.
+#[test]
+fn allocation_against_allocation() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    explore(builder, || {
+        let zone = PacketZone::new(PAGE as u32, 2).unwrap();
+        drop([zone.buffer().unwrap(), zone.buffer().unwrap()]);
+        let theirs = zone.clone();
+        let thread = thread::spawn(move || {
+            let (first, second) = (theirs.buffer(), theirs.buffer());
+            let took = usize::from(first.is_ok()) + usize::from(second.is_ok());
+            drop((first, second));
+            took
+        });
+        let mine = zone.buffer();
+        let took = thread.join().unwrap();
+        assert!(took >= 1 && mine.is_ok() || took == 2, "{took}");
+        drop(mine);
+        let all = [zone.buffer(), zone.buffer(), zone.buffer()];
+        assert_eq!(all.map(|buffer| buffer.is_ok()), [true, true, false]);
+    });
+}
+
+/// One buffer in two rings, sent by two transports: each sends what was written, and it is free when both have sent it
+/// and their producers have noticed.
+#[test]
+fn a_buffer_in_two_rings() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(2);
+    explore(builder, || {
+        let config = Config::new(2).buffer_size(PAGE as u32).buffers(0).completions(2);
+        let zone = PacketZone::new(PAGE as u32, 1).unwrap();
+        let buffer = zone.buffer().unwrap().freeze();
+        let mut producers = Vec::new();
+        let mut transports = Vec::new();
+        for _ in 0..2 {
+            let (producer, mut consumer) = create(&config).unwrap();
+            producers.push(producer);
+            transports.push(thread::spawn(move || {
+                let claimed = consumer.claim(Instant::ZERO).unwrap();
+                if let Some(claimed) = claimed {
+                    let mut bytes = Vec::new();
+                    assert!(consumer.copy_payload(claimed.token, &mut bytes), "the zone is attached by then");
+                    assert_eq!(bytes, [0; 8]);
+                    consumer.sent(claimed.token);
+                }
+                claimed.is_some()
+            }));
+        }
+        for producer in &mut producers {
+            producer.enqueue_part(&adu(1), &buffer, 0..8).unwrap();
+        }
+        drop(buffer);
+        let sent: Vec<bool> = transports.into_iter().map(|transport| transport.join().unwrap()).collect();
+        for producer in &mut producers {
+            producer.free_slots();
+        }
+        assert_eq!(zone.in_use(), usize::from(sent.contains(&false)));
+        drop(producers);
+        assert_eq!(zone.in_use(), 0, "both sides of both rings are gone");
     });
 }

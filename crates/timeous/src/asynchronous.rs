@@ -9,6 +9,7 @@ use crate::receiver::{Arrival, Receiver};
 use crate::sender::{Delivery, Hints, Sender, SenderEvent};
 use crate::stats::Stats;
 use crate::uri::Uri;
+use crate::zone::FrozenBuffer;
 use timeous_core::AduSeq;
 
 /// [`Sender`] for tokio.
@@ -70,6 +71,19 @@ impl AsyncSender {
         loop {
             let write = |buffer: &mut [u8]| fill.take().expect("a full ring does not fill a buffer")(buffer);
             match self.inner.send_with(len, hints, write) {
+                Err(SendError::Full) => rung(&self.ready).await,
+                done => return done,
+            }
+        }
+    }
+
+    /// Queues the bytes of a shared buffer, waiting for room in the packet ring if it is full.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send_shared`], but never [`SendError::Full`].
+    pub async fn send_shared(&mut self, buffer: &FrozenBuffer, hints: Hints) -> Result<AduSeq, SendError> {
+        loop {
+            match self.inner.send_shared(buffer, hints) {
                 Err(SendError::Full) => rung(&self.ready).await,
                 done => return done,
             }

@@ -50,6 +50,7 @@ pub mod receiver;
 pub mod sender;
 pub mod stats;
 pub mod uri;
+pub mod zone;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncListener, AsyncReceiver, AsyncSender};
@@ -72,6 +73,7 @@ pub use timeous_engine::{
     Ccid, CloseReason, EngineError, ReadyList, Received, RemoteError, Status, TcpFraming, Unordered, Waker, clock,
 };
 pub use uri::{Uri, UriError};
+pub use zone::{FrozenBuffer, Zone, ZoneBuffer};
 
 /// The example of the README compiles.
 #[cfg(doctest)]

@@ -1,5 +1,7 @@
 //! Sender of a stream.
 
+mod shared;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

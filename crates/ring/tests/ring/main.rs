@@ -4,9 +4,11 @@
 mod model;
 mod processes;
 mod settling;
+mod shared_zone;
 mod source;
 mod threads;
 mod zone;
+mod zone_model;
 
 use timeous_core::{AduMeta, AduSeq};
 

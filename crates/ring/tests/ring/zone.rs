@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use timeous_core::Instant;
-use timeous_ring::{Config, Consumer, DirectFile, DirectMode, EnqueueError, PAGE, create};
+use timeous_ring::{Config, Consumer, DirectFile, DirectMode, EnqueueError, PAGE, create, create_shared};
 
 use crate::adu;
 
@@ -52,8 +52,8 @@ fn a_buffer_let_go_unused_is_free_again() {
 }
 
 #[test]
-fn a_buffer_of_another_ring_is_refused() {
-    let (mut producer, _consumer) = create(&Config::new(8)).unwrap();
+fn a_buffer_of_another_zone_is_refused_if_the_transport_is_another_process() {
+    let (mut producer, _fd) = create_shared(&Config::new(8)).unwrap();
     let (mut other, _other_consumer) = create(&Config::new(8)).unwrap();
     let buffer = other.buffer().unwrap();
     assert_eq!(producer.enqueue_buffer(&adu(1), buffer, 5), Err(EnqueueError::ForeignBuffer));

@@ -53,3 +53,10 @@ fn own_choice() {
     assert!(replaced > 500 && acknowledged > 100 && replaced + acknowledged <= 200 * 12, "{said}");
     assert!(number(&said, "readings received") >= acknowledged, "{said}");
 }
+
+#[test]
+fn fan_out() {
+    let said = output("fan_out");
+    assert!(number(&said, "packets received by 100 subscribers") > 15_000, "{said}");
+    assert_eq!((number(&said, "bytes written"), number(&said, "bytes copied")), (200_000, 0));
+}

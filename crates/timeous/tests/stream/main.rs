@@ -13,5 +13,6 @@ mod moved;
 mod own_choice;
 mod policies;
 mod refusals;
+mod shared;
 mod support;
 mod tcp;

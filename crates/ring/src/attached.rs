@@ -1,0 +1,136 @@
+//! Zones attached to a ring: those of the records whose buffers are not the ring's own.
+//!
+//! A record names a zone by a small number: 0 is the ring's own zone, the others are places in a table that the producer
+//! writes and the consumer copies. The table is private to the process: a consumer in another process has none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::buffer::Handle;
+use crate::buffers::Buffers;
+use crate::error::EnqueueError;
+use crate::record::LAST_ZONE;
+use crate::sync::{AtomicU64, Ordering};
+use crate::zone::Books;
+
+/// Table of attached zones, shared by both sides of a ring within a process.
+#[derive(Debug)]
+pub(crate) struct Attachments {
+    /// Number of changes of the table.
+    version: AtomicU64,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    zones: Vec<Buffers>,
+    /// References of records that a producer left unsent at its end: the consumer may still send from there.
+    left_behind: Vec<Handle>,
+}
+
+impl Attachments {
+    pub(crate) fn new() -> Self {
+        Self { version: AtomicU64::new(0), table: Mutex::default() }
+    }
+
+    fn set(&self, at: usize, zone: Buffers) {
+        let zones = &mut self.table.lock().unwrap_or_else(PoisonError::into_inner).zones;
+        if at == zones.len() {
+            zones.push(zone);
+        } else {
+            zones[at] = zone;
+        }
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Keeps references until both sides of the ring are gone.
+    pub(crate) fn leave_behind(&self, handles: Vec<Handle>) {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).left_behind.extend(handles);
+    }
+}
+
+/// Producer's side: the attached zones with their reference counts.
+#[derive(Debug, Default)]
+pub(crate) struct AttachedZones(Vec<AttachedZone>);
+
+#[derive(Debug)]
+struct AttachedZone {
+    books: Arc<Books>,
+    /// Records of the ring that refer to it: the table's place is free for another zone if there is none.
+    records: u32,
+}
+
+impl AttachedZones {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the number of a handle's zone; attaches the zone at first use.
+    pub(crate) fn number_of(&mut self, handle: &Handle, shared: Option<&Attachments>) -> Result<u8, EnqueueError> {
+        let at = match self.0.iter().position(|zone| Arc::ptr_eq(&zone.books, handle.books())) {
+            Some(at) => at,
+            None => self.attach(handle.books(), shared.ok_or(EnqueueError::ForeignBuffer)?)?,
+        };
+        Ok(at as u8 + 1)
+    }
+
+    fn attach(&mut self, books: &Arc<Books>, shared: &Attachments) -> Result<usize, EnqueueError> {
+        let zone = AttachedZone { books: Arc::clone(books), records: 0 };
+        let at = if self.0.len() < usize::from(LAST_ZONE) {
+            self.0.push(zone);
+            self.0.len() - 1
+        } else {
+            let at = self.0.iter().position(|zone| zone.records == 0).ok_or(EnqueueError::TooManyZones)?;
+            self.0[at] = zone;
+            at
+        };
+        shared.set(at, books.buffers.clone());
+        Ok(at)
+    }
+
+    /// Notes a record that refers to a buffer of the zone.
+    pub(crate) fn note_record(&mut self, zone: u8) {
+        self.0[usize::from(zone) - 1].records += 1;
+    }
+
+    /// Shared part of the zone.
+    #[cfg(not(loom))]
+    pub(crate) fn books(&self, zone: u8) -> &Arc<Books> {
+        &self.0[usize::from(zone) - 1].books
+    }
+
+    /// Returns a record's reference to its buffer as a handle.
+    pub(crate) fn handle(&self, zone: u8, id: u32) -> Handle {
+        Handle::new(id, Arc::clone(&self.0[usize::from(zone) - 1].books))
+    }
+
+    /// Drops a record's reference to its buffer.
+    pub(crate) fn let_go(&mut self, zone: u8, id: u32) {
+        let zone = &mut self.0[usize::from(zone) - 1];
+        zone.records -= 1;
+        zone.books.let_go(id);
+    }
+}
+
+/// Consumer's side: a copy of the table.
+#[derive(Debug, Default)]
+pub(crate) struct KnownZones {
+    version: u64,
+    zones: Vec<Buffers>,
+}
+
+impl KnownZones {
+    /// Copies the table if it has changed. A record is published after the change that attached its zone.
+    pub(crate) fn refresh(&mut self, shared: Option<&Attachments>) {
+        let Some(shared) = shared else { return };
+        let version = shared.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.version = version;
+            self.zones.clone_from(&shared.table.lock().unwrap_or_else(PoisonError::into_inner).zones);
+        }
+    }
+
+    /// Returns the zone of this number, which is not 0; `None` if none is attached.
+    pub(crate) fn get(&self, zone: u8) -> Option<&Buffers> {
+        self.zones.get(usize::from(zone).checked_sub(1)?)
+    }
+}

@@ -1,0 +1,48 @@
+//! Sending of buffers that several streams share.
+
+use timeous_core::AduSeq;
+use timeous_engine::{EnqueueError, FrozenBuffer, clock};
+
+use super::{Hints, Sender};
+use crate::error::SendError;
+
+impl Sender {
+    /// Queues the bytes of a buffer as an ADU, like [`send`](Self::send) but without copying them: other streams may
+    /// send the same buffer. A stream that the daemon runs gets a copy, since the zone's memory is this process's.
+    ///
+    /// The buffer is free when all streams have sent or dropped it, and let go: a stream does at its next `send…`, or
+    /// when [`poll_delivery`](Self::poll_delivery) returns `None`.
+    ///
+    /// ```no_run
+    /// use timeous::{Hints, Sender, Zone};
+    /// # let mut subscribers: Vec<Sender> = Vec::new();
+    /// let buffer = Zone::new(4096, 64)?.buffer()?.freeze();
+    /// for subscriber in &mut subscribers {
+    ///     subscriber.send_shared(&buffer.part(0..1000)?, Hints::default())?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`SendError`]. ADUs queued before are not affected. Unsent packets of more than 127 zones in one stream are
+    /// refused as [`SendError::Full`].
+    pub fn send_shared(&mut self, buffer: &FrozenBuffer, hints: Hints) -> Result<AduSeq, SendError> {
+        let (len, max) = (buffer.len(), self.max_payload());
+        if let timeous_engine::Status::Closed(reason) = self.half.status() {
+            return Err(SendError::Closed(reason));
+        }
+        if len > max {
+            return Err(SendError::TooLarge { len, max });
+        }
+        let seq = AduSeq(self.next_seq);
+        let meta = self.meta(seq, hints, clock::now());
+        let queued = match self.half.ring().enqueue_shared(&meta, buffer) {
+            Err(EnqueueError::ForeignBuffer) => self.half.ring().enqueue(&meta, buffer.bytes()),
+            queued => queued,
+        };
+        queued.map_err(|error| self.explain(&error, len))?;
+        self.half.notify_if_asked();
+        self.next_seq += 1;
+        Ok(seq)
+    }
+}
