@@ -5,9 +5,11 @@ mod keys;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use timeous_core::LateChoice;
 use timeous_engine::{Ccid, TcpFraming, Unordered};
 
 use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
+use crate::own_choice::OwnChoice;
 pub use keys::{KEYS, Key, Topic};
 use keys::{Mode, Parsed};
 
@@ -34,6 +36,54 @@ pub struct Uri {
     pub role: Role,
     /// Options of the stream.
     pub options: Options,
+}
+
+impl Uri {
+    /// Sets a late choice of one's own, in place of the key `policy`: it decides, whenever a packet may be sent, which
+    /// queued ADUs are still worth sending. It holds for all that opens a stream by this URI: [`Sender`](crate::Sender),
+    /// [`open_both`](crate::open_both), [`Listener`](crate::Listener), [`Dialer`](crate::Dialer), and those for tokio.
+    ///
+    /// ```no_run
+    /// use timeous::core::Instant;
+    /// use timeous::{DropReason, LateChoice, PathState, Queue, Sender, Uri};
+    ///
+    /// /// A sensor of which only the newest reading matters.
+    /// struct Newest;
+    ///
+    /// impl LateChoice for Newest {
+    ///     fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+    ///         for stale in 0..queue.len().saturating_sub(1) {
+    ///             queue.drop_at(stale, DropReason::Policy);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let uri: Uri = "timeous://receiver.example:7000?latency=200ms".parse()?;
+    /// let sender = Sender::open(&uri.with_choice(|| Newest))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The policies of [`choice`](crate::choice) can be composed, also with one of the application:
+    ///
+    /// ```
+    /// use timeous::Uri;
+    /// use timeous::choice::{Chain, Dependencies, Layers};
+    /// let uri: Uri = "timeous://receiver.example:7000".parse()?;
+    /// let uri = uri.with_choice(|| Chain::default().then(Layers::default()).then(Dependencies::default()));
+    /// # assert!(uri.options.own_choice.is_some());
+    /// # Ok::<(), timeous::UriError>(())
+    /// ```
+    ///
+    /// Whatever it keeps, nothing is sent after its deadline. It runs on the engine's thread, which serves all streams
+    /// of the process: it must neither block nor panic, and its time delays their packets.
+    ///
+    /// Opening fails with [`UriError::BadMode`] if the URI also names a policy or a setting
+    /// of one, or a daemon: the daemon's streams run in its process. `daemon=auto` stands for this process then.
+    #[must_use]
+    pub fn with_choice<C: LateChoice + 'static>(mut self, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
+        self.options.own_choice = Some(OwnChoice::new(make));
+        self
+    }
 }
 
 /// Error in a URI; always the caller's to fix.
@@ -309,6 +359,16 @@ mod tests {
             let error = dbat(query).unwrap_err();
             assert!(matches!(error, UriError::BadValue { .. }), "{query}: {error}");
         }
+    }
+
+    #[test]
+    fn an_own_choice_equals_its_clones_only() {
+        let uri = |text: &str| text.parse::<Uri>().unwrap();
+        let one = uri("timeous://h").with_choice(|| timeous_choice::Deadlines);
+        assert_eq!(one, one.clone());
+        assert_ne!(one, uri("timeous://h").with_choice(|| timeous_choice::Deadlines));
+        assert_ne!(one, uri("timeous://h"));
+        assert!(format!("{one:?}").contains("OwnChoice"));
     }
 
     #[test]
