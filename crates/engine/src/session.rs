@@ -122,7 +122,10 @@ impl timeous_stream::Session for Session {
     }
 
     /// Wakes the application for everything since the last wake-up.
-    fn wake(&mut self) {
+    fn end_round(&mut self, now: Instant) {
+        self.sending.drop_expired_losses(now);
+        self.sending.drop_expired(now);
+        self.sending.watch(now);
         if let Some(violation) = self.sending.violation() {
             self.shared.set_violation(violation);
         }

@@ -195,8 +195,11 @@ impl Agent for Dccp {
             if let Some(packet) = self.transmit(now, cm) {
                 return Some(packet);
             }
-            let progress = self.hear(now, cm) | self.driver.look_after_sources(now);
-            if !progress && !self.driver.end_round(now, cm) {
+            let progress = self.hear(now, cm);
+            // The results of experiments depend on it: an idle transport asks its source again whenever its agent is polled.
+            self.driver.sessions.touch_all();
+            if !(progress | self.driver.look_after_sources(now)) {
+                self.driver.end_round(now, cm);
                 return None;
             }
         }

@@ -110,35 +110,26 @@ impl<S: Session> Driver<S> {
         progress
     }
 
-    /// Ends a round: reports, lets late choice look at queues that may not be sent, and wakes applications. Returns whether ADUs were dropped
-    /// or advice given, so that an application in virtual time has to run.
-    pub fn end_round(&mut self, now: Instant, cm: &Manager) -> bool {
-        let mut progress = false;
+    /// Ends a round: reports, and sets the timers of streams that something happened to. A timer may be due at once.
+    pub fn end_round(&mut self, now: Instant, cm: &Manager) {
         for connection in self.sessions.take_changed() {
             let Some(session) = self.sessions.look_at(connection) else { continue };
             if session.wants_report(now) {
                 report(now, cm, &self.endpoint, connection, session, false);
             }
-            let room = session.new_room();
-            let sending = session.sending();
-            if sending.is_advised()
+            if session.sending().is_advised()
                 && let Some(path) = path(&self.endpoint, cm, connection)
             {
-                sending.set_path(path);
+                session.sending().set_path(path);
             }
-            let has_news = sending.drop_expired(now) | sending.watch(now);
-            session.wake();
+            let room = session.new_room();
+            session.end_round(now);
             let timer = session.sending().poll_timeout().into_iter().chain(session.poll_timeout()).min();
             self.sessions.set_timer(connection, timer);
             if let Some(room) = room {
                 self.set_room(connection, room);
             }
-            if has_news {
-                self.sessions.touch(connection);
-                progress = true;
-            }
         }
-        progress
     }
 
     /// Reports the free receive buffer to the transports of slow readers, and of those that were slow: to be called before datagrams are

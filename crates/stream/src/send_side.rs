@@ -164,19 +164,24 @@ impl SendSide {
         !self.closed && self.source.inner_mut().stop_polling()
     }
 
-    /// Drops expired ADUs, for times in which nothing may be sent; returns whether there were any. The queue is scanned once per
+    /// Drops expired ADUs from the queue, for times in which nothing may be sent; returns whether there were any. It is scanned once per
     /// [`SCAN_INTERVAL`].
     pub fn drop_expired(&mut self, now: Instant) -> bool {
-        let mut has_dropped = self.source.pass_expired(now);
-        if self.waits() && now >= self.next_scan {
-            self.next_scan = now + SCAN_INTERVAL;
-            let ring = self.source.inner_mut();
-            let before = ring.queued_len();
-            ring.pass_expired(now);
-            has_dropped |= ring.queued_len() < before;
+        if !self.waits() || now < self.next_scan {
+            return false;
         }
+        self.next_scan = now + SCAN_INTERVAL;
+        let ring = self.source.inner_mut();
+        let before = ring.queued_len();
+        ring.pass_expired(now);
+        let has_dropped = ring.queued_len() < before;
         self.has_news |= has_dropped;
         has_dropped
+    }
+
+    /// Drops lost ADUs that expired before they could be retransmitted, without waiting for the next choice among them.
+    pub fn drop_expired_losses(&mut self, now: Instant) {
+        self.has_news |= self.source.pass_expired(now);
     }
 
     /// Returns whether a scan is worth its time: ADUs are queued, or the close waits for fates.

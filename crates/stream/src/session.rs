@@ -34,8 +34,11 @@ pub trait Session {
         None
     }
 
-    /// Wakes the application for everything that happened in a round.
-    fn wake(&mut self) {}
+    /// Ends a round in which something happened: wakes an application elsewhere. What is due of the sending side may be done here, rather
+    /// than in another round at once.
+    fn end_round(&mut self, now: Instant) {
+        let _ = now;
+    }
 
     /// Returns the time at which an application in virtual time wants to run.
     fn poll_timeout(&mut self) -> Option<Instant> {

@@ -73,6 +73,11 @@ impl<S> Sessions<S> {
         self.get_mut(connection);
     }
 
+    /// Notes that something happened to every stream.
+    pub fn touch_all(&mut self) {
+        self.ids().into_iter().for_each(|connection| self.touch(connection));
+    }
+
     /// Returns the connections of all streams, in the order in which they began.
     pub fn ids(&self) -> Vec<ConnectionId> {
         self.entries.ids()

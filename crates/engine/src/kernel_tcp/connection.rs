@@ -267,10 +267,8 @@ impl Connection {
 
     /// Wakes the application once for all that has happened.
     pub(super) fn wake_application(&mut self, now: Instant) {
-        self.session.sending.drop_expired(now);
         self.report(now, false);
-        self.session.sending.watch(now);
-        self.session.wake();
+        self.session.end_round(now);
     }
 
     fn report(&mut self, now: Instant, last: bool) {

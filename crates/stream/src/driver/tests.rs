@@ -91,7 +91,8 @@ impl End {
                 driver.deliver(now, cm, id, event);
                 progress = true;
             }
-            if !(progress | driver.look_after_sources(now)) && !driver.end_round(now, cm) {
+            if !(progress | driver.look_after_sources(now)) {
+                driver.end_round(now, cm);
                 return out;
             }
         }
