@@ -388,6 +388,8 @@ impl Port {
                 if let Some(peer) = self.driver.endpoint.remote(connection) {
                     session.set_peer(peer);
                 }
+                // Its handshake is complete; the event that says so follows.
+                session.set_open();
                 let incoming = listening.incoming.clone();
                 self.add(connection, session, streams);
                 incoming.push(stream);

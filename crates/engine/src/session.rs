@@ -52,6 +52,11 @@ impl Session {
         self.shared.set_peer(peer);
     }
 
+    /// Notes that the handshake is complete.
+    pub(crate) fn set_open(&self) {
+        self.shared.set_status(Status::Open);
+    }
+
     /// Queues a received datagram for the application.
     pub(crate) fn received(&mut self, received: Received) {
         self.unread += self.shared.inbox.push(received);
@@ -77,7 +82,7 @@ impl timeous_stream::Session for Session {
         }
         self.sending.handle_event(&event);
         match event {
-            Event::Connected => self.shared.set_status(Status::Open),
+            Event::Connected => self.set_open(),
             Event::Received(bytes) => {
                 self.received(Received { bytes, at: now, substream: SubStream::default() });
             }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 
 use timeous_core::{AduMeta, Duration, Instant};
-use timeous_engine::{Carrier, DccpConfig, Engine, Stream, StreamConfig, clock};
+use timeous_engine::{Carrier, DccpConfig, Engine, Status, Stream, StreamConfig, clock};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,6 +45,7 @@ fn streams_are_with_the_worker_of_their_host() {
     for _ in 0..3 {
         let mut calling = callers.connect(listener.local_addr(), config()).unwrap();
         let mut called = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+        assert_eq!(called.status(), Status::Open, "an accepted stream is open");
         deliver(&mut calling, &mut called, b"there");
         deliver(&mut called, &mut calling, b"and back");
         pairs.push((calling, called));
@@ -68,7 +69,7 @@ fn a_shared_port_is_closed_when_no_worker_uses_it() {
     deliver(&mut calling, &mut called, b"a stream goes on without its listener");
     assert!(UdpSocket::bind(local).is_err());
     drop(calling);
-    wait_for("the peer's end is seen", || matches!(called.status(), timeous_engine::Status::Closed(_)).then_some(()));
+    wait_for("the peer's end is seen", || matches!(called.status(), Status::Closed(_)).then_some(()));
     drop(called);
     wait_for("the port is free", || UdpSocket::bind(local).ok());
 }

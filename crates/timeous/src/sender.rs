@@ -158,6 +158,8 @@ impl Sender {
         match (error, self.half.status()) {
             (_, Status::Closed(reason)) => SendError::Closed(reason),
             (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: self.max_payload() },
+            // Whoever runs the other side of the ring has corrupted it.
+            (EnqueueError::Broken(_), _) => SendError::Closed(timeous_engine::CloseReason::Abandoned),
             _ => SendError::Full,
         }
     }
