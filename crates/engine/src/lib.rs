@@ -27,7 +27,6 @@ mod session;
 mod shared;
 mod stream;
 mod streams;
-pub mod tun;
 pub mod udp;
 mod waker;
 mod way;

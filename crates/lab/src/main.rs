@@ -8,6 +8,7 @@ mod experiments;
 mod peers;
 mod report;
 mod soak;
+mod tun;
 mod whole;
 
 use std::path::PathBuf;

@@ -14,9 +14,9 @@ mod tests;
 
 use std::thread;
 
+use crate::tun::TcpConfig;
 use rustix::process::setpriority_process;
 use timeous::core::Duration;
-use timeous_engine::tun::TcpConfig;
 
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
 use conditions::Condition;

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddrV4;
 
+use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunError, TunHost};
 use timeous::core::{AduSeq, Instant};
 use timeous_cm::{Controller, Cubic, NewReno};
 use timeous_engine::clock;
-use timeous_engine::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunError, TunHost};
 use timeous_host::stamp;
 use timeous_ring::{Config, Producer, RingSource, create};
 

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
+use crate::tun::{TcpConfig, TunConfig, TunHost};
 use timeous::core::{Instant, Rng};
-use timeous_engine::tun::{TcpConfig, TunConfig, TunHost};
 use timeous_net::capture::Capture;
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::{Counters, Direction, LinkConfig};

@@ -3,9 +3,9 @@
 use std::net::{SocketAddrV4, TcpListener};
 use std::thread;
 
+use crate::tun::{EcnMode, TcpConfig, TcpStatistics};
 use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
-use timeous_engine::tun::{EcnMode, TcpConfig, TcpStatistics};
 use timeous_net::Counters;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 use std::path::Path;
 use std::thread;
 
+use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_engine::clock;
-use timeous_engine::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 use timeous_net::Counters;
 
 use super::kernel::{self, ArrivedBytes};

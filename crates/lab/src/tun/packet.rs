@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
-use timeous_core::Ecn;
+use timeous::core::Ecn;
 use timeous_tcp::Outgoing;
 
 /// Hop limit of our packets: the recommended default TTL (RFC 1700).
@@ -65,7 +65,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use timeous_core::Transmit;
+    use timeous::core::Transmit;
 
     use super::*;
 

@@ -8,20 +8,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use timeous::core::{AduSource, Instant, Rng};
 use timeous_cm::{Controller, Manager, NewReno};
-use timeous_core::{AduSource, Instant, Rng};
+use timeous_engine::clock;
 use timeous_net::emulator::{Ipv4Interface, Namespace, Tun};
 use timeous_tcp::{Endpoint, EndpointConfig};
 
-pub use error::TunError;
+pub(crate) use error::TunError;
 use packet::{Arrival, Writer};
 use streams::Streams;
-pub use streams::Unknown;
-pub use timeous_tcp::{
+pub(crate) use streams::Unknown;
+pub(crate) use timeous_tcp::{
     CloseReason, Config as TcpConfig, ConnectionId, EcnMode, Event, Sending, Statistics as TcpStatistics,
 };
-
-use crate::clock;
 
 /// Length of the IP and TCP headers without options, in bytes (RFC 791 §3.1, RFC 9293 §3.1).
 const HEADERS: u16 = 40;
@@ -30,27 +29,27 @@ const BUFFER: usize = 1 << 16;
 
 /// Settings of a host on a TUN device.
 #[derive(Clone, Debug)]
-pub struct TunConfig {
+pub(crate) struct TunConfig {
     /// Name of the device.
-    pub device: String,
+    pub(crate) device: String,
     /// The kernel's address on the device, with the network.
-    pub kernel: Ipv4Interface,
+    pub(crate) kernel: Ipv4Interface,
     /// The host's address, in the same network.
-    pub address: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
     /// MTU in bytes. The segments of `tcp` are cut to fit.
-    pub mtu: u16,
+    pub(crate) mtu: u16,
     /// Settings of its connections.
-    pub tcp: TcpConfig,
+    pub(crate) tcp: TcpConfig,
     /// Capacity of a connection's send buffer, in bytes.
-    pub send_buffer: usize,
+    pub(crate) send_buffer: usize,
     /// Congestion controller of its connections.
-    pub controller: fn(u64) -> Box<dyn Controller>,
+    pub(crate) controller: fn(u64) -> Box<dyn Controller>,
 }
 
 impl TunConfig {
     /// Returns the defaults: 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno for streams that
     /// pause.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let network = [10, 78, 0];
         let host = |number| Ipv4Addr::new(network[0], network[1], network[2], number);
         Self {
@@ -71,30 +70,16 @@ impl Default for TunConfig {
     }
 }
 
-/// Packet counters of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct TunCounters {
-    /// TCP packets for our address.
-    pub received: u64,
-    /// Packets sent.
-    pub sent: u64,
-    /// Packets that are not IPv4, not complete, not TCP, or not for us.
-    pub ignored: u64,
-    /// Packets that the kernel refused.
-    pub refused: u64,
-}
-
 /// A host on a TUN device: its own address, and our TCP. Its owner drives it by [`wait`](Self::wait).
 ///
 /// Writes, reads and closes take effect at the next call of `wait`.
-pub struct TunHost {
+pub(crate) struct TunHost {
     tun: Tun,
     address: Ipv4Addr,
     endpoint: Endpoint,
     cm: Manager,
     streams: Streams,
     writer: Writer,
-    counters: TunCounters,
     buffer: Box<[u8]>,
 }
 
@@ -104,7 +89,7 @@ impl TunHost {
     /// # Errors
     /// [`TunError`] if this needs rights that the process lacks (root, or CAP_NET_ADMIN and CAP_SYS_ADMIN), or the
     /// kernel refuses.
-    pub fn open(namespace: &Namespace, config: TunConfig, rng: Rng) -> Result<Self, TunError> {
+    pub(crate) fn open(namespace: &Namespace, config: TunConfig, rng: Rng) -> Result<Self, TunError> {
         let TunConfig { device, kernel, address, mtu, mut tcp, send_buffer, controller } = config;
         let tun = Tun::open_in(namespace, &device, kernel, mtu)?;
         tcp.mss = tcp.mss.min(mtu.saturating_sub(HEADERS));
@@ -115,13 +100,12 @@ impl TunHost {
             cm: Manager::new(controller),
             streams: Streams::new(send_buffer),
             writer: Writer::default(),
-            counters: TunCounters::default(),
             buffer: vec![0; BUFFER].into(),
         })
     }
 
     /// Accepts connections to `port`.
-    pub fn listen(&mut self, port: u16) {
+    pub(crate) fn listen(&mut self, port: u16) {
         self.endpoint.listen(port);
     }
 
@@ -129,7 +113,7 @@ impl TunHost {
     ///
     /// # Errors
     /// [`TunError::Connect`] if there are too many connections.
-    pub fn connect(&mut self, remote: SocketAddrV4) -> Result<ConnectionId, TunError> {
+    pub(crate) fn connect(&mut self, remote: SocketAddrV4) -> Result<ConnectionId, TunError> {
         let id = self.endpoint.connect(clock::now(), self.address.into(), remote.into())?;
         self.streams.add(id);
         Ok(id)
@@ -140,7 +124,7 @@ impl TunHost {
     ///
     /// # Errors
     /// As [`connect`](Self::connect)'s.
-    pub fn connect_from(
+    pub(crate) fn connect_from(
         &mut self,
         remote: SocketAddrV4,
         source: Box<dyn AduSource + Send>,
@@ -151,7 +135,7 @@ impl TunHost {
     }
 
     /// Notifies the connection that its source has data.
-    pub fn wake(&mut self, id: ConnectionId) {
+    pub(crate) fn wake(&mut self, id: ConnectionId) {
         self.endpoint.wake(id);
     }
 
@@ -159,39 +143,33 @@ impl TunHost {
     ///
     /// # Errors
     /// [`Unknown`] if the connection is not there (any more).
-    pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Unknown> {
+    pub(crate) fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Unknown> {
         let written = self.streams.write(id, bytes)?;
         self.endpoint.wake(id);
         Ok(written)
     }
 
     /// Appends all readable bytes to `out`, and returns their number.
-    pub fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
+    pub(crate) fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
         self.endpoint.read(id, out)
     }
 
     /// Closes the sending side once queued data was sent. No effect on an ended connection.
-    pub fn close(&mut self, id: ConnectionId) {
-        if let Err(error) = self.endpoint.close(clock::now(), id) {
-            tracing::debug!(%error, "closing");
-        }
+    pub(crate) fn close(&mut self, id: ConnectionId) {
+        // Fails only for an ended connection.
+        let _ended = self.endpoint.close(clock::now(), id);
     }
 
     /// Returns the counters of a connection, while it exists.
-    pub fn statistics(&self, id: ConnectionId) -> Option<TcpStatistics> {
+    pub(crate) fn statistics(&self, id: ConnectionId) -> Option<TcpStatistics> {
         self.endpoint.connection(id).map(|connection| *connection.statistics())
-    }
-
-    /// Returns the counters of the device.
-    pub fn counters(&self) -> &TunCounters {
-        &self.counters
     }
 
     /// Processes packets until an event occurs, or until `until`: then returns `None`.
     ///
     /// # Errors
     /// [`TunError`] if the device fails.
-    pub fn wait(&mut self, until: Instant) -> Result<Option<(ConnectionId, Event)>, TunError> {
+    pub(crate) fn wait(&mut self, until: Instant) -> Result<Option<(ConnectionId, Event)>, TunError> {
         loop {
             let now = clock::now();
             self.cm.handle_timeout(now);
@@ -215,13 +193,10 @@ impl TunHost {
     /// Processes one packet, so that each is answered as if it had come alone; returns whether there was one.
     fn receive(&mut self) -> Result<bool, TunError> {
         let Some(bytes) = self.tun.read(&mut self.buffer)? else { return Ok(false) };
-        match Arrival::parse(bytes).filter(|arrival| arrival.destination == self.address) {
-            Some(Arrival { source, destination, ecn, segment }) => {
-                self.counters.received += 1;
-                let (from, to): (IpAddr, IpAddr) = (source.into(), destination.into());
-                self.endpoint.handle_segment(clock::now(), &mut self.cm, from, to, segment, ecn)?;
-            }
-            None => self.counters.ignored += 1,
+        let arrival = Arrival::parse(bytes).filter(|arrival| arrival.destination == self.address);
+        if let Some(Arrival { source, destination, ecn, segment }) = arrival {
+            let (from, to): (IpAddr, IpAddr) = (source.into(), destination.into());
+            self.endpoint.handle_segment(clock::now(), &mut self.cm, from, to, segment, ecn)?;
         }
         Ok(true)
     }
@@ -235,11 +210,9 @@ impl TunHost {
             }
             let outgoing = self.endpoint.poll_transmit(now, &mut self.cm, &mut self.streams, &mut segment)?;
             let Some(outgoing) = outgoing else { return Ok(()) };
-            let packet = self.writer.packet(&outgoing, &segment);
-            if packet.is_some_and(|packet| self.tun.write(packet)) {
-                self.counters.sent += 1;
-            } else {
-                self.counters.refused += 1;
+            // A packet that the kernel refuses is lost on the path.
+            if let Some(packet) = self.writer.packet(&outgoing, &segment) {
+                self.tun.write(packet);
             }
             segment.clear();
             self.streams.sent(&outgoing);

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use timeous_core::Misuse;
+use timeous::core::Misuse;
 use timeous_net::emulator::EmulatorError;
 use timeous_tcp::ConnectError;
 
 /// Errors of the environment and the caller.
 #[derive(Debug, thiserror::Error)]
-pub enum TunError {
+pub(crate) enum TunError {
     /// The device cannot be created, or fails; missing rights are named.
     #[error(transparent)]
     Device(#[from] EmulatorError),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use timeous_core::{AduSource, NoAdus};
+use timeous::core::{AduSource, NoAdus};
 use timeous_tcp::{ConnectionId, Event, Outgoing, Sources, StreamBuffer};
 
 /// Unknown connection, or one without a write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such connection to write into: it has ended, or has a source of its own")]
-pub struct Unknown;
+pub(crate) struct Unknown;
 
 /// Send queue of one connection.
 enum Feed {
