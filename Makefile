@@ -113,6 +113,7 @@ bench:
 	$(CARGO) bench -p timeous-engine --bench send
 	$(CARGO) bench -p timeous --bench streams
 	$(CARGO) bench -p timeous --bench workers
+	$(CARGO) bench -p timeous --bench fan_out
 
 # Every target for FUZZ_SECONDS (`make fuzz FUZZ_SECONDS=60` for a short look). Needs a nightly toolchain.
 fuzz:

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::UdpSocket;
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Instant, Queue};
-use timeous_ring::{Config, Consumer, Producer, create, create_shared};
+use timeous_ring::{Config, Consumer, FrozenBuffer, PAGE, PacketZone, Producer, create, create_shared};
 
 /// Operations per time measurement.
 const BATCH: u64 = 64;
@@ -31,17 +31,30 @@ struct Bench {
     consumer: Consumer,
     payload: Vec<u8>,
     packet: Vec<u8>,
+    /// The payload in a zone; of no use to a ring in a memfd.
+    buffer: FrozenBuffer,
     socket: UdpSocket,
 }
 
 impl Bench {
     fn new((producer, consumer): (Producer, Consumer), len: usize, socket: UdpSocket) -> Self {
-        Self { producer, consumer, payload: vec![0x5a; len], packet: Vec::with_capacity(2048), socket }
+        let zone = PacketZone::new(PAGE as u32, 1).expect("a small zone");
+        let buffer = zone.buffer().expect("its only buffer").freeze().part(0..len).expect("it fits");
+        Self { producer, consumer, payload: vec![0x5a; len], packet: Vec::with_capacity(2048), buffer, socket }
     }
 
     fn enqueue(&mut self) {
         for seq in 0..BATCH {
             self.producer.enqueue(black_box(&adu(seq)), black_box(&self.payload)).expect("there is room");
+        }
+    }
+
+    /// Enqueues a buffer of a zone, or a copy if the ring cannot.
+    fn enqueue_shared(&mut self) {
+        for seq in 0..BATCH {
+            if self.producer.enqueue_shared(black_box(&adu(seq)), black_box(&self.buffer)).is_err() {
+                return self.enqueue();
+            }
         }
     }
 
@@ -78,7 +91,7 @@ impl Bench {
     }
 
     /// Runs one batch of each; returns nanoseconds per operation (pull back: for all packets at once).
-    fn round(&mut self) -> [f64; 9] {
+    fn round(&mut self) -> [f64; 10] {
         let each = BATCH as f64;
         let send = time(|| self.send()) / each;
         let enqueue = time(|| self.enqueue()) / each;
@@ -100,13 +113,17 @@ impl Bench {
         }) / each;
         self.take();
         self.hear();
-        [send, enqueue, pull, front, view, again, take, hear, drop]
+        let shared = time(|| self.enqueue_shared()) / each;
+        self.take();
+        self.hear();
+        [send, enqueue, shared, pull, front, view, again, take, hear, drop]
     }
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "send() of the payload to a UDP sink",
     "enqueue, payload copied",
+    "enqueue, buffer of a zone (memfd: copied)",
     "pull back and release, 64 packets at once",
     "put the 64th packet first",
     "consumer's view of 64 packets, all new",

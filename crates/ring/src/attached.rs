@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::books::Books;
 use crate::buffer::Handle;
 use crate::buffers::Buffers;
 use crate::error::EnqueueError;
 use crate::record::LAST_ZONE;
 use crate::sync::{AtomicU64, Ordering};
-use crate::zone::Books;
 
 /// Table of attached zones, shared by both sides of a ring within a process.
 #[derive(Debug)]

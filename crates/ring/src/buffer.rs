@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::books::Books;
 use crate::error::EnqueueError;
 use crate::record::Place;
-use crate::zone::Books;
 
 /// A counted reference to a buffer.
 #[derive(Debug)]

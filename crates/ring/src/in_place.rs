@@ -2,10 +2,10 @@
 #![cfg(not(loom))]
 #![allow(unsafe_code, reason = "payloads are read and rewritten in place")]
 
+use crate::books::Books;
 use crate::own_zone::Use;
 use crate::producer::Producer;
 use crate::pulled::PulledBack;
-use crate::zone::Books;
 
 impl PulledBack<'_> {
     /// Payload of the packet at `place`, dead or not; `None` beyond the end.

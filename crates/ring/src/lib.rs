@@ -45,6 +45,7 @@
 #![deny(unsafe_code)]
 
 mod attached;
+mod books;
 mod buffer;
 mod buffers;
 mod choose;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::books::Books;
 use crate::buffer::{Handle, ZoneBuffer};
 use crate::buffers::Buffers;
 use crate::error::EnqueueError;
 use crate::record::Place;
-use crate::zone::Books;
 
 /// Prefetch distance in free buffers, whose first bytes are in the cache of the processor that sent the old payload.
 /// Chosen by us: a higher value fetches lines that may change again; a lower one waits for them.

@@ -35,7 +35,9 @@ fn one_buffer_is_sent_by_several_streams_and_free_afterwards() {
             pause(timeous::core::Duration::from_millis(1));
             senders.iter_mut().for_each(|sender| assert_eq!(sender.poll_delivery(), None));
         }
-        senders.into_iter().for_each(|sender| drop(sender.finish().unwrap()));
+        for sender in senders {
+            sender.finish().unwrap();
+        }
         for receiver in receivers {
             assert_eq!(receiver.join().unwrap(), [&b"hello, world"[..], b"world"], "{transport}");
         }
