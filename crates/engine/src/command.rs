@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::line::Line;
+use crate::port_group::PortGroup;
 use crate::remote::Served;
 use crate::stream::Stream;
 use crate::waker::Waker;
-use crate::workers::PortGroup;
 
 /// Identifier of a listener within the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

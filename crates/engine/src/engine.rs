@@ -13,9 +13,10 @@ use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, PortL
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
+use crate::port_group::PortGroup;
 use crate::stream::Stream;
 use crate::waker::Waker;
-use crate::workers::{PortGroup, WorkerThread, place};
+use crate::workers::{WorkerThread, place};
 
 /// Threads that run the transports of this process; each of these workers has a Congestion Manager.
 ///
@@ -148,7 +149,8 @@ impl Engine {
         let incoming = Incoming::new(room)?;
         let sharing = if config.carrier == Carrier::Udp { self.workers.len() } else { 1 };
         let commands: Vec<_> = self.workers[..sharing].iter().map(|worker| worker.commands.clone()).collect();
-        let group = (sharing > 1).then(|| PortGroup::new(commands.clone()));
+        let group =
+            (sharing > 1).then(|| PortGroup::new(commands.iter().map(|commands| commands.waker().clone()).collect()));
         let mut waiting = Waiting { ids: Vec::new(), local, life: PortLife::default(), incoming };
         for (place, commands) in commands.into_iter().enumerate() {
             let (reply, answer) = mpsc::channel();

@@ -21,6 +21,7 @@ mod line;
 mod listening;
 mod order;
 mod port;
+mod port_group;
 mod remote;
 pub mod rig;
 mod session;

@@ -24,9 +24,9 @@ impl<T> Line<T> {
         sent
     }
 
-    /// Makes the reader look at everything once more.
-    pub(crate) fn wake(&self) {
-        self.waker.wake();
+    /// Returns the reader's waker.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
     }
 }
 

@@ -19,10 +19,10 @@ use crate::error::EngineError;
 use crate::identity::Identity;
 use crate::listening::Listening;
 use crate::order::{Order, StreamId};
+use crate::port_group::GroupShare;
 use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
-use crate::workers::GroupShare;
 
 pub(crate) struct Port {
     /// Number among the engine's ports.

@@ -22,10 +22,10 @@ use crate::kernel_tcp::KernelTcp;
 use crate::listening::Listening;
 use crate::order::{Order, Orders, StreamId};
 use crate::port::Port;
+use crate::port_group::{GroupShare, PortGroup};
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
-use crate::workers::{GroupShare, PortGroup};
 
 pub(crate) struct Worker {
     commands: mpsc::Receiver<Command>,

@@ -6,6 +6,16 @@ use timeous_core::Ecn;
 
 use super::packet::is_ipv4;
 
+/// An instruction of a classic BPF program (`linux/filter.h`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instruction {
+    pub(super) code: u16,
+    pub(super) if_true: u8,
+    pub(super) if_false: u8,
+    pub(super) value: u32,
+}
+
 /// A `sockaddr_in` or `sockaddr_in6`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(8))]

@@ -8,17 +8,8 @@ use std::os::fd::AsFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 
 use super::Socket;
+use super::abi::Instruction;
 use super::system::attach_filter;
-
-/// An instruction of a classic BPF program (`linux/filter.h`).
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Instruction {
-    code: u16,
-    if_true: u8,
-    if_false: u8,
-    value: u32,
-}
 
 const fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }

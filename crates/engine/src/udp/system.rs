@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{from_mut, from_ref, null_mut};
 
-use super::abi::{Control, Marks, Name};
+use super::abi::{Control, Instruction, Marks, Name};
 use super::bundle::{Message, Plan};
 use super::packet::Packet;
-use super::shared::Instruction;
 
 /// Sets the "don't fragment" bit and ignores the kernel's cached path MTU.
 pub(super) const PROBE: i32 = libc::IP_PMTUDISC_PROBE;
