@@ -1,7 +1,7 @@
 //! One stream to many receivers: each packet is written once, into a zone, and sent from there to all of them.
 //!
 //! A hundred subscribers call; two hundred packets of 1 000 bytes go to each of them. Prints the number of packets that
-//! arrived, the bytes that were written, and the bytes that the streams copied, which is zero.
+//! arrived, the bytes that were written, and the bytes that queueing has copied, which is zero.
 //!
 //! `cargo run -p timeous --example fan_out`
 
@@ -20,7 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 fn main() -> Result<(), Box<dyn Error>> {
     // Both ends run here; real subscribers have the publisher's name in their URI.
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    let listener = Listener::open(&format!("timeous://:{port}?latency=500ms&policy=deadline").parse()?)?;
+    // Without repair: a stream that may send lost packets again keeps a copy of each.
+    let listener = Listener::open(&format!("timeous://:{port}?latency=500ms&policy=deadline&repair=off").parse()?)?;
     let subscribers = thread::spawn(move || subscribe(port).map_err(|error| error.to_string()));
     let (written, copied) = publish(listener)?;
     let received = subscribers.join().map_err(|_| "a subscriber has panicked")??;

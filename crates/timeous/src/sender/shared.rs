@@ -8,7 +8,8 @@ use crate::error::SendError;
 
 impl Sender {
     /// Queues the bytes of a buffer as an ADU, like [`send`](Self::send) but without copying them: other streams may
-    /// send the same buffer. A stream that the daemon runs gets a copy, since the zone's memory is this process's.
+    /// send the same buffer. The transport sends from the buffer, too, over DCCP with `repair=off`: to send lost packets
+    /// again, it keeps copies. A stream that the daemon runs gets a copy, since the zone's memory is this process's.
     ///
     /// The buffer is free when all streams have sent or dropped it, and let go: a stream does at its next `send…`, or
     /// when [`poll_delivery`](Self::poll_delivery) returns `None`.
