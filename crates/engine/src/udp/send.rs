@@ -14,6 +14,8 @@ impl Socket {
         let mut at = 0;
         // A bundle was just refused: find out whether that is because it is one.
         let mut doubted: Option<io::Error> = None;
+        // A message that is offered again, since the error may have been an earlier packet's.
+        let mut repeated = None;
         while at < self.plan.messages().len() {
             match self.outbound.send(self.io.as_fd(), &self.plan, at, packets) {
                 Ok(taken) => {
@@ -27,6 +29,7 @@ impl Socket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) if is_of_path(&error) && repeated.replace(at) != Some(at) => {}
                 Err(error) if self.plan.messages()[at].count > 1 && may_be_for_the_bundle(&error) => {
                     self.plan.split(at, packets);
                     doubted = Some(error);
@@ -49,6 +52,13 @@ impl Socket {
             self.bundles = false;
         }
     }
+}
+
+/// Whether an ICMP message may have caused the error. The kernel returns it at the next call, for whatever destination
+/// that is, and sends nothing then.
+fn is_of_path(error: &io::Error) -> bool {
+    let codes = [libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH, libc::ENOPROTOOPT, libc::EHOSTDOWN];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 /// The kernel returns `EINVAL` or `EMSGSIZE`, a device `EIO` or `EOPNOTSUPP`; all but the third have other causes, too.

@@ -322,6 +322,17 @@ fn a_port_unreachable_is_told_with_what_it_quotes_while_it_is_asked_for() {
 }
 
 #[test]
+fn a_refusal_by_one_destination_keeps_no_packet_from_another() {
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    sender.report_refusals(true).unwrap();
+    let packet = |to, header| Packet { to, from: None, ecn: Ecn::Ect0, header, payload: None };
+    sender.send(&[packet(nobody, &b"anybody there?"[..])], |_, _| {});
+    send_all(&mut sender, &[packet(receiver.local_addr().unwrap(), &b"there"[..])]);
+    assert_eq!(received(&mut receiver, 1)[0].2, b"there");
+}
+
+#[test]
 fn sockets_that_share_a_port_get_the_hosts_that_are_placed_on_them() {
     for loopback in ["127.0.0.1:0", "[::]:0"] {
         let first = Socket::bind_shared(loopback.parse().unwrap(), std::num::NonZeroUsize::new(3)).unwrap();
