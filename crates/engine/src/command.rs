@@ -30,8 +30,8 @@ pub(crate) enum Command {
         user: User,
         config: Box<StreamConfig>,
         incoming: Arc<Incoming>,
-        /// Workers that share the UDP port, and whether this is the first one.
-        group: Option<(Arc<PortGroup>, bool)>,
+        /// Workers that share the UDP port, and this one's place among them.
+        group: Option<(Arc<PortGroup>, usize)>,
         reply: mpsc::Sender<ListenReply>,
     },
     /// Stops listening: no more callers are accepted.
@@ -103,6 +103,12 @@ struct Callers {
     room: Option<usize>,
 }
 
+impl Callers {
+    fn room(&self) -> usize {
+        self.room.unwrap_or(usize::MAX).min(BACKLOG.saturating_sub(self.streams.len()))
+    }
+}
+
 /// Maximum number of connections waiting to be accepted, as TCP's SOMAXCONN was before Linux 5.4. Chosen by us: each
 /// holds a packet ring already, so that a higher value takes memory.
 const BACKLOG: usize = 128;
@@ -119,17 +125,21 @@ impl Incoming {
 
     /// Returns the number of callers that may connect now.
     pub(crate) fn room(&self) -> usize {
-        let callers = self.callers();
-        callers.room.unwrap_or(usize::MAX).min(BACKLOG.saturating_sub(callers.streams.len()))
+        self.callers().room()
     }
 
-    /// Queues an incoming connection, which takes one place.
-    pub(crate) fn push(&self, stream: Made) {
+    /// Queues an incoming connection, which takes one place; returns it if there is none.
+    pub(crate) fn push(&self, stream: Made) -> Result<(), Made> {
         let mut callers = self.callers();
+        // Another worker may have taken the last place.
+        if callers.room() == 0 {
+            return Err(stream);
+        }
         callers.streams.push_back(stream);
         callers.room = callers.room.map(|room| room.saturating_sub(1));
         drop(callers);
         self.waker.wake();
+        Ok(())
     }
 
     pub(crate) fn pop(&self) -> Option<Made> {

@@ -13,10 +13,10 @@ use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, PortL
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
-use crate::port_group::PortGroup;
+use crate::port_group::{PortGroup, place};
 use crate::stream::Stream;
 use crate::waker::Waker;
-use crate::workers::{WorkerThread, place};
+use crate::workers::WorkerThread;
 
 /// Threads that run the transports of this process; each of these workers has a Congestion Manager.
 ///
@@ -54,6 +54,12 @@ impl Engine {
         Ok(Self { workers })
     }
 
+    /// Returns whether a worker has ended by a panic, as of an application's late choice: its streams are over.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.workers.iter().any(WorkerThread::has_ended)
+    }
+
     /// Returns the number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
@@ -66,7 +72,8 @@ impl Engine {
         &self.workers[0].congestion
     }
 
-    /// Returns the Congestion Manager of streams to `host`.
+    /// Returns the Congestion Manager of streams to `host`, apart from those that run on the first worker wherever they
+    /// go.
     #[must_use]
     pub fn congestion_of(&self, host: IpAddr) -> &Congestion {
         &self.workers[place(host, self.workers.len())].congestion
@@ -159,7 +166,7 @@ impl Engine {
                 user,
                 config: Box::new(config.clone()),
                 incoming: waiting.incoming.clone(),
-                group: group.clone().map(|group| (group, place == 0)),
+                group: group.clone().map(|group| (group, place)),
                 reply,
             });
             let (id, local, life) = answer.recv().map_err(|_| EngineError::Stopped)??;

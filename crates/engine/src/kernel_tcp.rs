@@ -11,6 +11,7 @@ mod meter;
 mod others;
 mod path_evidence;
 mod ports;
+mod readiness;
 mod receiving;
 mod restraint;
 mod sending;

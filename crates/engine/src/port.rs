@@ -136,8 +136,11 @@ impl Port {
             }
         };
         if self.native().is_none() {
-            if self.callers.is_empty() {
-                self.socket.report_refusals(true)?;
+            if self.callers.is_empty()
+                && let Err(error) = self.socket.report_refusals(true)
+            {
+                self.driver.remove(now, connection, None);
+                return Err(error.into());
             }
             self.callers.insert(connection, config.carrier == Carrier::Auto);
         }
@@ -290,9 +293,12 @@ impl Port {
         for (&port, (listening, _)) in &self.listening {
             self.driver.endpoint.set_room(port, Some(listening.incoming.room()));
         }
-        let driver = &mut self.driver;
+        let (driver, share) = (&mut self.driver, &self.share);
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
+                if share.as_ref().is_some_and(|share| !share.has(from.ip())) {
+                    return;
+                }
                 let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
                 driver.handle_datagram(now, cm, route, datagram, ecn);
             });
@@ -390,9 +396,11 @@ impl Port {
                 }
                 // Its handshake is complete; the event that says so follows.
                 session.set_open();
-                let incoming = listening.incoming.clone();
+                if listening.incoming.push(stream).is_err() {
+                    self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+                    return;
+                }
                 self.add(connection, session, streams);
-                incoming.push(stream);
             }
             Err(error) => {
                 tracing::warn!(%error, "no stream for a caller");

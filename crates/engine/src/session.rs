@@ -71,6 +71,15 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    /// Tells the application, if the engine ends by a panic.
+    fn drop(&mut self) {
+        if !self.sending.is_closed() {
+            self.shared.set_status(Status::Closed(CloseReason::Abandoned));
+        }
+    }
+}
+
 impl timeous_stream::Session for Session {
     fn sending(&mut self) -> &mut SendSide {
         &mut self.sending

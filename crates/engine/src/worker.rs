@@ -178,7 +178,7 @@ impl Worker {
     fn listen(
         &mut self,
         local: SocketAddr,
-        group: Option<(Arc<PortGroup>, bool)>,
+        group: Option<(Arc<PortGroup>, usize)>,
         (user, config): (User, StreamConfig),
         incoming: Arc<Incoming>,
     ) -> ListenReply {
@@ -191,14 +191,14 @@ impl Worker {
             Carrier::Udp | Carrier::Auto => {}
         }
         let socket = match &group {
-            Some((group, is_first)) => {
-                at_or_in_ipv4(local, |local| Socket::bind_shared(local, is_first.then(|| group.count())))?
+            Some((group, place)) => {
+                at_or_in_ipv4(local, |local| Socket::bind_shared(local, (*place == 0).then(|| group.count())))?
             }
             None => bind(local)?,
         };
         let number = self.add(socket);
         let port = self.ports.get_mut(&number).expect("it was made just now");
-        port.share(group.map(|(group, _)| GroupShare::new(group)));
+        port.share(group.map(|(group, place)| GroupShare::new(group, place)));
         let (local, life) = (port.local_addr()?, port.life());
         let beside = match listening.config.carrier {
             // The same port number in TCP.
@@ -315,7 +315,7 @@ impl Worker {
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let ports = self.ports.values_mut().filter_map(Port::poll_timeout);
-        ports.chain(self.tcp.poll_timeout(now)).chain(self.followers.poll_timeout(now)).min()
+        ports.chain(self.tcp.poll_timeout()).chain(self.followers.poll_timeout(now)).min()
     }
 
     fn sleep(&mut self, due: Option<Instant>) {

@@ -1,7 +1,5 @@
-//! Threads of an engine: each runs transports with a Congestion Manager of its own, and owns the hosts that are placed
-//! on it.
+//! Threads of an engine: each runs transports with a Congestion Manager of its own.
 
-use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 use crate::command::{Command, Commands};
@@ -9,17 +7,6 @@ use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::waker::Waker;
 use crate::worker::Worker;
-
-/// Place of a host's streams among `count` workers. All of them share one macroflow, so they stay together.
-///
-/// UDP ports that several workers share are steered by the same rule ([`crate::udp::Socket::bind_shared`]).
-pub(crate) fn place(host: IpAddr, count: usize) -> usize {
-    let low = match host.to_canonical() {
-        IpAddr::V4(addr) => u32::from(addr),
-        IpAddr::V6(addr) => u128::from(addr) as u32,
-    };
-    low as usize % count
-}
 
 /// A running thread. When it is dropped, its connections end.
 #[derive(Debug)]
@@ -49,6 +36,12 @@ impl WorkerThread {
     }
 }
 
+impl WorkerThread {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
 impl Drop for WorkerThread {
     fn drop(&mut self) {
         self.commands.send(Command::Stop);
@@ -56,20 +49,5 @@ impl Drop for WorkerThread {
             // The thread's panic has been printed.
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-
-    use super::*;
-
-    #[test]
-    fn a_host_has_one_place_however_its_address_is_written() {
-        let four = Ipv4Addr::new(192, 0, 2, 7);
-        assert_eq!(place(four.into(), 4), place(four.to_ipv6_mapped().into(), 4));
-        let hosts = (0..256u32).map(|host| place(Ipv6Addr::from(u128::from(host)).into(), 4));
-        assert_eq!(hosts.filter(|&place| place == 3).count(), 64);
     }
 }

@@ -75,14 +75,18 @@ impl AttachedZones {
 
     fn attach(&mut self, books: &Arc<Books>, shared: &Attachments) -> Result<usize, EnqueueError> {
         let zone = AttachedZone { books: Arc::clone(books), records: 0 };
-        let at = if self.0.len() < usize::from(LAST_ZONE) {
+        // A zone that nobody else has any more is let go.
+        let unused = |zone: &AttachedZone| zone.records == 0 && Arc::strong_count(&zone.books) == 1;
+        let mut free = self.0.iter().position(unused);
+        if free.is_none() && self.0.len() >= usize::from(LAST_ZONE) {
+            free = Some(self.0.iter().position(|zone| zone.records == 0).ok_or(EnqueueError::TooManyZones)?);
+        }
+        let at = free.unwrap_or(self.0.len());
+        if at == self.0.len() {
             self.0.push(zone);
-            self.0.len() - 1
         } else {
-            let at = self.0.iter().position(|zone| zone.records == 0).ok_or(EnqueueError::TooManyZones)?;
             self.0[at] = zone;
-            at
-        };
+        }
         shared.set(at, books.buffers.clone());
         Ok(at)
     }

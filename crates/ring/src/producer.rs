@@ -329,8 +329,8 @@ impl Producer {
         if let Some(broken) = self.broken {
             return Err(broken.into());
         }
-        // A buffer that was used before is in memory already.
-        if self.zone.needs_fresh() || self.is_full() {
+        // A buffer that was used before is in memory already; those of other zones are wanted by others.
+        if self.zone.needs_fresh() || !self.attached.is_empty() || self.is_full() {
             self.reclaim()?;
         }
         if self.is_full() { Err(EnqueueError::Full) } else { Ok(()) }

@@ -27,7 +27,8 @@ fn engine_slot() -> MutexGuard<'static, EngineSlot> {
 /// Sets the number of workers (threads) that run this process's streams; one by default.
 ///
 /// Streams are placed by the address of the other host, so that those to one host share their congestion state. Several
-/// workers pay for thousands of streams to many hosts. The Congestion Manager's API ([`cm`](crate::cm)) in this process
+/// workers pay for thousands of streams to many hosts. A caller that moves to another address, as from Wi-Fi to a mobile
+/// network, may land at another worker: its stream ends there, and has to be opened again. The Congestion Manager's API ([`cm`](crate::cm)) in this process
 /// then serves the hosts of the first worker only, and is refused.
 ///
 /// ```
@@ -52,7 +53,7 @@ pub fn set_workers(count: NonZeroUsize) -> Result<(), WorkersFixed> {
 /// Returns the engine of this process, which ends with its last user.
 pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
     let mut slot = engine_slot();
-    if let Some(engine) = slot.engine.upgrade() {
+    if let Some(engine) = slot.engine.upgrade().filter(|engine| !engine.has_failed()) {
         return Ok(engine);
     }
     let engine = Arc::new(Engine::with_workers(slot.workers)?);

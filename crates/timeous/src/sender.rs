@@ -158,6 +158,8 @@ impl Sender {
         match (error, self.half.status()) {
             (_, Status::Closed(reason)) => SendError::Closed(reason),
             (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: self.max_payload() },
+            // The peer's application has stopped reading, which leaves the connection open.
+            (EnqueueError::Closed, _) => SendError::Closed(timeous_engine::CloseReason::Peer),
             // Whoever runs the other side of the ring has corrupted it.
             (EnqueueError::Broken(_), _) => SendError::Closed(timeous_engine::CloseReason::Abandoned),
             _ => SendError::Full,

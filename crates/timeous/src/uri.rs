@@ -10,6 +10,7 @@ use timeous_engine::{Ccid, TcpFraming, Unordered};
 
 use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
 use crate::own_choice::OwnChoice;
+use crate::policy::{DbatSettings, PolicyName};
 pub use keys::{KEYS, Key, Topic};
 use keys::{Mode, Parsed};
 
@@ -156,6 +157,9 @@ impl FromStr for Uri {
                 port
             }
         };
+        if options.dbat != DbatSettings::default() && options.chooses_by() != PolicyName::Dbat {
+            return Err(UriError::BadMode("marked, overfull, mindelay and maxth are settings of policy=dbat: add it"));
+        }
         if options.transport != TransportName::Dccp && matches!(options.daemon, Daemon::At(_)) {
             return Err(UriError::BadMode("the daemon runs streams over DCCP only: leave out transport or daemon"));
         }
@@ -359,6 +363,8 @@ mod tests {
             let error = dbat(query).unwrap_err();
             assert!(matches!(error, UriError::BadValue { .. }), "{query}: {error}");
         }
+        let ignored = "timeous://h?policy=plan&maxth=64k".parse::<Uri>().unwrap_err();
+        assert!(ignored.to_string().contains("policy=dbat"), "{ignored}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::epoll::EventFlags;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
@@ -12,6 +12,7 @@ use timeous_stream::Session as _;
 use super::receiving::Receiving;
 use super::sending::Sending;
 use super::socket::Socket;
+use super::tap::Tap;
 use crate::carrier::{Carrier, CarrierView, TcpConfig};
 use crate::identity::Hello;
 use crate::order::StreamId;
@@ -285,21 +286,25 @@ impl Connection {
         self.session.report(now, &self.counts, last);
     }
 
-    /// Returns the descriptor and events to poll for, if any.
-    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
-        let interest = match &self.state {
-            State::Calling(_) => PollFlags::OUT,
-            State::Open(both) if both.sending.is_blocked() => PollFlags::IN | PollFlags::OUT,
-            State::Open(_) | State::Closing(..) => PollFlags::IN,
-            State::Over => return None,
-        };
-        Some(PollFd::new(&self.socket, interest))
+    /// Returns the socket.
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
-    /// Returns the packet tap's descriptor, if there is a tap.
-    pub(super) fn tap_fd(&self) -> Option<PollFd<'_>> {
+    /// Returns the events of the socket that it waits for.
+    pub(super) fn interest(&self) -> EventFlags {
+        match &self.state {
+            State::Calling(_) => EventFlags::OUT,
+            State::Open(both) if both.sending.is_blocked() => EventFlags::IN | EventFlags::OUT,
+            State::Open(_) | State::Closing(..) => EventFlags::IN,
+            State::Over => EventFlags::empty(),
+        }
+    }
+
+    /// Returns the packet tap, if there is one.
+    pub(super) fn tap(&self) -> Option<&Tap> {
         let (State::Open(both) | State::Closing(_, both)) = &self.state else { return None };
-        both.receiving.tap().map(|tap| PollFd::new(tap, PollFlags::IN))
+        both.receiving.tap()
     }
 
     /// Returns the time of the next timer.

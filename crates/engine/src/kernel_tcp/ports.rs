@@ -1,14 +1,18 @@
 //! All TCP connections and listeners of an engine.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
-use timeous_core::Instant;
+use timeous_core::{IdMap, Instant, Schedule};
 
 use super::call::Call;
 use super::connection::Connection;
 use super::listener::Listener;
+use super::readiness::Readiness;
 use super::tap;
 use super::unidentified::{Kind, UnidentifiedConnection};
 use crate::carrier::{TcpConfig, Unordered};
@@ -26,12 +30,25 @@ pub(crate) struct Returned {
     newcomer: UnidentifiedConnection,
 }
 
-/// The connections and listeners of an engine.
+/// The connections and listeners of an engine. A round looks only at connections that something happened to.
 #[derive(Default)]
 pub(crate) struct KernelTcp {
-    connections: Vec<Connection>,
+    connections: IdMap<StreamId, Watched>,
+    /// Connections to look at in this round.
+    touched: BTreeSet<StreamId>,
+    /// Connections to look at in every round: others share their window, or the kernel cannot report them.
+    always: BTreeSet<StreamId>,
+    timers: Schedule<StreamId>,
+    readiness: Readiness,
     listeners: Vec<Listener>,
     newcomers: Vec<UnidentifiedConnection>,
+}
+
+/// A connection, and what its descriptors are watched for.
+struct Watched {
+    connection: Connection,
+    interest: EventFlags,
+    has_tap: bool,
 }
 
 impl KernelTcp {
@@ -44,14 +61,14 @@ impl KernelTcp {
         config: &TcpConfig,
     ) -> Result<(), EngineError> {
         has_its_tap(config)?;
-        self.connections.push(Connection::call(now, remote, session, config.clone())?);
+        self.add(Connection::call(now, remote, session, config.clone())?);
         Ok(())
     }
 
     /// Continues a stream over a TCP connection that was answered.
     pub(crate) fn go_on(&mut self, now: Instant, call: Call, hello: Hello, session: Session, config: &TcpConfig) {
         let (socket, config) = (call.into_socket(), config.clone());
-        self.connections.push(Connection::adopted(now, socket, session, config, (Some(hello), &[])));
+        self.add(Connection::adopted(now, socket, session, config, (Some(hello), &[])));
     }
 
     /// Returns the next incoming connection that continues a stream.
@@ -78,7 +95,7 @@ impl KernelTcp {
         let UnidentifiedConnection { socket, listening, bytes, .. } = returned.newcomer;
         if let Some(session) = session {
             let config = listening.config.tcp.clone();
-            self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
+            self.add(Connection::adopted(now, socket, session, config, (None, &bytes)));
         }
     }
 
@@ -92,8 +109,9 @@ impl KernelTcp {
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
                 let config = listening.config.tcp.clone();
-                self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
-                listening.incoming.push(stream);
+                self.add(Connection::adopted(now, socket, session, config, (None, &bytes)));
+                // If there is no place left, the stream is dropped, which ends the connection.
+                drop(listening.incoming.push(stream));
             }
             Err(error) => {
                 tracing::warn!(%error, "no stream for a caller");
@@ -125,27 +143,34 @@ impl KernelTcp {
         self.retain_listeners(|_| true);
     }
 
-    fn connection(&mut self, id: StreamId) -> Option<&mut Connection> {
-        self.connections.iter_mut().find(|connection| connection.id() == id)
+    fn add(&mut self, connection: Connection) {
+        let (id, interest) = (connection.id(), connection.interest());
+        if let Err(error) = self.readiness.watch(connection.socket(), id, interest) {
+            tracing::warn!(%error, "a TCP connection is looked at by the clock");
+            self.always.insert(id);
+        }
+        self.connections.insert(id, Watched { connection, interest, has_tap: false });
+        self.touched.insert(id);
     }
 
     /// Carries out a stream's request.
     pub(crate) fn obey(&mut self, now: Instant, id: StreamId, order: Order) {
-        let Some(connection) = self.connection(id) else { return };
+        let Some(Watched { connection, .. }) = self.connections.get_mut(id) else { return };
+        self.touched.insert(id);
         match order {
             Order::Finish => connection.finish(),
             Order::Abandon => connection.abandon(now),
             Order::Refuse => connection.refuse(now),
             Order::Rate(rate) => connection.set_rate(rate),
-            // Every round looks at every connection.
+            // The round looks at it.
             Order::Notify | Order::Ignore | Order::Tell => {}
         }
     }
 
     /// Closes all connections.
     pub(crate) fn close_all(&mut self, now: Instant) {
-        for connection in &mut self.connections {
-            connection.abandon(now);
+        for id in self.connections.ids() {
+            self.obey(now, id, Order::Abandon);
         }
     }
 
@@ -162,36 +187,88 @@ impl KernelTcp {
                 None => self.take_in(now, newcomer, streams),
             }
         }
-        for connection in &mut self.connections {
+        let touched = &mut self.touched;
+        self.readiness.poll(|id| {
+            touched.insert(id);
+        });
+        touched.extend(&self.always);
+        while let Some(id) = self.timers.next_due(now) {
+            touched.insert(id);
+        }
+        self.each_touched(|connection| {
             connection.receive(now);
             connection.handle_timeout(now);
+        });
+    }
+
+    fn each_touched(&mut self, mut look: impl FnMut(&mut Connection)) {
+        for &id in &self.touched {
+            if let Some(Watched { connection, .. }) = self.connections.get_mut(id) {
+                look(connection);
+            }
         }
     }
 
     /// Returns whether there was progress.
     pub(crate) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
-        self.connections.iter_mut().fold(false, |progress, connection| connection.drain(now, manager) | progress)
+        let mut progress = false;
+        self.each_touched(|connection| progress |= connection.drain(now, manager));
+        progress
     }
 
+    /// Ends the round of the connections that it looked at.
     pub(crate) fn wake_applications(&mut self, now: Instant, manager: &mut Manager) {
-        self.connections.iter_mut().for_each(|connection| connection.wake_application(now));
-        for flow in self.connections.iter().filter(|one| one.is_over()).filter_map(Connection::flow) {
-            manager.close(now, flow).expect("nobody else closes it");
+        for id in std::mem::take(&mut self.touched) {
+            let Some(watched) = self.connections.get_mut(id) else { continue };
+            let connection = &mut watched.connection;
+            connection.wake_application(now);
+            if connection.is_over() {
+                if let Some(flow) = connection.flow() {
+                    manager.close(now, flow).expect("nobody else closes it");
+                }
+                self.connections.remove(id);
+                self.always.remove(&id);
+                self.timers.forget(id);
+                continue;
+            }
+            if connection.flow().is_some() {
+                self.always.insert(id);
+            }
+            self.timers.set_timeout(id, connection.poll_timeout(now));
+            if let Err(error) = watched.update(id, &mut self.readiness) {
+                tracing::warn!(%error, "a TCP connection is looked at by the clock");
+                self.always.insert(id);
+            }
         }
-        self.connections.retain(|connection| !connection.is_over());
     }
 
     /// Returns the descriptors and events to poll for.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
         let newcomers = self.newcomers.iter().map(|newcomer| PollFd::new(&newcomer.socket, PollFlags::IN));
-        let taps = self.connections.iter().filter_map(Connection::tap_fd);
-        listeners.chain(newcomers).chain(self.connections.iter().filter_map(Connection::poll_fd)).chain(taps)
+        let connections = self.readiness.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        listeners.chain(newcomers).chain(connections)
     }
 
-    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now));
-        connections.chain(self.newcomers.iter().map(UnidentifiedConnection::poll_timeout)).min()
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let newcomers = self.newcomers.iter().map(UnidentifiedConnection::poll_timeout);
+        newcomers.chain(self.timers.first_timeout()).min()
+    }
+}
+
+impl Watched {
+    /// Watches its descriptors for what it waits for now.
+    fn update(&mut self, id: StreamId, readiness: &mut Readiness) -> io::Result<()> {
+        let interest = self.connection.interest();
+        if interest != self.interest {
+            readiness.change(self.connection.socket(), id, interest)?;
+            self.interest = interest;
+        }
+        if let Some(tap) = self.connection.tap().filter(|_| !self.has_tap) {
+            readiness.watch(tap, id, EventFlags::IN)?;
+            self.has_tap = true;
+        }
+        Ok(())
     }
 }
 

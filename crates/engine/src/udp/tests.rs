@@ -346,7 +346,7 @@ fn sockets_that_share_a_port_get_the_hosts_that_are_placed_on_them() {
             let to: IpAddr = if host.is_ipv4() { [127, 0, 0, 1].into() } else { host };
             let sender = UdpSocket::bind((host, 0)).unwrap();
             sender.send_to(b"to one", (to, port)).unwrap();
-            let at = crate::workers::place(host, 3);
+            let at = crate::port_group::place(host, 3);
             let [(from, ..)] = &received(&mut sockets[at], 1)[..] else { panic!("one datagram at {at}") };
             assert_eq!(from.ip().to_canonical(), host);
         }
