@@ -82,7 +82,7 @@ fn wrong_uris_say_what_to_write_instead() {
     let source = "assets/clip.h264";
     fails(&["send", source, "timeous://h:1?latencey=1s"], 2, &["'latencey'", "latency", "policy", "timeout", "dport"]);
     fails(&["send", source, "timeous://h:1?latency=soon"], 2, &["latency=soon", "120ms"]);
-    fails(&["send", source, "timeous://h:1?policy=best"], 2, &["policy=best", "frames, deadline, age, dbat, fifo"]);
+    fails(&["send", source, "timeous://h:1?policy=best"], 2, &["policy=best", "layers, deadline", "dbat, fifo"]);
     fails(&["send", source, "timeous://h:70000"], 2, &["70000", "65535"]);
     fails(&["send", source, "timeous://:1?mode=caller"], 2, &["needs a host"]);
     fails(&["send", source, "srt://h:1"], 2, &["timeous://"]);
