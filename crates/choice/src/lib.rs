@@ -13,6 +13,7 @@ pub mod deadline;
 pub mod dependencies;
 pub mod frames;
 pub mod layers;
+pub mod named;
 pub mod plan;
 pub mod repair;
 pub mod timeline;

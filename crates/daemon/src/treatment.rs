@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use timeous_choice::dbat::{DropRule, Marking, Settings};
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Layers, Plan, Punctual, QueueLimit};
+use timeous_choice::{Chain, Dbat, Dependencies, QueueLimit, named};
 use timeous_core::{Duration, LateChoice, Priority, SubStream};
 use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Marked, Nanos, Policy, QueueLimit as Limit, StreamSpec};
@@ -44,12 +44,10 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
 /// Returns the late choice of that name: datagrams that cannot arrive in time or be decoded are dropped, except under
 /// [`Policy::Fifo`].
 fn choice(policy: Policy) -> Box<dyn LateChoice> {
-    let sound = Chain::default().then(Deadlines).then(Dependencies::default());
     match policy {
         Policy::Fifo => Box::new(Chain::default()),
-        Policy::Deadline => Box::new(sound),
-        // A datagram that exceeds the age within a frame takes the rest of the frame with it.
-        Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
+        Policy::Deadline => Box::new(named::deadline()),
+        Policy::Age(limit) => Box::new(named::age(limit.into())),
         Policy::Dbat(dbat) => {
             let beyond = if dbat.only_marked { DropRule::OnlyMarked } else { DropRule::Excess };
             let least_delay = Duration::from(dbat.least_delay).min(MOST);
@@ -60,19 +58,15 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
             };
             Box::new(Dbat::chain(settings, marking))
         }
-        Policy::Punctual => Box::new(Chain::default().then(Punctual).then(Dependencies::default())),
+        Policy::Punctual => Box::new(named::punctual()),
         Policy::Dependencies => Box::new(Dependencies::default()),
-        // `Layers` comes last, since it accounts for the packet that is sent.
-        Policy::Layers => Box::new(Chain::default().then(Dependencies::default()).then(Layers::default())),
-        Policy::Plan(weights) => {
-            let weigh = |plan: Plan, (substream, weight)| plan.weighing(SubStream(substream), weight);
-            Box::new(weights.into_iter().flatten().fold(Plan::default(), weigh))
-        }
-        Policy::Frames(limit) => Box::new(sound.then(Frames::new(match limit {
+        Policy::Layers => Box::new(named::layers()),
+        Policy::Plan(weights) => Box::new(named::plan(weights.into_iter().flatten())),
+        Policy::Frames(limit) => Box::new(named::frames(match limit {
             Limit::Deadlines => QueueLimit::Deadlines,
             Limit::Time(time) => QueueLimit::Time(time.into()),
             Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
-        }))),
+        })),
     }
 }
 

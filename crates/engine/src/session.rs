@@ -100,14 +100,15 @@ impl timeous_stream::Session for Session {
         }
     }
 
-    fn wants_report(&mut self, now: Instant) -> bool {
+    fn wants_report(&self, now: Instant) -> bool {
         now >= self.next_snapshot && self.shared.is_snapshot_wanted()
     }
 
     /// Takes a snapshot, if one was requested and the last one is old enough, or if it is the `last` one.
     fn report(&mut self, now: Instant, transport: &Statistics, last: bool) {
         self.transport = *transport;
-        if last || (now >= self.next_snapshot && self.shared.wants_snapshot()) {
+        if last || self.wants_report(now) {
+            self.shared.begin_snapshot();
             self.next_snapshot = now + SNAPSHOT_INTERVAL;
             self.shared.set_snapshot(Snapshot {
                 transport: *transport,

@@ -155,13 +155,14 @@ impl Shared {
         self.with_state(|state| state.violation)
     }
 
+    /// Returns whether a snapshot is wanted.
     pub(crate) fn is_snapshot_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a snapshot is wanted, once for each request.
-    pub(crate) fn wants_snapshot(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed)
+    /// Notes that a snapshot is taken: a later request wants another one.
+    pub(crate) fn begin_snapshot(&self) {
+        self.wanted.store(false, Ordering::Relaxed);
     }
 
     fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {

@@ -34,9 +34,8 @@ impl WorkerThread {
             }
         }
     }
-}
 
-impl WorkerThread {
+    /// Returns whether the thread has ended: it does by itself only in a panic.
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -20,7 +20,7 @@ pub trait Session {
     }
 
     /// Returns whether a [`report`](Self::report) is wanted at the end of this round.
-    fn wants_report(&mut self, now: Instant) -> bool {
+    fn wants_report(&self, now: Instant) -> bool {
         let _ = now;
         true
     }

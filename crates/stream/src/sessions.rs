@@ -90,7 +90,7 @@ impl<S> Sessions<S> {
 
     /// Returns the next stream whose source has to be looked after.
     pub(crate) fn poll_touched(&mut self) -> Option<(ConnectionId, &mut S)> {
-        // Those that were removed meanwhile are skipped.
+        // Streams may have been removed meanwhile.
         while let Some(connection) = self.touched.pop_front() {
             if self.entries.contains(connection) {
                 let entry = self.entries.get_mut(connection)?;

@@ -6,15 +6,16 @@
 //! round of the plain loop and one of Timeous alternate. Prints the sender's processor time for each packet that was sent, and the bytes that
 //! enqueueing has copied.
 
-use std::io::{BufRead, BufReader, IoSlice, Write};
+mod support;
+
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
-use rustix::time::{ClockId, clock_gettime};
+use support::{Far, answer, processor_time, sleep};
 use timeous::core::{Duration, Fate};
 use timeous::{Arrival, Hints, Listener, ReadyList, Receiver, Sender, Zone, clock};
 
@@ -65,17 +66,18 @@ fn address(receiver: usize, port: u16) -> SocketAddrV4 {
 }
 
 fn run(receivers: usize, listeners: usize, rate: u64, time: Duration) {
-    let mut far = Far::start(receivers, listeners);
+    let (mut far, ports) = Far::start(&["--receive", &receivers.to_string(), &listeners.to_string()]);
+    let (timeous, plain) = (ports[0] as u16, ports[1] as u16);
     let list = ReadyList::new().expect("a descriptor");
     let mut streams: Vec<Sender> = (0..receivers)
         .map(|key| {
-            let uri = format!("timeous://{}?{OPTIONS}", address(key % listeners, far.timeous)).parse().expect("a URI");
+            let uri = format!("timeous://{}?{OPTIONS}", address(key % listeners, timeous)).parse().expect("a URI");
             let sender = Sender::open(&uri).unwrap_or_else(|error| panic!("stream {key}: {error}"));
             list.add(sender.waker(), key as u64);
             sender
         })
         .collect();
-    let mut plain = Plain::new(receivers, far.plain);
+    let mut plain = Plain::new(receivers, plain);
     // A second and a half of packets, longer than any waits.
     let zone = Zone::new(4_096, (rate * 3 / 2 + 64) as u32).expect("a zone");
     let (mut plain_sent, mut plain_time) = (0, Duration::ZERO);
@@ -89,12 +91,12 @@ fn run(receivers: usize, listeners: usize, rate: u64, time: Duration) {
         paced(rate, time, |at| plain_sent += plain.send(at as u8));
         plain_time += processor_time() - mark;
 
-        let (mark, far_mark) = (processor_time(), far.processor());
+        let (mark, far_mark) = (processor_time(), Duration::from_nanos(far.ask()[0]));
         paced(rate, time, |_| fan_out(&zone, &list, &mut streams, &mut tally));
         // The last packets and their acknowledgements belong to the round.
         paced(100, Duration::from_millis(700), |_| tally.collect(&list, &mut streams));
         near_time += processor_time() - mark;
-        far_time += far.processor() - far_mark;
+        far_time += Duration::from_nanos(far.ask()[0]) - far_mark;
     }
     let sent = sent_in_all(&streams) - before;
     let copied: u64 = streams.iter_mut().map(|sender| sender.ring().copied_bytes()).sum();
@@ -196,51 +198,6 @@ impl Plain {
     }
 }
 
-/// The receiving process.
-struct Far {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    timeous: u16,
-    plain: u16,
-}
-
-impl Far {
-    fn start(receivers: usize, listeners: usize) -> Self {
-        let program = std::env::current_exe().expect("this program");
-        let mut command = Command::new(program);
-        command
-            .args(["--receive", &receivers.to_string(), &listeners.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut process = command.spawn().expect("itself");
-        let (input, output) = (process.stdin.take().expect("a pipe"), process.stdout.take().expect("a pipe"));
-        let mut far = Self { process, input, output: BufReader::new(output), timeous: 0, plain: 0 };
-        let ports = far.numbers();
-        (far.timeous, far.plain) = (ports[0] as u16, ports[1] as u16);
-        far
-    }
-
-    fn numbers(&mut self) -> Vec<u64> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the receiving process speaks");
-        line.split_whitespace().map(|number| number.parse().expect("a number")).collect()
-    }
-
-    /// Processor time so far.
-    fn processor(&mut self) -> Duration {
-        self.input.write_all(b"mark\n").expect("the receiving process listens");
-        Duration::from_nanos(self.numbers()[0])
-    }
-}
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// The receiving process: the listeners, and a plain socket for each receiver.
 fn receive(receivers: usize, listeners: usize) -> ! {
     let (timeous, plain) = (free_port(), free_port());
@@ -259,15 +216,7 @@ fn receive(receivers: usize, listeners: usize) -> ! {
         })
         .collect();
     println!("{timeous} {plain}");
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            if line.is_err() {
-                break;
-            }
-            println!("{}", processor_time().as_nanos());
-        }
-        std::process::exit(0);
-    });
+    answer(|| processor_time().as_nanos().to_string());
     std::thread::spawn(move || drain(&sockets));
     let mut streams: Vec<(Sender, Receiver)> = Vec::new();
     loop {
@@ -311,15 +260,4 @@ fn drain(sockets: &[UdpSocket]) {
 fn free_port() -> u16 {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a port");
     socket.local_addr().expect("it is bound").port()
-}
-
-/// Processor time of this process.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark waits for its next tick")]
-fn sleep(time: Duration) {
-    std::thread::sleep(time.into());
 }

@@ -4,13 +4,13 @@
 //! `-- --load [seconds] [packets a second]` runs 10 000 streams at 10 packets a second each, for a minute. Both processes run on this machine, over
 //! loopback.
 
+mod support;
+
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::time::{ClockId, clock_gettime};
+use support::{Far, answer, processor_time, sleep};
 use timeous::core::{Duration, Fate, Instant};
 use timeous::{Arrival, Hints, Listener, ReadyList, Receiver, Sender, clock};
 
@@ -61,9 +61,9 @@ fn head() {
 
 /// Opens `count` streams, sends `rate` packets a second over all of them for `time`, and prints a row.
 fn run(count: usize, rate: u64, time: Duration) {
-    let mut far = Far::start();
-    let (near_empty, far_empty) = (memory(), far.mark().memory);
-    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}", far.port).parse().expect("a URI");
+    let (mut far, ports) = Far::start(&["--receive"]);
+    let (near_empty, (_, far_empty)) = (memory(), mark(&mut far));
+    let uri = format!("timeous://127.0.0.1:{}?{OPTIONS}", ports[0]).parse().expect("a URI");
     let began = clock::now();
     let list = ReadyList::new().expect("a descriptor");
     let mut streams: Vec<Out> = (0..count)
@@ -76,9 +76,9 @@ fn run(count: usize, rate: u64, time: Duration) {
     let opened = clock::now() - began;
     sleep(Duration::from_millis(500));
     let idle = |now: u64, empty: u64| now.saturating_sub(empty) as f64 / count as f64 / 1e3;
-    let (near_idle, far_idle) = (idle(memory(), near_empty), idle(far.mark().memory, far_empty));
+    let (near_idle, far_idle) = (idle(memory(), near_empty), idle(mark(&mut far).1, far_empty));
 
-    let (begin, near_before, far_before) = (clock::now(), processor_time(), far.mark());
+    let (begin, near_before, (far_before, _)) = (clock::now(), processor_time(), mark(&mut far));
     let mut tally = Tally::default();
     let all = rate * time.as_millis() / 1_000;
     let mut next = 0;
@@ -97,7 +97,7 @@ fn run(count: usize, rate: u64, time: Duration) {
         tally.collect(&list, &mut streams);
         sleep(TICK.saturating_sub(clock::now() - now));
     }
-    let (near, far_after) = (processor_time() - near_before, far.mark());
+    let (near, (far_after, _)) = (processor_time() - near_before, mark(&mut far));
     let until = clock::now() + Duration::from_secs(1);
     while clock::now() < until {
         tally.collect(&list, &mut streams);
@@ -109,7 +109,7 @@ fn run(count: usize, rate: u64, time: Duration) {
         "{count:>7} {rate:>9} {:>8.2} {near_idle:>11.1} {far_idle:>11.1} {:>10.2} {:>10.2} {:>9.2} {:>9.2} {:>8}",
         opened.as_secs_f64(),
         each(near),
-        each(far_after.processor - far_before.processor),
+        each(far_after - far_before),
         percent(tally.acked),
         percent(tally.in_time),
         tally.others + tally.refused,
@@ -157,51 +157,10 @@ impl Tally {
     }
 }
 
-/// State of the receiving process.
-#[derive(Clone, Copy)]
-struct Mark {
-    processor: Duration,
-    memory: u64,
-}
-
-/// The receiving process.
-struct Far {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    port: u16,
-}
-
-impl Far {
-    fn start() -> Self {
-        let program = std::env::current_exe().expect("this program");
-        let mut command = Command::new(program);
-        let mut process =
-            command.arg("--receive").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("itself");
-        let (input, output) = (process.stdin.take().expect("a pipe"), process.stdout.take().expect("a pipe"));
-        let mut far = Self { process, input, output: BufReader::new(output), port: 0 };
-        far.port = far.numbers()[0] as u16;
-        far
-    }
-
-    fn numbers(&mut self) -> Vec<u64> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the receiving process speaks");
-        line.split_whitespace().map(|number| number.parse().expect("a number")).collect()
-    }
-
-    fn mark(&mut self) -> Mark {
-        self.input.write_all(b"mark\n").expect("the receiving process listens");
-        let numbers = self.numbers();
-        Mark { processor: Duration::from_nanos(numbers[0]), memory: numbers[1] }
-    }
-}
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Processor time and memory of the receiving process, in bytes.
+fn mark(far: &mut Far) -> (Duration, u64) {
+    let numbers = far.ask();
+    (Duration::from_nanos(numbers[0]), numbers[1])
 }
 
 /// The receiving process: accepts all callers, and reads from those that have something.
@@ -212,15 +171,7 @@ fn receive() {
     println!("{}", listener.local_addr().port());
     let received = Arc::new(AtomicU64::new(0));
     let count = received.clone();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            if line.is_err() {
-                break;
-            }
-            println!("{} {} {}", processor_time().as_nanos(), memory(), count.load(Ordering::Relaxed));
-        }
-        std::process::exit(0);
-    });
+    answer(move || format!("{} {} {}", processor_time().as_nanos(), memory(), count.load(Ordering::Relaxed)));
     let list = ReadyList::new().expect("a descriptor");
     list.add(listener.waker(), LISTENER);
     let mut streams: Vec<(Sender, Receiver)> = Vec::new();
@@ -250,19 +201,8 @@ fn free_port() -> u16 {
     socket.local_addr().expect("it is bound").port()
 }
 
-/// Processor time of this process.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// Resident memory of this process, in bytes.
 fn memory() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("a Linux system");
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark waits for its next tick")]
-fn sleep(time: Duration) {
-    std::thread::sleep(time.into());
 }

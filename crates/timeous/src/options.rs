@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Layers, Plan, Punctual, QueueLimit};
+use timeous_choice::{Chain, Dbat, Dependencies, QueueLimit, named};
 use timeous_cm::Kind;
-use timeous_core::{Duration, LateChoice, SubStream};
+use timeous_core::{Duration, LateChoice};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
 use crate::own_choice::OwnChoice;
@@ -266,28 +266,16 @@ impl Options {
         if let Some(own) = &self.own_choice {
             return own.make();
         }
-        let chain = Chain::default().then(Deadlines).then(Dependencies::default());
         match self.chooses_by() {
             PolicyName::Fifo => Box::new(Chain::default()),
-            PolicyName::Deadline => Box::new(chain),
-            PolicyName::Dbat => Box::new(Dbat::chain(self.dbat.settings(), self.dbat.marked.into())),
-            PolicyName::Punctual => Box::new(Chain::default().then(Punctual).then(Dependencies::default())),
+            PolicyName::Deadline => Box::new(named::deadline()),
+            PolicyName::Punctual => Box::new(named::punctual()),
             PolicyName::Dependencies => Box::new(Dependencies::default()),
-            // `Layers` comes last, since it accounts for the packet that is sent.
-            PolicyName::Layers => Box::new(Chain::default().then(Dependencies::default()).then(Layers::default())),
-            PolicyName::Plan => {
-                let weigh = |plan: Plan, &(substream, weight): &(u8, u32)| plan.weighing(SubStream(substream), weight);
-                Box::new(self.weights.iter().take(Self::MOST_WEIGHTS).fold(Plan::default(), weigh))
-            }
-            // `Age` may drop part of a frame: the chain behind it drops the rest.
-            PolicyName::Age => {
-                let age = Age::new(self.age.unwrap_or(self.latency));
-                Box::new(Chain::default().then(age).then(chain))
-            }
-            PolicyName::Frames => {
-                let limit = self.queue.unwrap_or(QueueLimit::Deadlines);
-                Box::new(chain.then(Frames::new(limit)))
-            }
+            PolicyName::Layers => Box::new(named::layers()),
+            PolicyName::Dbat => Box::new(Dbat::chain(self.dbat.settings(), self.dbat.marked.into())),
+            PolicyName::Plan => Box::new(named::plan(self.weights.iter().take(Self::MOST_WEIGHTS).copied())),
+            PolicyName::Age => Box::new(named::age(self.age.unwrap_or(self.latency))),
+            PolicyName::Frames => Box::new(named::frames(self.queue.unwrap_or(QueueLimit::Deadlines))),
         }
     }
 

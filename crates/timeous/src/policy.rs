@@ -58,7 +58,7 @@ impl PolicyName {
         }
     }
 
-    /// What the policy drops, for the reference.
+    /// Description of the data that the policy drops, for the reference.
     pub const fn drops(self) -> &'static str {
         match self {
             Self::Plan => {

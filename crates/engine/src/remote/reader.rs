@@ -51,7 +51,7 @@ impl Reader {
             News::Snapshot(snapshot) => {
                 self.shared.set_snapshot(*snapshot);
                 // Allows the next request.
-                self.shared.wants_snapshot();
+                self.shared.begin_snapshot();
             }
         }
     }

@@ -48,21 +48,6 @@ impl Socket {
     /// # Errors
     /// The system's.
     pub(crate) fn bind_shared(local: SocketAddr, first: Option<NonZeroUsize>) -> io::Result<Self> {
-        // Any free port may be taken in between by somebody else; then another one is as good.
-        const TRIES: usize = 3;
-        let mut bound = Self::bind_sharing(local, first);
-        for _ in 1..TRIES {
-            match &bound {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && local.port() == 0 => {
-                    bound = Self::bind_sharing(local, first);
-                }
-                _ => break,
-            }
-        }
-        bound
-    }
-
-    fn bind_sharing(local: SocketAddr, first: Option<NonZeroUsize>) -> io::Result<Self> {
         // Sharing sockets would not notice another program's.
         let local = if first.is_some() { UdpSocket::bind(local)?.local_addr()? } else { local };
         let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

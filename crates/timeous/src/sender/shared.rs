@@ -1,7 +1,7 @@
 //! Sending of buffers that several streams share.
 
 use timeous_core::AduSeq;
-use timeous_engine::{EnqueueError, FrozenBuffer, clock};
+use timeous_engine::{EnqueueError, FrozenBuffer};
 
 use super::{Hints, Sender};
 use crate::error::SendError;
@@ -28,22 +28,9 @@ impl Sender {
     /// See [`SendError`]. ADUs queued before are not affected. Unsent packets of more than 127 zones in one stream are
     /// refused as [`SendError::Full`].
     pub fn send_shared(&mut self, buffer: &FrozenBuffer, hints: Hints) -> Result<AduSeq, SendError> {
-        let (len, max) = (buffer.len(), self.max_payload());
-        if let timeous_engine::Status::Closed(reason) = self.half.status() {
-            return Err(SendError::Closed(reason));
-        }
-        if len > max {
-            return Err(SendError::TooLarge { len, max });
-        }
-        let seq = AduSeq(self.next_seq);
-        let meta = self.meta(seq, hints, clock::now());
-        let queued = match self.half.ring().enqueue_shared(&meta, buffer) {
-            Err(EnqueueError::ForeignBuffer) => self.half.ring().enqueue(&meta, buffer.bytes()),
-            queued => queued,
-        };
-        queued.map_err(|error| self.explain(&error, len))?;
-        self.half.notify_if_asked();
-        self.next_seq += 1;
-        Ok(seq)
+        self.queue(buffer.len(), hints, |ring, meta| match ring.enqueue_shared(meta, buffer) {
+            Err(EnqueueError::ForeignBuffer) => ring.enqueue(meta, buffer.bytes()).map(drop),
+            queued => queued.map(drop),
+        })
     }
 }

@@ -1,12 +1,11 @@
 //! Tests of streams with tokio.
 
-use timeous::core::{DropReason, Fate, Instant, Rate, Reason};
+use timeous::core::{DropReason, Fate, Rate, Reason};
 use timeous::{
-    AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, LateChoice, PathState, Queue, SendError,
-    SenderEvent, asynchronous, clock,
+    AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, asynchronous, clock,
 };
 
-use crate::support::{free_port, uri};
+use crate::support::{OddOnly, free_port, uri};
 
 async fn pair(query: &str) -> (AsyncSender, AsyncReceiver) {
     let port = free_port();
@@ -152,19 +151,6 @@ async fn a_listener_takes_one_caller_after_another() {
         }
     })
     .await;
-}
-
-/// Drops each second ADU.
-struct OddOnly;
-
-impl LateChoice for OddOnly {
-    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
-        for place in 0..queue.len() {
-            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
-                queue.drop_at(place, DropReason::Policy);
-            }
-        }
-    }
 }
 
 #[tokio::test]

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::net::{TcpStream, UdpSocket};
 use std::thread;
 
-use timeous::core::{Duration, Instant};
+use timeous::core::Duration;
 use timeous::{
-    Arrival, Culprit, DropReason, Error, Fate, Hints, LateChoice, Listener, PathState, Queue, ReadyList, Receiver,
-    Sender, Status, clock, open_both,
+    Arrival, Culprit, DropReason, Error, Fate, Hints, Listener, ReadyList, Receiver, Sender, Status, clock, open_both,
 };
 
-use crate::support::{PATIENCE, collect, fates, free_port, patience, uri};
+use crate::support::{OddOnly, PATIENCE, collect, fates, free_port, patience, uri};
 
 const TRANSPORTS: [&str; 3] = ["dccp", "tcp", "auto"];
 const DATA: Hints = Hints {
@@ -252,17 +251,4 @@ fn one_list_serves_a_listener_and_its_streams_each_with_an_own_choice_and_answer
     }
     let dropped = fates.iter().filter(|&&fate| fate == Fate::Dropped(DropReason::Policy)).count();
     assert_eq!((fates.len(), dropped), (2 * usize::from(CALLERS), usize::from(CALLERS)), "{fates:?}");
-}
-
-/// Drops each second ADU.
-struct OddOnly;
-
-impl LateChoice for OddOnly {
-    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
-        for place in 0..queue.len() {
-            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
-                queue.drop_at(place, DropReason::Policy);
-            }
-        }
-    }
 }

@@ -12,20 +12,7 @@ use timeous::{
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 
-use crate::support::{PATIENCE, TestLink, fates, free_port, patience, patiently, uri};
-
-/// Drops each second ADU.
-struct OddOnly;
-
-impl LateChoice for OddOnly {
-    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
-        for place in 0..queue.len() {
-            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
-                queue.drop_at(place, DropReason::Policy);
-            }
-        }
-    }
-}
+use crate::support::{OddOnly, PATIENCE, TestLink, fates, free_port, patience, patiently, uri};
 
 /// Drops all but the newest ADU.
 struct Newest;

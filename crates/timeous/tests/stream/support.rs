@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 
 use timeous::core::{Duration, Fate, Instant};
-use timeous::{Arrival, Error, Receiver, Sender, Uri, clock, open_both};
+use timeous::{Arrival, DropReason, Error, LateChoice, PathState, Queue, Receiver, Sender, Uri, clock, open_both};
 use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 
@@ -147,4 +147,17 @@ pub(crate) fn collect(mut receiver: Receiver) -> JoinHandle<Vec<Vec<u8>>> {
             }
         }
     })
+}
+
+/// Drops each second ADU.
+pub(crate) struct OddOnly;
+
+impl LateChoice for OddOnly {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for place in 0..queue.len() {
+            if queue.get(place).is_some_and(|(meta, _)| meta.seq.0 % 2 == 0) {
+                queue.drop_at(place, DropReason::Policy);
+            }
+        }
+    }
 }
