@@ -154,8 +154,8 @@ impl Endpoint {
     /// The UDP port assigned to DCCP (RFC 6773 §3.8).
     pub const UDP_PORT: u16 = 6511;
 
-    /// Creates an endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the
-    /// system.
+    /// Creates an endpoint without connections. `rng` makes its sequence numbers and ports: on a real network one
+    /// [`from_key`](Rng::from_key) with a key from the system, so that blind attackers cannot guess them (RFC 4340 §7.2).
     pub fn new(config: EndpointConfig, rng: Rng) -> Self {
         Self {
             rng,

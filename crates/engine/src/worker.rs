@@ -44,7 +44,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion) -> Self {
+    /// Creates a worker. `rng` makes the ports and sequence numbers that peers see.
+    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion, rng: Rng) -> Self {
         let (to_here, orders) = Orders::new(waker.clone());
         Self {
             commands,
@@ -58,7 +59,7 @@ impl Worker {
             calling: [None; 2],
             next_listener: 0,
             streams: Streams::new(to_here),
-            rng: Rng::from_seed(seed()),
+            rng,
         }
     }
 
@@ -372,14 +373,4 @@ fn refused(local: SocketAddr, error: io::Error) -> EngineError {
 fn any_local(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     (any, 0).into()
-}
-
-/// Returns an unguessable seed (RFC 4340 §7.2 requires it for initial sequence numbers).
-fn seed() -> u64 {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_ne_bytes(bytes),
-        // Fallback before the system's random generator is initialised.
-        _ => clock::now().as_nanos() ^ (u64::from(std::process::id()) << 32),
-    }
 }

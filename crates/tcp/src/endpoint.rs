@@ -137,7 +137,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint. `rng` makes sequence numbers and ports unguessable: seed it from the system.
+    /// Creates an endpoint. `rng` makes its sequence numbers and ports: on a real network one
+    /// [`from_key`](Rng::from_key) with a key from the system, so that blind attackers cannot guess them (RFC 6528).
     pub fn new(config: EndpointConfig, rng: Rng) -> Self {
         Self {
             rng,
