@@ -41,7 +41,6 @@ use peer_window::PeerWindow;
 use pending_segments::{Control, PendingSegments};
 use retransmission::RetransmissionTimer;
 use timers::{Timer, TimerTable};
-use transmit::Poll;
 
 /// Both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +120,14 @@ pub struct Connection {
     flow: Flow,
     events: VecDeque<Event>,
     statistics: Statistics,
+}
+
+/// Arguments of a call of [`Transport::poll_transmit`].
+struct Poll<'a> {
+    now: Instant,
+    cm: &'a mut Manager,
+    source: &'a mut dyn AduSource,
+    packet: &'a mut Vec<u8>,
 }
 
 impl Connection {

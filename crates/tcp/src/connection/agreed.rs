@@ -2,8 +2,8 @@
 
 use timeous_core::{Ecn, Instant};
 
+use super::config::{Config, EcnMode, LossDetection, Receiving, Sending};
 use super::peer_window::PeerWindow;
-use super::{Config, EcnMode, LossDetection, Receiving, Sending};
 use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
 use crate::segment::{Flags, SackBlocks, Segment, Timestamps};
 use crate::sender::{Detection, Kept, Late, Payload, Sender};

@@ -3,8 +3,7 @@
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Ecn, Instant, PathState, Transmit};
 
-use super::transmit::Poll;
-use super::{Connection, Control, Event, State, Timer};
+use super::{Connection, Control, Event, Poll, State, Timer};
 use crate::segment::{Flags, add_flags, set_seq};
 use crate::sender::{Next, Room};
 

@@ -4,8 +4,8 @@ use timeous_cm::{Loss, Update};
 use timeous_core::{Duration, Instant};
 
 use super::agreed::Agreed;
+use super::config::{Config, EcnMode};
 use super::timers::backed_off;
-use super::{Config, EcnMode};
 use crate::receiver::window_scale_for;
 use crate::segment::{Flags, Options, Segment, Timestamps};
 

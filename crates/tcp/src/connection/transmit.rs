@@ -1,20 +1,11 @@
 //! Output order: resets and SYNs, then data, chosen at this instant, then acknowledgements.
 
-use timeous_cm::Manager;
-use timeous_core::{AduSource, Ecn, Instant, Transmit};
+use timeous_core::{Ecn, Instant, Transmit};
 
-use super::{Connection, Control, State};
+use super::{Connection, Control, Poll, State};
 use crate::receiver::syn_window;
 use crate::segment::{Flags, Header, Options, Timestamps, begin, finish};
 use crate::seq::Seq;
-
-/// Arguments of a call of `poll_transmit`.
-pub(super) struct Poll<'a> {
-    pub(super) now: Instant,
-    pub(super) cm: &'a mut Manager,
-    pub(super) source: &'a mut dyn AduSource,
-    pub(super) packet: &'a mut Vec<u8>,
-}
 
 impl Connection {
     pub(super) fn transmit(&mut self, poll: &mut Poll<'_>) -> Option<Transmit> {
