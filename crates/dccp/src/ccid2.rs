@@ -10,4 +10,4 @@ mod sender;
 
 pub(crate) use ack_ratio::{AckRatio, PeerGaps};
 pub(crate) use receiver::{DataArrival, Receiver};
-pub(crate) use sender::{Feedback, Late, OverdueReport, PacketFate, Sender};
+pub(crate) use sender::{Feedback, Late, OverdueReport, PacketFate, Sender, UnreportedPacket};

@@ -2,17 +2,20 @@
 
 use timeous_core::{Duration, Instant};
 
+use super::acknowledgement::Acknowledgement;
+use super::lifecycle::Lifecycle;
+use super::negotiation::Negotiation;
 use super::parity::name::ParityName;
-use super::{Connection, State};
+use super::state::State;
 use crate::ccid3;
 use crate::features::{Feature, TAKES_PARITY, TAKES_REPEATS};
 use crate::options::{Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::ResetReason;
 
-/// Information from a packet's options for the other modules.
+/// Information from a packet's options.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ReceivedOptions {
     /// Time that the peer held the packet it acknowledges: Elapsed Time (RFC 4340 §13.2).
     pub(super) elapsed: Duration,
     /// Packets without data right before this one: NDP Count (§7.7).
@@ -29,35 +32,38 @@ pub(super) struct Heard {
     pub(super) parity: Option<ParityName>,
 }
 
-impl Connection {
+/// The parts of a connection that options change.
+#[derive(Debug)]
+pub(super) struct OptionsContext<'a> {
+    pub(super) lifecycle: &'a mut Lifecycle,
+    pub(super) negotiation: &'a mut Negotiation,
+    pub(super) acknowledgement: &'a mut Acknowledgement,
+    /// Whether our data are sent by CCID 3 or 4.
+    pub(super) is_rate_based: bool,
+}
+
+impl OptionsContext<'_> {
     /// Processes the options of a valid packet (step 8 of RFC 4340 §8.5).
-    pub(super) fn process_options(
+    pub(super) fn process(
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
         header: &Header,
-    ) -> Result<Heard, ResetReason> {
-        let mut heard = Heard::default();
-        if self.state == State::Request {
-            self.received.cookies.clear();
-        }
-        self.features.begin_packet(header.seq, header.ack());
+    ) -> Result<ReceivedOptions, ResetReason> {
+        let mut options = ReceivedOptions::default();
+        self.lifecycle.begin_packet();
+        self.negotiation.begin_packet(header);
         for item in packet.options() {
             let item = item.map_err(|error| error.reset())?;
             if let Opt::DataChecksum(sum) = item.opt {
-                heard.corrupt |= sum != crc32c::crc32c(packet.payload);
+                options.corrupt |= sum != crc32c::crc32c(packet.payload);
             }
-            self.process_option(now, header, &item, &mut heard)?;
+            self.process_option(now, header, &item, &mut options)?;
         }
         if let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) {
-            self.features.on_ack(ack);
+            self.negotiation.on_ack(ack);
         }
-        if self.flow.is_some() {
-            self.ask_for_acks();
-        }
-        self.sequence.window_sent = self.features.local(Feature::SequenceWindow);
-        self.sequence.window_received = self.features.remote(Feature::SequenceWindow);
-        Ok(heard)
+        Ok(options)
     }
 
     fn process_option(
@@ -65,40 +71,42 @@ impl Connection {
         now: Instant,
         header: &Header,
         item: &OptionItem<'_>,
-        heard: &mut Heard,
+        options: &mut ReceivedOptions,
     ) -> Result<(), ResetReason> {
         match item.opt {
             Opt::Change { .. } | Opt::Confirm { .. } => {
-                self.features.on_option(&item.opt, item.mandatory).map_err(|error| error.reset())?;
+                self.negotiation.on_option(item)?;
             }
             // "after the connection has been established … MUST be ignored" (§8.1.4).
             Opt::InitCookie(cookie) => {
-                if self.state == State::Request && matches!(header.body, Body::Response { .. }) {
-                    self.received.cookies.push(cookie.to_vec());
+                if self.lifecycle.state() == State::Request && matches!(header.body, Body::Response { .. }) {
+                    self.lifecycle.add_cookie(cookie);
                 }
             }
-            Opt::Timestamp(value) => self.received.timestamp = Some((value, now)),
-            Opt::ElapsedTime(elapsed) => heard.elapsed = elapsed.to_duration(),
-            Opt::NdpCount(count) => heard.ndp_count = count,
+            Opt::Timestamp(value) => self.acknowledgement.set_timestamp(Some((value, now))),
+            Opt::ElapsedTime(elapsed) => options.elapsed = elapsed.to_duration(),
+            Opt::NdpCount(count) => options.ndp_count = count,
             // From the receiver of our data, for a CCID that defines such options; "on received DCCP-Data packets MUST
             // be ignored" (RFC 4342 §8).
             Opt::CcidSpecific { kind, data }
                 if kind >= ccid3::options::LOSS_EVENT_RATE
-                    && self.rate_sender.is_some()
+                    && self.is_rate_based
                     && header.packet_type() != PacketType::Data =>
             {
-                if !heard.feedback.take(kind, data) && item.mandatory {
+                if !options.feedback.take(kind, data) && item.mandatory {
                     return Err(item.refusal());
                 }
             }
-            Opt::Repeat(back) if self.features.local(Feature::TakeRepeats) >= TAKES_REPEATS => {
-                heard.repeat = Some(back);
+            Opt::Repeat(back) if self.negotiation.features().local(Feature::TakeRepeats) >= TAKES_REPEATS => {
+                options.repeat = Some(back);
             }
-            Opt::Parity { back, index, of, map } if self.features.local(Feature::TakeRepeats) == TAKES_PARITY => {
-                heard.parity = ParityName::read(back, index, of, map);
-                heard.corrupt |= heard.parity.is_none();
+            Opt::Parity { back, index, of, map }
+                if self.negotiation.features().local(Feature::TakeRepeats) == TAKES_PARITY =>
+            {
+                options.parity = ParityName::read(back, index, of, map);
+                options.corrupt |= options.parity.is_none();
             }
-            Opt::SlowReceiver => heard.slow_receiver = true,
+            Opt::SlowReceiver => options.slow_receiver = true,
             // Handled with the acknowledgement or the data; we send no Timestamp, so its echo has no use.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
             // Unknown here: an error only if marked Mandatory (§5.8.2).

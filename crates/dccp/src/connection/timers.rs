@@ -1,6 +1,14 @@
 //! The timers of a connection.
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
+
+/// Maximum retransmission interval (RFC 4340 §8.1.1, §8.3).
+const MAX_BACKOFF: Duration = Duration::from_secs(64);
+
+/// Returns `first` doubled `times` times, at most 64 seconds.
+pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
+    (first * (1 << times.min(32))).min(MAX_BACKOFF)
+}
 
 /// Timer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +67,11 @@ pub(crate) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
 impl TimerTable {
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.0[timer as usize] = Some(at);
+    }
+
+    /// Sets the timer, or stops it for `None`.
+    pub(crate) fn update(&mut self, timer: Timer, at: Option<Instant>) {
+        self.0[timer as usize] = at;
     }
 
     pub(crate) fn stop(&mut self, timer: Timer) {
