@@ -9,12 +9,12 @@ mod delivery;
 mod events;
 mod feedback;
 mod handshake;
+mod incoming;
 mod input;
 mod lifecycle;
 mod log;
 mod migration;
 mod negotiation;
-mod options;
 mod output;
 mod parity;
 pub(crate) mod refusal;
@@ -34,7 +34,7 @@ pub use state::State;
 
 use crate::ccid::Ccid;
 use crate::ccid3;
-use crate::features::{Features, Role};
+use crate::features::{Feature, Features, Role};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
@@ -157,11 +157,11 @@ impl Connection {
             lifecycle,
             sequence: Sequence::new(initial),
             round_trip: RoundTrip::default(),
-            congestion: Congestion::new(),
+            congestion: Congestion::default(),
             retransmission: Retransmission::default(),
             protection: Protection::default(),
             acknowledgement: Acknowledgement::new(now),
-            delivery: Delivery::default(),
+            delivery: Delivery::new(),
             transmission: Transmission::new(),
             log: Log::default(),
         }
@@ -257,12 +257,12 @@ impl Connection {
 
     /// Congestion control of the data that the peer sends.
     pub fn peer_ccid(&self) -> Ccid {
-        self.negotiation.peer_ccid()
+        Ccid::from_number(self.features().remote(Feature::Ccid)).unwrap_or_default()
     }
 
     /// Loss event rate that the peer reports for our data, with CCID 3 or 4; 0 before the first loss.
     pub fn loss_event_rate(&self) -> Option<f64> {
-        self.congestion.loss_event_rate()
+        self.congestion.rate_sender().map(|sender| sender.loss_event_rate())
     }
 
     /// Reason why the peer's feedback was last rejected, for the log; [`Statistics::implausible`] counts rejections.
@@ -305,34 +305,39 @@ impl Connection {
 
     fn expire_timers(&mut self, now: Instant, cm: &mut Manager) {
         for timer in Timer::ALL {
-            if self.timers.expired(timer, now) {
-                self.expire(timer, now, cm);
+            if !self.timers.expired(timer, now) {
+                continue;
             }
-        }
-    }
-
-    fn expire(&mut self, timer: Timer, now: Instant, cm: &mut Manager) {
-        match timer {
-            Timer::Resend => match self.state() {
-                State::Request => self.repeat_request(now),
-                State::PartOpen => self.repeat_handshake_ack(),
-                State::CloseReq | State::Closing => self.repeat_close(now),
-                _ => {}
-            },
-            // "The sending endpoint gave up on the connection because of lack of progress" (RFC 4340 §5.6).
-            Timer::GiveUp | Timer::Silence => {
-                let reason = self.given_up();
-                self.reset(ResetReason::plain(ResetCode::Aborted), reason);
+            match timer {
+                Timer::Resend => match self.state() {
+                    State::Request => self.repeat_request(now),
+                    // The server has not shown that it got one of our packets.
+                    State::PartOpen => {
+                        self.lifecycle.on_resend();
+                        self.negotiation.features_mut().retransmit();
+                        self.transmission.queue(Control::Ack);
+                    }
+                    State::CloseReq | State::Closing => self.repeat_close(now),
+                    _ => {}
+                },
+                // "The sending endpoint gave up on the connection because of lack of progress" (RFC 4340 §5.6).
+                Timer::GiveUp | Timer::Silence => {
+                    let reason = self.given_up();
+                    self.reset(ResetReason::plain(ResetCode::Aborted), reason);
+                }
+                Timer::Feedback => self.on_feedback_timeout(now, cm),
+                Timer::Overdue => self.watch_overdue(now, cm),
+                Timer::KeepAlive => {
+                    self.transmission.queue(Control::Sync(self.sequence.gsr()));
+                    self.expect_feedback(now, cm);
+                }
+                Timer::AckDelay => self.acknowledgement.on_timeout(now),
+                Timer::NoFeedback => self.congestion.on_rate_timeout(now, cm, &mut self.timers),
+                Timer::Features => self.negotiation.on_timeout(now),
+                // The poll that follows sees that the time is over and sends.
+                Timer::Gap | Timer::Parity | Timer::Constraint => {}
+                Timer::TimeWait => self.lifecycle.enter(State::Closed),
             }
-            Timer::Feedback => self.on_feedback_timeout(now, cm),
-            Timer::Overdue => self.watch_overdue(now, cm),
-            Timer::KeepAlive => self.on_keep_alive(now, cm),
-            Timer::AckDelay => self.acknowledgement.on_timeout(now),
-            Timer::NoFeedback => self.congestion.on_rate_timeout(now, cm, &mut self.timers),
-            Timer::Features => self.negotiation.on_timeout(now),
-            // The poll that follows sees that the time is over and sends.
-            Timer::Gap | Timer::Parity | Timer::Constraint => {}
-            Timer::TimeWait => self.lifecycle.enter(State::Closed),
         }
     }
 
@@ -353,7 +358,7 @@ impl Connection {
         let has_peer = self.state() != State::Listen;
         self.tear_down(State::Closed, reason);
         if has_peer {
-            self.transmission.queue(Control::Reset { with });
+            self.transmission.queue(Control::Reset(with));
         }
     }
 

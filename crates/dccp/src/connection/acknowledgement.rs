@@ -1,15 +1,16 @@
-//! Acknowledgement of the peer's packets: Ack Vector, delay, and feedback to a CCID 3 or 4 sender.
+//! Acknowledgement of the peer's packets: Ack Vector, delayed acknowledgements (RFC 4340 §11.3, RFC 4341 §6), and
+//! feedback to a CCID 3 or 4 sender.
 
 use timeous_core::{Duration, Ecn, Instant};
 
+use super::incoming::Incoming;
 use super::timers::{Timer, TimerTable};
 use crate::ack_vector::{AckVector, Arrival, PacketState};
 use crate::ccid::Ccid;
-use crate::ccid2::{self, DataArrival};
 use crate::ccid3::{self, Arrived};
 use crate::features::{Feature, Features};
 use crate::options::{Opt, OptionList, Ticks};
-use crate::packet::{Header, Packet, PacketType};
+use crate::packet::PacketType;
 use crate::seq::Seq;
 
 /// Maximum size of our Ack Vector in an acknowledgement, in bytes: one option, whose length of at most 255 includes
@@ -19,22 +20,21 @@ const MAX_ACK_VECTOR: usize = 253;
 /// a higher value makes Ack Vectors longer.
 const LATE_WINDOW: u32 = 64;
 
-/// Position of a packet relative to those received before.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    /// GSR before this packet.
-    pub(super) after: Seq,
-    pub(super) arrival: Arrival,
-}
-
 /// Acknowledgements owed to the peer.
 #[derive(Debug)]
 pub(super) struct Acknowledgement {
     vector: AckVector,
-    receiver: ccid2::Receiver,
     /// Rate-based receiver (CCID 3 and 4); `None` with CCID 2.
     rate_receiver: Option<Box<ccid3::Receiver>>,
     pace: PeerPace,
+    /// Data packets received since the last acknowledgement.
+    unacknowledged: u64,
+    /// Whether an acknowledgement must leave now, with CCID 2.
+    is_due: bool,
+    /// Time of the last immediate acknowledgement for an ECN mark.
+    hurried_at: Option<Instant>,
+    /// Arrival time of the newest acknowledgeable packet, for Elapsed Time (RFC 4340 §13.2).
+    newest_at: Instant,
     /// Whether acknowledgeable packets have arrived since the last acknowledgement was sent, and when that was sent.
     is_owed: bool,
     sent_at: Instant,
@@ -46,22 +46,22 @@ impl Acknowledgement {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             vector: AckVector::new(MAX_ACK_VECTOR, LATE_WINDOW),
-            receiver: ccid2::Receiver::default(),
             rate_receiver: None,
             pace: PeerPace::default(),
+            unacknowledged: 0,
+            is_due: false,
+            hurried_at: None,
+            newest_at: Instant::ZERO,
             is_owed: false,
             sent_at: now,
             timestamp: None,
         }
     }
 
-    /// Records a packet in the Ack Vector; `gsr` is the greatest number before it.
-    pub(super) fn record(&mut self, gsr: Seq, seq: Seq, ecn: Ecn) -> Order {
-        let state = if ecn == Ecn::Ce { PacketState::Marked } else { PacketState::Received };
-        Order { after: gsr, arrival: self.vector.record(seq, state) }
+    pub(super) fn record(&mut self, seq: Seq, ecn: Ecn) -> Arrival {
+        self.vector.record(seq, if ecn == Ecn::Ce { PacketState::Marked } else { PacketState::Received })
     }
 
-    /// Notes that the peer has our packet `ack`.
     pub(super) fn on_ack(&mut self, ack: Seq) {
         self.vector.on_ack(ack);
     }
@@ -69,11 +69,7 @@ impl Acknowledgement {
     /// Sets up the receiver for the negotiated congestion control of the peer's data, which sends `reports` per round
     /// trip with CCID 3 and 4.
     pub(super) fn set_ccid(&mut self, ccid: Ccid, origin: Seq, reports: u64, timers: &mut TimerTable) {
-        let has = match &self.rate_receiver {
-            None => Ccid::Ccid2,
-            Some(receiver) if receiver.is_for_small_packets() => Ccid::Ccid4,
-            Some(_) => Ccid::Ccid3,
-        };
+        let has = self.rate_receiver.as_ref().map_or(Ccid::Ccid2, |receiver| receiver.ccid());
         if has != ccid {
             let receiver = ccid3::Receiver::new(ccid == Ccid::Ccid4, origin).telling(reports);
             self.rate_receiver = ccid.is_rate_based().then(|| Box::new(receiver));
@@ -81,75 +77,57 @@ impl Acknowledgement {
         }
     }
 
-    /// Notes a valid packet, with its NDP Count if the peer sends them.
-    pub(super) fn on_packet(
-        &mut self,
-        now: Instant,
-        (packet, header): (&Packet<'_>, &Header),
-        (ecn, arrival, ndp_count): (Ecn, Arrival, Option<u64>),
-        rtt: Duration,
-        timers: &mut TimerTable,
-    ) {
+    pub(super) fn on_packet(&mut self, incoming: &Incoming<'_>, rtt: Duration, timers: &mut TimerTable) {
+        let (now, header) = (incoming.at, incoming.header);
         self.is_owed = true;
-        if arrival == Arrival::Newest {
-            self.receiver.on_newest(now);
+        if incoming.arrival == Arrival::Newest {
+            self.newest_at = now;
             self.pace.on_newest(now, header.seq, rtt);
         }
         let Some(receiver) = &mut self.rate_receiver else { return };
         let carries_data = matches!(header.packet_type(), PacketType::Data | PacketType::DataAck);
-        let arrived = Arrived {
-            seq: header.seq,
-            data: carries_data.then_some((header.ccval, packet.payload.len() as u64)),
-            marked: ecn == Ecn::Ce,
-            ndp_count: ndp_count.unwrap_or(0),
-            rtt,
-        };
-        receiver.on_packet(now, arrived);
+        let data = carries_data.then_some((header.ccval, incoming.packet.payload.len() as u64));
+        let (marked, ndp_count) = (incoming.ecn == Ecn::Ce, incoming.options.ndp_count);
+        receiver.on_packet(now, Arrived { seq: header.seq, data, marked, ndp_count, rtt });
         timers.update(Timer::AckDelay, receiver.poll_timeout());
     }
 
-    /// Notes a packet with data: an acknowledgement is due now, or after `delay`.
-    pub(super) fn on_data(
-        &mut self,
-        now: Instant,
-        (seq, order, ecn): (Seq, Order, Ecn),
-        (ack_ratio, delay, rtt): (u64, Duration, Duration),
-        timers: &mut TimerTable,
-    ) {
-        let by_rate = self.rate_receiver.is_some();
-        let arrival = DataArrival {
-            out_of_order: !by_rate && (order.arrival != Arrival::Newest || seq != order.after.next()),
-            marked: !by_rate && ecn == Ecn::Ce,
-            ack_ratio: if by_rate { u64::MAX } else { ack_ratio },
-            rtt,
-        };
-        self.receiver.on_data(now, arrival);
-        if !by_rate && !self.receiver.is_due() && !timers.is_set(Timer::AckDelay) {
-            timers.set(Timer::AckDelay, now + delay);
+    /// Notes a packet with data. Returns whether its acknowledgement may be delayed, with CCID 2.
+    pub(super) fn on_data(&mut self, incoming: &Incoming<'_>, ack_ratio: u64, rtt: Duration) -> bool {
+        self.unacknowledged += 1;
+        if self.rate_receiver.is_some() {
+            return false;
         }
+        let is_in_order = incoming.arrival == Arrival::Newest && incoming.header.seq == incoming.gsr.next();
+        // "there is no need to send such immediate acknowledgements for marked packets more than once per round-trip
+        // time" (§11.3).
+        let hurries = incoming.ecn == Ecn::Ce && self.hurried_at.is_none_or(|at| incoming.at - at >= rtt);
+        if hurries {
+            self.hurried_at = Some(incoming.at);
+        }
+        // A ratio of zero leaves the choice to the receiver (§11.3).
+        let ratio = if ack_ratio == 0 { 2 } else { ack_ratio };
+        self.is_due |= hurries || !is_in_order || self.unacknowledged >= ratio;
+        !self.is_due
     }
 
-    /// Handles the expiry of the acknowledgement delay.
     pub(super) fn on_timeout(&mut self, now: Instant) {
         match &mut self.rate_receiver {
             Some(receiver) => receiver.on_timeout(now),
-            None => self.receiver.on_delay_over(),
+            None => self.is_due = self.unacknowledged > 0,
         }
     }
 
     /// Notes that an acknowledgement leaves, alone or with data.
     pub(super) fn on_sent(&mut self, now: Instant, timers: &mut TimerTable) {
-        self.receiver.on_acknowledged();
         timers.stop(Timer::AckDelay);
-        (self.is_owed, self.sent_at) = (false, now);
+        (self.unacknowledged, self.is_due, self.is_owed, self.sent_at) = (0, false, false, now);
     }
 
-    /// Whether an acknowledgement is due now.
     pub(super) fn is_due(&self) -> bool {
-        self.receiver.is_due() || self.is_feedback_due()
+        self.is_due || self.is_feedback_due()
     }
 
-    /// Whether CCID 3 or 4 feedback is due now.
     fn is_feedback_due(&self) -> bool {
         self.rate_receiver.as_ref().is_some_and(|receiver| receiver.is_due())
     }
@@ -157,7 +135,7 @@ impl Acknowledgement {
     /// Whether a data packet should carry an acknowledgement: always for received data, and for received
     /// acknowledgements "at least once per congestion window" (RFC 4341 §6.2).
     pub(super) fn should_ride_along(&self, now: Instant, rtt: Duration) -> bool {
-        self.receiver.has_unacknowledged() || self.is_old_owed(now, rtt)
+        self.unacknowledged > 0 || self.is_old_owed(now, rtt)
     }
 
     /// Whether the peer has had no acknowledgement for a round trip although its packets arrive.
@@ -205,7 +183,7 @@ impl Acknowledgement {
         out: &mut OptionList,
         timers: &mut TimerTable,
     ) {
-        let elapsed = Ticks::elapsed(self.receiver.elapsed(now));
+        let elapsed = Ticks::elapsed(now - self.newest_at);
         // Feedback must carry Elapsed Time (RFC 4342 §8.2).
         if elapsed != Ticks::ZERO || self.is_feedback_due() {
             let _ = out.push(&Opt::ElapsedTime(elapsed));
@@ -252,11 +230,58 @@ impl PeerPace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::incoming::ReceivedOptions;
+    use crate::connection::refusal::write_bare;
+    use crate::packet::{Body, Encapsulation, Header, Packet};
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    /// Notes a data packet `gap` numbers after the one before; returns whether an acknowledgement is due.
+    fn arrive(owed: &mut Acknowledgement, at: Instant, gap: u64, ecn: Ecn, ratio: u64) -> bool {
+        let header = Header::new(1, 2, Seq::new(10) + gap, Body::Data);
+        let mut datagram = Vec::new();
+        write_bare(&header, Encapsulation::Udp, &mut datagram);
+        let packet = Packet::parse(&datagram, Encapsulation::Udp).unwrap();
+        let (gsr, arrival, options) = (Seq::new(10), Arrival::Newest, ReceivedOptions::default());
+        let incoming = Incoming { packet: &packet, header: &header, at, ecn, gsr, arrival, options };
+        owed.on_data(&incoming, ratio, RTT);
+        owed.is_due()
+    }
+
+    #[test]
+    fn every_ratio_th_packet_is_acknowledged() {
+        let (mut owed, mut timers) = (Acknowledgement::new(at(0)), TimerTable::default());
+        let due = [(); 3].map(|()| arrive(&mut owed, at(0), 1, Ecn::NotEct, 3));
+        assert_eq!(due, [false, false, true]);
+        owed.on_sent(at(0), &mut timers);
+        assert!(!owed.is_due() && !owed.should_ride_along(at(0), RTT));
+    }
+
+    #[test]
+    fn a_gap_is_acknowledged_at_once_and_a_mark_once_a_round_trip() {
+        let (mut owed, mut timers) = (Acknowledgement::new(at(0)), TimerTable::default());
+        assert!(arrive(&mut owed, at(0), 2, Ecn::NotEct, 9));
+        owed.on_sent(at(0), &mut timers);
+        assert!(arrive(&mut owed, at(0), 1, Ecn::Ce, 9));
+        owed.on_sent(at(0), &mut timers);
+        assert!(!arrive(&mut owed, at(50), 1, Ecn::Ce, 9));
+        assert!(arrive(&mut owed, at(100), 1, Ecn::Ce, 9));
+    }
+
+    #[test]
+    fn a_delay_that_ends_with_nothing_to_say_is_silent() {
+        let mut owed = Acknowledgement::new(at(0));
+        owed.on_timeout(at(0));
+        assert!(!owed.is_due());
+    }
 
     #[test]
     fn the_peers_pace_is_that_of_the_last_round_trip_or_of_this_one() {
         let (rtt, seq) = (Duration::from_millis(10), |n: u64| Seq::new(1_000 + n));
-        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut pace = PeerPace::default();
         pace.on_newest(at(10), seq(0), rtt);
         assert_eq!(pace.numbers(seq(0)), 0);

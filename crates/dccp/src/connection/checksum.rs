@@ -23,7 +23,6 @@ impl Checksums<'_> {
         self.config.data_checksum && self.features.remote(Feature::CheckDataChecksum) == 1
     }
 
-    /// Size of the Data Checksum option in a data packet.
     pub(super) fn option_len(&self) -> usize {
         if self.sums_data() { DATA_CHECKSUM_LEN } else { 0 }
     }
@@ -50,7 +49,6 @@ impl Checksums<'_> {
         packet[5] |= self.coverage(packet.len() - data);
     }
 
-    /// CsCov value for a packet with `data` bytes of data.
     fn coverage(&self, data: usize) -> u8 {
         let (wanted, least) = (self.config.checksum_coverage, self.features.remote(Feature::MinChecksumCoverage));
         let accepted = least != 0 && least <= u64::from(wanted);

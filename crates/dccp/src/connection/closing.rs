@@ -28,8 +28,8 @@ impl Connection {
     }
 
     /// Sends CloseReq or Close, and retransmits it until the peer answers.
-    fn enter_closing(&mut self, now: Instant, state: State) {
-        self.lifecycle.enter_resending(state);
+    pub(super) fn enter_closing(&mut self, now: Instant, state: State) {
+        self.lifecycle.enter(state);
         self.timers.stop(Timer::KeepAlive);
         self.send_close(now);
         self.timers.set(Timer::GiveUp, now + self.config.silence);
@@ -37,7 +37,7 @@ impl Connection {
 
     /// Retransmits an unanswered CloseReq or Close.
     pub(super) fn repeat_close(&mut self, now: Instant) {
-        self.lifecycle.count_resend();
+        self.lifecycle.on_resend();
         self.send_close(now);
     }
 
@@ -48,17 +48,7 @@ impl Connection {
         self.timers.set(Timer::Resend, now + self.lifecycle.resend_delay(self.round_trip.rtt() * 2));
     }
 
-    /// Step 13 of RFC 4340 §8.5: the server asks this client to close and to hold TIMEWAIT.
-    pub(super) fn process_close_req(&mut self, now: Instant) {
-        self.enter_closing(now, State::Closing);
-    }
-
-    /// Step 14: the peer closes.
-    pub(super) fn process_close(&mut self) {
-        self.reset(ResetReason::plain(ResetCode::Closed), self.lifecycle.ended_by());
-    }
-
-    /// Step 9: the peer has ended the connection; this end holds TIMEWAIT.
+    /// Step 9 of RFC 4340 §8.5: the peer has ended the connection; this end holds TIMEWAIT.
     pub(super) fn process_reset(&mut self, now: Instant, with: ResetReason) {
         // The Reset that answered our first Close may be lost, and the peer has no state any more.
         let expected = self.state() >= State::CloseReq && with.code == ResetCode::NoConnection;
@@ -72,7 +62,8 @@ impl Connection {
     /// data is known, that is a normal close.
     pub(super) fn given_up(&self) -> CloseReason {
         let asked = matches!(self.state(), State::CloseReq | State::Closing);
-        if asked && self.congestion.outstanding() == 0 { self.lifecycle.ended_by() } else { CloseReason::Timeout }
+        let is_normal = asked && self.congestion.in_flight().outstanding() == 0;
+        if is_normal { self.lifecycle.ended_by() } else { CloseReason::Timeout }
     }
 
     /// Answers a packet that belongs to no connection by a Reset, unless it is a Reset itself (§8.3.1).

@@ -1,23 +1,23 @@
-//! Delivery of received data: duplicate, checksum and buffer-space checks (RFC 4340 §9, §11.6, §11.7), and rebuilding from
-//! parity.
+//! Delivery of received data: duplicate, checksum and buffer-space checks (RFC 4340 §9, §11.6, §11.7), and rebuilding
+//! from parity.
 
 mod drops;
 pub(super) mod record;
 
 use super::config::Config;
 use super::events::Event;
+use super::incoming::Incoming;
 use super::log::Log;
-use super::options::ReceivedOptions;
 use super::parity::rebuild::Rebuild;
 use crate::features::{Feature, Features, TAKES_PARITY, TAKES_REPEATS};
 use crate::options::{DropCode, Opt, OptionList};
-use crate::packet::{Header, Packet};
+use crate::packet::Header;
 use crate::seq::Seq;
 use drops::Drops;
 use record::DeliveryRecord;
 
 /// The local application as a receiver.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Delivery {
     /// Dropped data, to be reported to the peer.
     drops: Drops,
@@ -32,20 +32,12 @@ pub(super) struct Delivery {
     rebuild: Option<Box<Rebuild>>,
 }
 
-impl Default for Delivery {
-    fn default() -> Self {
-        Self {
-            drops: Drops::default(),
-            is_listening: true,
-            room: usize::MAX,
-            is_slow: false,
-            record: None,
-            rebuild: None,
-        }
-    }
-}
-
 impl Delivery {
+    pub(super) fn new() -> Self {
+        let (drops, room) = (Drops::default(), usize::MAX);
+        Self { drops, is_listening: true, room, is_slow: false, record: None, rebuild: None }
+    }
+
     pub(super) fn set_room(&mut self, room: usize, is_slow: bool) {
         (self.room, self.is_slow) = (room, is_slow);
     }
@@ -64,46 +56,38 @@ impl Delivery {
         }
     }
 
-    /// Whether retransmissions are taken.
     pub(super) fn takes_repeats(&self) -> bool {
         self.record.is_some()
     }
 
-    /// Notes that the peer has our packet `ack`.
     pub(super) fn on_ack(&mut self, ack: Seq) {
         self.drops.on_ack(ack);
     }
 
     /// Delivers a packet's data, or records why they are dropped.
-    pub(super) fn deliver(
-        &mut self,
-        packet: &Packet<'_>,
-        header: &Header,
-        options: &ReceivedOptions,
-        (config, features): (&Config, &Features),
-        log: &mut Log,
-    ) {
-        if let Some(name) = options.parity {
+    pub(super) fn deliver(&mut self, incoming: &Incoming<'_>, config: &Config, features: &Features, log: &mut Log) {
+        let (header, payload) = (incoming.header, incoming.packet.payload);
+        if let Some(name) = incoming.options.parity {
             log.statistics.parity_received += 1;
-            if let Some(rebuild) = self.rebuild.as_mut().filter(|_| !options.corrupt) {
-                rebuild.add_parity(header.seq - u64::from(name.back), name, packet.payload);
+            if let Some(rebuild) = self.rebuild.as_mut().filter(|_| !incoming.options.corrupt) {
+                rebuild.add_parity(header.seq - u64::from(name.back), name, payload);
                 self.deliver_rebuilt(log);
             }
             return;
         }
-        let first_sent = header.seq - u64::from(options.repeat.unwrap_or(0));
+        let first_sent = header.seq - u64::from(incoming.options.repeat.unwrap_or(0));
         if self.has_delivered(first_sent) {
             log.statistics.repeats_dropped += 1;
             return;
         }
-        let violates = violates_constraints(header, config, features);
-        let code = if violates { Some(DropCode::ProtocolConstraints) } else { self.objection(packet, options.corrupt) };
+        let code =
+            violation(header, config, features).or_else(|| self.objection(payload.len(), incoming.options.corrupt));
         if let Some(code) = code {
             return self.refuse(header, code, log);
         }
-        self.hand_over(first_sent, packet.payload.to_vec(), log);
+        self.hand_over(first_sent, payload.to_vec(), log);
         if let Some(rebuild) = &mut self.rebuild {
-            rebuild.keep(first_sent, packet.payload);
+            rebuild.keep(first_sent, payload);
             self.deliver_rebuilt(log);
         }
     }
@@ -114,7 +98,6 @@ impl Delivery {
         self.drops.add(header.seq, code);
     }
 
-    /// Upper bound of the options' size, in bytes.
     pub(super) fn options_len(&self) -> usize {
         usize::from(self.is_slow) + self.drops.option_len()
     }
@@ -132,7 +115,6 @@ impl Delivery {
         self.record.as_ref().is_some_and(|record| record.has(seq))
     }
 
-    /// Passes data to the application.
     fn hand_over(&mut self, first_sent: Seq, payload: Vec<u8>, log: &mut Log) {
         if let Some(record) = &mut self.record {
             record.add(first_sent);
@@ -146,28 +128,29 @@ impl Delivery {
     fn deliver_rebuilt(&mut self, log: &mut Log) {
         let rebuilt = self.rebuild.as_mut().map(|rebuild| rebuild.rebuild());
         for (seq, payload) in rebuilt.into_iter().flatten() {
-            if !self.has_delivered(seq) && self.is_listening && payload.len() <= self.room {
+            if !self.has_delivered(seq) && self.objection(payload.len(), false).is_none() {
                 log.statistics.rebuilt += 1;
                 self.hand_over(seq, payload, log);
             }
         }
     }
 
-    fn objection(&self, packet: &Packet<'_>, corrupt: bool) -> Option<DropCode> {
+    fn objection(&self, bytes: usize, corrupt: bool) -> Option<DropCode> {
         if corrupt {
-            return Some(DropCode::Corrupt);
+            Some(DropCode::Corrupt)
+        } else if !self.is_listening {
+            Some(DropCode::NotListening)
+        } else {
+            (bytes > self.room).then_some(DropCode::ReceiveBuffer)
         }
-        if !self.is_listening {
-            return Some(DropCode::NotListening);
-        }
-        (packet.payload.len() > self.room).then_some(DropCode::ReceiveBuffer)
     }
 }
 
-/// Whether a packet's data must not be taken, by the features agreed.
-fn violates_constraints(header: &Header, config: &Config, features: &Features) -> bool {
+/// Objection to a packet's data by the features agreed.
+fn violation(header: &Header, config: &Config, features: &Features) -> Option<DropCode> {
     // "it MUST NOT accept any data until the other endpoint sends Confirm R(ECN Incapable, 1)" (§12.1).
     let lacks_confirm = !config.ecn && features.local(Feature::EcnIncapable) == 0;
     let least = features.local(Feature::MinChecksumCoverage);
-    lacks_confirm || header.cscov != 0 && (least == 0 || u64::from(header.cscov) < least)
+    let is_uncovered = header.cscov != 0 && (least == 0 || u64::from(header.cscov) < least);
+    (lacks_confirm || is_uncovered).then_some(DropCode::ProtocolConstraints)
 }

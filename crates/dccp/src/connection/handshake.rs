@@ -24,8 +24,8 @@ impl Connection {
 
     /// Retransmits an unanswered Request, under a new sequence number.
     pub(super) fn repeat_request(&mut self, now: Instant) {
-        self.lifecycle.count_resend();
-        self.negotiation.retransmit();
+        self.lifecycle.on_resend();
+        self.negotiation.features_mut().retransmit();
         self.send_request(now);
     }
 
@@ -37,19 +37,19 @@ impl Connection {
 
     /// LISTEN to RESPOND (step 3 of RFC 4340 §8.5), or a Reset for an improper Request. Returns whether to go on.
     pub(super) fn process_listen(&mut self, now: Instant, header: &Header) -> bool {
-        let Body::Request { service } = header.body else {
-            self.refuse(now, header, ResetReason::plain(ResetCode::NoConnection));
-            return false;
+        let code = match header.body {
+            Body::Request { .. } if header.dest_port != self.target.local_port => Some(ResetCode::ConnectionRefused),
+            Body::Request { service } if self.lifecycle.accepts(service) => {
+                self.target.service = service;
+                None
+            }
+            Body::Request { .. } => Some(ResetCode::BadServiceCode),
+            _ => Some(ResetCode::NoConnection),
         };
-        if header.dest_port != self.target.local_port {
-            self.refuse(now, header, ResetReason::plain(ResetCode::ConnectionRefused));
+        if let Some(code) = code {
+            self.refuse(now, header, ResetReason::plain(code));
             return false;
         }
-        if !self.lifecycle.accepts(service) {
-            self.refuse(now, header, ResetReason::plain(ResetCode::BadServiceCode));
-            return false;
-        }
-        self.target.service = service;
         self.target.remote_port = header.source_port;
         self.sequence.begin_receiving(header.seq);
         self.lifecycle.enter(State::Respond);
@@ -80,7 +80,7 @@ impl Connection {
 
     /// REQUEST to PARTOPEN (step 10 of RFC 4340 §8.5).
     pub(super) fn enter_partopen(&mut self, now: Instant, cm: &mut Manager) {
-        self.lifecycle.enter_resending(State::PartOpen);
+        self.lifecycle.enter(State::PartOpen);
         self.timers.set(Timer::GiveUp, now + self.config.msl * 4);
         self.establish(cm);
     }
@@ -90,13 +90,6 @@ impl Connection {
         if self.state() == State::PartOpen {
             self.timers.set(Timer::Resend, now + self.lifecycle.resend_delay(PARTOPEN_TIMEOUT));
         }
-    }
-
-    /// Repeats the handshake's Ack: the server has not shown that it got one of our packets.
-    pub(super) fn repeat_handshake_ack(&mut self) {
-        self.lifecycle.count_resend();
-        self.negotiation.retransmit();
-        self.transmission.queue(Control::Ack);
     }
 
     /// Enters OPEN from RESPOND or PARTOPEN (steps 11 and 12 of RFC 4340 §8.5).
@@ -124,14 +117,6 @@ impl Connection {
     /// Refuses a completed handshake because there is no capacity left.
     pub(crate) fn refuse_completed(&mut self, code: ResetCode) {
         self.reset(ResetReason::plain(code), CloseReason::Local);
-    }
-
-    /// A client stays in PARTOPEN until it gets a packet other than a Response (§8.1.5). A server without data to send
-    /// confirms by an Ack, until the client acknowledges one of its packets.
-    pub(super) fn confirm_open(&mut self, header: &Header) {
-        if self.lifecycle.must_confirm(header.ack()) {
-            self.transmission.queue(Control::Ack);
-        }
     }
 
     /// Opens the flow and reports `Connected`: both directions are known to work.

@@ -3,17 +3,18 @@
 use timeous_cm::Manager;
 use timeous_core::{Duration, Ecn, Instant};
 
-use super::acknowledgement::Order;
-use super::options::{OptionsContext, ReceivedOptions};
+use super::incoming::{Incoming, ReceivedOptions};
+use super::parity::name::ParityName;
 use super::round_trip::MAX_REPAIR_ACK_DELAY;
+use super::timers::Timer;
 use super::transmission::Control;
-use super::{CloseReason, Connection, State};
+use super::{CloseReason, Connection, Event, State};
 use crate::ack_vector::Arrival;
-use crate::features::{Feature, Role, TAKES_REPEATS};
-use crate::options::DropCode;
+use crate::ccid3;
+use crate::features::{Feature, Role, TAKES_PARITY, TAKES_REPEATS};
+use crate::options::{DropCode, Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::{ResetCode, ResetReason};
-use crate::seq::Seq;
 
 impl Connection {
     /// Steps 1 to 7: checks the packet's connection, its sequence numbers and its type.
@@ -44,27 +45,19 @@ impl Connection {
         }
         let header = header.widened(self.sequence.gsr(), self.sequence.gss());
         if !self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), self.round_trip.is_active(now)) {
-            self.answer_invalid(now, &header);
+            // Ignored, apart from a rate-limited Sync (§7.5.4).
+            self.log.statistics.sequence_invalid += 1;
+            match header.packet_type() {
+                PacketType::Sync | PacketType::SyncAck => {}
+                PacketType::Reset => self.transmission.answer(now, Control::Sync(self.sequence.gsr())),
+                _ => self.transmission.answer(now, Control::Sync(header.seq)),
+            }
         } else if self.is_unexpected(&header) {
             self.log.statistics.unexpected += 1;
-            self.sync(now, header.seq);
+            self.transmission.answer(now, Control::Sync(header.seq));
         } else {
             self.process(now, cm, &packet, &header, ecn);
         }
-    }
-
-    /// Ignores a sequence-invalid packet, apart from a rate-limited Sync (§7.5.4).
-    fn answer_invalid(&mut self, now: Instant, header: &Header) {
-        self.log.statistics.sequence_invalid += 1;
-        match header.packet_type() {
-            PacketType::Sync | PacketType::SyncAck => {}
-            PacketType::Reset => self.sync(now, self.sequence.gsr()),
-            _ => self.sync(now, header.seq),
-        }
-    }
-
-    fn sync(&mut self, now: Instant, ack: Seq) {
-        self.transmission.answer(now, Control::Sync { ack });
     }
 
     /// Step 7: whether the packet's type is unexpected.
@@ -83,98 +76,134 @@ impl Connection {
 
     /// Step 8 and on, unless the packet is a duplicate.
     fn process(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header, ecn: Ecn) {
-        let order = self.acknowledgement.record(self.sequence.gsr(), header.seq, ecn);
-        if matches!(order.arrival, Arrival::Duplicate | Arrival::TooOld) {
+        let (gsr, arrival) = (self.sequence.gsr(), self.acknowledgement.record(header.seq, ecn));
+        if matches!(arrival, Arrival::Duplicate | Arrival::TooOld) {
             self.log.statistics.duplicates += 1;
             return;
         }
         self.sequence.accept(header.packet_type(), header.seq, header.ack());
-        let options = match self.process_options(now, packet, header) {
-            Ok(options) => options,
-            Err(with) => return self.reset(with, CloseReason::Misbehaved(with)),
-        };
+        let options = ReceivedOptions::default();
+        let mut incoming = Incoming { packet, header, at: now, ecn, gsr, arrival, options };
+        if let Err(with) = self.process_options(&mut incoming) {
+            return self.reset(with, CloseReason::Misbehaved(with));
+        }
         let peer_ccid = self.peer_ccid();
-        self.acknowledgement.set_ccid(peer_ccid, order.after, self.config.reports, &mut self.timers);
-        self.note_arrival(now, packet, header, ecn, order, &options);
-        if options.slow_receiver {
+        self.acknowledgement.set_ccid(peer_ccid, gsr, self.config.reports, &mut self.timers);
+        self.note_arrival(&mut incoming);
+        if incoming.options.slow_receiver {
             self.log.statistics.slow_receiver += 1;
             self.congestion.on_slow_receiver(now, cm, self.round_trip.rtt());
         }
-        self.process_acknowledgement(now, cm, packet, header, &options);
-        if options.slow_receiver {
+        self.process_acknowledgement(now, cm, &incoming);
+        if incoming.options.slow_receiver {
             self.congestion.limit_rate(now, cm, 0, &mut self.timers);
         }
-        self.process_type(now, cm, packet, header);
+        self.process_type(now, cm, &incoming);
         self.set_ccid(now, cm);
         if self.state().is_alive() {
-            self.confirm_open(header);
+            // A server without data to send confirms by an Ack, until the client acknowledges a packet of it (§8.1.5).
+            if self.lifecycle.must_confirm(header.ack()) {
+                self.transmission.queue(Control::Ack);
+            }
             self.set_repair();
-            self.process_data(now, packet, header, ecn, (order, &options));
+            self.process_data(now, &incoming);
             self.watch_silence(now);
         }
     }
 
-    /// Step 8: the options.
-    fn process_options(
-        &mut self,
-        now: Instant,
-        packet: &Packet<'_>,
-        header: &Header,
-    ) -> Result<ReceivedOptions, ResetReason> {
-        let mut context = OptionsContext {
-            lifecycle: &mut self.lifecycle,
-            negotiation: &mut self.negotiation,
-            acknowledgement: &mut self.acknowledgement,
-            is_rate_based: self.congestion.is_rate_based(),
-        };
-        let options = context.process(now, packet, header)?;
+    /// Step 8: the options, and the answers they require (§5.8).
+    fn process_options(&mut self, incoming: &mut Incoming<'_>) -> Result<(), ResetReason> {
+        let header = incoming.header;
+        self.negotiation.features_mut().begin_packet(header.seq, header.ack());
+        for item in incoming.packet.options() {
+            let item = item.map_err(|error| error.reset())?;
+            if let Opt::DataChecksum(sum) = item.opt {
+                incoming.options.corrupt |= sum != crc32c::crc32c(incoming.packet.payload);
+            }
+            self.process_option(&item, incoming)?;
+        }
+        if let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) {
+            self.negotiation.features_mut().on_ack(ack);
+        }
         if self.congestion.flow().is_some() {
             self.negotiation.ask_for_vectors();
         }
-        let features = self.negotiation.features();
-        let windows = (features.local(Feature::SequenceWindow), features.remote(Feature::SequenceWindow));
-        self.sequence.set_windows(windows.0, windows.1);
-        Ok(options)
+        self.sequence.set_windows(self.negotiation.features());
+        Ok(())
+    }
+
+    fn process_option(&mut self, item: &OptionItem<'_>, incoming: &mut Incoming<'_>) -> Result<(), ResetReason> {
+        match item.opt {
+            Opt::Change { .. } | Opt::Confirm { .. } => {
+                self.negotiation.features_mut().on_option(&item.opt, item.mandatory).map_err(|error| error.reset())?;
+            }
+            // "after the connection has been established … MUST be ignored" (§8.1.4).
+            Opt::InitCookie(cookie) => {
+                if self.state() == State::Request && matches!(incoming.header.body, Body::Response { .. }) {
+                    self.lifecycle.add_cookie(cookie);
+                }
+            }
+            Opt::Timestamp(value) => self.acknowledgement.set_timestamp(Some((value, incoming.at))),
+            Opt::ElapsedTime(elapsed) => incoming.options.elapsed = elapsed.to_duration(),
+            Opt::NdpCount(count) => incoming.options.ndp_count = count,
+            // From the receiver of our data, for a CCID that defines such options; "on received DCCP-Data packets MUST
+            // be ignored" (RFC 4342 §8).
+            Opt::CcidSpecific { kind, data }
+                if kind >= ccid3::options::LOSS_EVENT_RATE
+                    && self.congestion.rate_sender().is_some()
+                    && incoming.header.packet_type() != PacketType::Data =>
+            {
+                if !incoming.options.feedback.take(kind, data) && item.mandatory {
+                    return Err(item.refusal());
+                }
+            }
+            Opt::Repeat(back) if self.features().local(Feature::TakeRepeats) >= TAKES_REPEATS => {
+                incoming.options.repeat = Some(back);
+            }
+            Opt::Parity { back, index, of, map } if self.features().local(Feature::TakeRepeats) == TAKES_PARITY => {
+                incoming.options.parity = ParityName::read(back, index, of, map);
+                incoming.options.corrupt |= incoming.options.parity.is_none();
+            }
+            Opt::SlowReceiver => incoming.options.slow_receiver = true,
+            // Handled with the acknowledgement or the data; we send no Timestamp, so its echo has no use.
+            Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
+            // Unknown here: an error only if marked Mandatory (§5.8.2).
+            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Parity { .. } | Opt::Padding | Opt::Mandatory => {
+                return if item.mandatory { Err(item.refusal()) } else { Ok(()) };
+            }
+        }
+        Ok(())
     }
 
     /// Records that the peer is alive, and any gap before this packet.
-    fn note_arrival(
-        &mut self,
-        now: Instant,
-        packet: &Packet<'_>,
-        header: &Header,
-        ecn: Ecn,
-        order: Order,
-        options: &ReceivedOptions,
-    ) {
-        self.round_trip.on_packet(now);
-        self.log.statistics.packets_received += 1;
-        self.log.statistics.ce_received += u64::from(ecn == Ecn::Ce);
-        let gap = header.seq.offset_from(order.after).max(1) as u64 - 1;
-        let counts = self.features().remote(Feature::SendNdpCount) == 1;
-        if counts && gap > options.ndp_count {
-            self.log.statistics.data_gaps += 1;
-        }
-        let (rtt, ndp_count) = (self.round_trip.rtt(), counts.then_some(options.ndp_count));
-        let arrival = (ecn, order.arrival, ndp_count);
-        self.acknowledgement.on_packet(now, (packet, header), arrival, rtt, &mut self.timers);
+    fn note_arrival(&mut self, incoming: &mut Incoming<'_>) {
+        let (seq, statistics) = (incoming.header.seq, &mut self.log.statistics);
+        statistics.packets_received += 1;
+        statistics.ce_received += u64::from(incoming.ecn == Ecn::Ce);
+        let gap = seq.offset_from(incoming.gsr).max(1) as u64 - 1;
+        let counts = self.negotiation.features().remote(Feature::SendNdpCount) == 1;
+        statistics.data_gaps += u64::from(counts && gap > incoming.options.ndp_count);
+        incoming.options.ndp_count *= u64::from(counts);
+        self.round_trip.on_packet(incoming.at);
+        self.acknowledgement.on_packet(incoming, self.round_trip.rtt(), &mut self.timers);
         // With NDP Count, a single missing packet is known to be data or not (RFC 4341 §6.1.1).
-        let was_data = counts && gap == 1 && options.ndp_count == 0;
-        let newest = if was_data { header.seq.prev() } else { order.after };
-        self.congestion.on_peer_packet(header.seq, newest, header.packet_type().carries_data(), ecn);
+        let was_data = counts && gap == 1 && incoming.options.ndp_count == 0;
+        self.congestion.on_peer_packet(incoming, if was_data { seq.prev() } else { incoming.gsr });
     }
 
     /// Starts retransmission and parity as far as they are negotiated.
     fn set_repair(&mut self) {
         let features = self.negotiation.features();
-        if self.congestion.flow().is_some() && features.remote(Feature::TakeRepeats) >= TAKES_REPEATS {
-            self.retransmission.accept(&mut self.log.events);
+        let is_accepted = self.congestion.flow().is_some() && features.remote(Feature::TakeRepeats) >= TAKES_REPEATS;
+        if is_accepted && self.retransmission.accept() {
+            self.log.push(Event::TakesRepeats);
         }
         self.delivery.set_repair(features.local(Feature::TakeRepeats), self.sequence.gsr());
     }
 
     /// Steps 9 to 15.
-    fn process_type(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header) {
+    fn process_type(&mut self, now: Instant, cm: &mut Manager, incoming: &Incoming<'_>) {
+        let header = incoming.header;
         if let Body::Reset { code, data, .. } = header.body {
             return self.process_reset(now, ResetReason { code, data });
         }
@@ -185,11 +214,11 @@ impl Connection {
                 self.transmission.queue(Control::Ack);
             }
             State::Respond if matches!(header.body, Body::Request { .. }) => {
-                if !packet.payload.is_empty() {
+                if !incoming.packet.payload.is_empty() {
                     self.delivery.refuse(header, DropCode::ProtocolConstraints, &mut self.log);
                 }
                 self.negotiation.ask_for_vectors();
-                self.negotiation.retransmit();
+                self.negotiation.features_mut().retransmit();
                 self.lifecycle.on_asked(now);
                 self.transmission.queue(Control::Response);
             }
@@ -202,41 +231,34 @@ impl Connection {
             _ => {}
         }
         match header.body {
-            Body::CloseReq { .. } if self.state() < State::CloseReq => self.process_close_req(now),
-            Body::Close { .. } => self.process_close(),
+            // Step 13: the server asks this client to close and to hold TIMEWAIT.
+            Body::CloseReq { .. } if self.state() < State::CloseReq => self.enter_closing(now, State::Closing),
+            Body::Close { .. } => self.reset(ResetReason::plain(ResetCode::Closed), self.lifecycle.ended_by()),
             Body::Sync { .. } => {
                 self.log.statistics.syncs_received += 1;
-                self.transmission.queue(Control::SyncAck { ack: header.seq });
+                self.transmission.queue(Control::SyncAck(header.seq));
             }
             _ => {}
         }
     }
 
     /// Step 16.
-    fn process_data(
-        &mut self,
-        now: Instant,
-        packet: &Packet<'_>,
-        header: &Header,
-        ecn: Ecn,
-        (order, options): (Order, &ReceivedOptions),
-    ) {
+    fn process_data(&mut self, now: Instant, incoming: &Incoming<'_>) {
+        let header = incoming.header;
         match header.packet_type() {
             PacketType::Data | PacketType::DataAck => {}
-            PacketType::Response if !packet.payload.is_empty() => {
+            PacketType::Response if !incoming.packet.payload.is_empty() => {
                 return self.delivery.refuse(header, DropCode::ProtocolConstraints, &mut self.log);
             }
             // "may be included on other packets": corruption of other packets' data is reported as well (§9.3).
-            _ if options.corrupt => return self.delivery.refuse(header, DropCode::Corrupt, &mut self.log),
+            _ if incoming.options.corrupt => return self.delivery.refuse(header, DropCode::Corrupt, &mut self.log),
             _ => return,
         }
-        let takes_repeats = self.delivery.takes_repeats();
-        let max_delay = if takes_repeats { MAX_REPAIR_ACK_DELAY } else { Duration::MAX };
-        let delay = self.config.ack_delay.min(max_delay);
-        let ack_ratio = self.features().remote(Feature::AckRatio);
-        let pace = (ack_ratio, delay, self.round_trip.rtt());
-        self.acknowledgement.on_data(now, (header.seq, order, ecn), pace, &mut self.timers);
-        let limits = (&self.config, self.negotiation.features());
-        self.delivery.deliver(packet, header, options, limits, &mut self.log);
+        let (ack_ratio, rtt) = (self.features().remote(Feature::AckRatio), self.round_trip.rtt());
+        if self.acknowledgement.on_data(incoming, ack_ratio, rtt) && !self.timers.is_set(Timer::AckDelay) {
+            let max = if self.delivery.takes_repeats() { MAX_REPAIR_ACK_DELAY } else { Duration::MAX };
+            self.timers.set(Timer::AckDelay, now + self.config.ack_delay.min(max));
+        }
+        self.delivery.deliver(incoming, &self.config, self.negotiation.features(), &mut self.log);
     }
 }

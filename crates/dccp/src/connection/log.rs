@@ -12,7 +12,6 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Queues an event for the driver.
     pub(super) fn push(&mut self, event: Event) {
         self.events.push_back(event);
     }

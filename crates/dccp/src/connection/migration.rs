@@ -32,7 +32,7 @@ impl Connection {
     ) -> (Seq, Ecn) {
         let seq = self.sequence.upcoming();
         let own = std::mem::replace(&mut self.config.encapsulation, encapsulation);
-        self.transmission.options_mut().reset(0);
+        self.transmission.options().reset(0);
         let start = self.write_header(now, Body::Sync { ack }, packet);
         self.complete(now, PacketType::Sync, start, packet);
         self.config.encapsulation = own;
@@ -55,6 +55,7 @@ impl Connection {
         }
         self.target.destination = destination;
         self.round_trip.forget();
-        self.congestion.redirect(now, cm, destination, &self.config, &mut self.timers);
+        self.congestion.redirect(now, cm, destination, &self.config);
+        self.congestion.steer(now, cm, &mut self.timers);
     }
 }

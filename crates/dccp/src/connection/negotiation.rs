@@ -1,4 +1,4 @@
-//! Feature negotiation of a connection: proposals, their retransmission, and the values agreed (RFC 4340 §6; RFC 4341 §4).
+//! Feature negotiation of a connection: proposals, their retransmission, and agreed values (RFC 4340 §6; RFC 4341 §4).
 
 use timeous_core::{Duration, Instant};
 
@@ -7,9 +7,8 @@ use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::timers::{Timer, TimerTable, backed_off};
 use crate::ccid::Ccid;
 use crate::features::{Feature, Features, Location, Role, TAKES_PARITY, TAKES_REPEATS};
-use crate::options::{OptionItem, OptionList};
-use crate::packet::{Header, PacketType};
-use crate::reset::ResetReason;
+use crate::options::OptionList;
+use crate::packet::PacketType;
 use crate::seq::Seq;
 
 /// Minimum retransmission timeout of Change options: on a fast path, delayed acknowledgements delay the answer. Chosen
@@ -37,39 +36,16 @@ impl Negotiation {
         &self.features
     }
 
-    /// Congestion control of the data that this end sends.
-    pub(super) fn ccid(&self) -> Ccid {
-        Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
-    }
-
-    /// Congestion control of the data that the peer sends.
-    pub(super) fn peer_ccid(&self) -> Ccid {
-        Ccid::from_number(self.features.remote(Feature::Ccid)).unwrap_or_default()
-    }
-
-    /// Whether the congestion control of our data is settled.
     pub(super) fn is_ccid_settled(&self) -> bool {
         self.features.is_settled(Feature::Ccid, Location::Local)
     }
 
-    /// Begins the options of a received packet.
-    pub(super) fn begin_packet(&mut self, header: &Header) {
-        self.features.begin_packet(header.seq, header.ack());
+    pub(super) fn features_mut(&mut self) -> &mut Features {
+        &mut self.features
     }
 
-    /// Processes a received Change or Confirm.
-    pub(super) fn on_option(&mut self, item: &OptionItem<'_>) -> Result<(), ResetReason> {
-        self.features.on_option(&item.opt, item.mandatory).map(|_| ()).map_err(|error| error.reset())
-    }
-
-    /// Processes a packet's acknowledgement, after its options.
-    pub(super) fn on_ack(&mut self, ack: Seq) {
-        self.features.on_ack(ack);
-    }
-
-    /// Sends unanswered Changes again with the next packet.
-    pub(super) fn retransmit(&mut self) {
-        self.features.retransmit();
+    pub(super) fn ccid(&self) -> Ccid {
+        Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
     }
 
     /// Handles the expiry of the timer for unanswered Changes.
@@ -80,7 +56,6 @@ impl Negotiation {
         }
     }
 
-    /// Announces a value of a feature of our own.
     pub(super) fn announce(&mut self, feature: Feature, value: u64) {
         self.features.propose(feature, Location::Local, &[value], false).expect("a legal value of our own feature");
     }
@@ -119,17 +94,11 @@ impl Negotiation {
     }
 
     /// Writes options into our packet `seq`; those that do not fit follow at once.
-    pub(super) fn write_options(
-        &mut self,
-        now: Instant,
-        rtt: Duration,
-        (seq, packet): (Seq, PacketType),
-        out: &mut OptionList,
-    ) {
+    pub(super) fn write_options(&mut self, next_at: Instant, seq: Seq, packet: PacketType, out: &mut OptionList) {
         if packet != PacketType::Reset && self.features.wants_to_send() {
             self.features.poll_options(seq, packet, out);
             if !self.features.wants_to_send() {
-                self.next_at = now + rtt;
+                self.next_at = next_at;
             }
         }
     }

@@ -4,7 +4,7 @@ use timeous_cm::Manager;
 use timeous_core::{AduSource, Copied, Ecn, Instant, PulledAdu, Transmit};
 
 use super::checksum::Checksums;
-use super::parity::BlockId;
+use super::parity::name::ParityName;
 use super::refusal::write_bare;
 use super::retransmission;
 use super::timers::Timer;
@@ -52,9 +52,9 @@ impl Connection {
             Control::Ack => Body::Ack { ack: gsr },
             Control::CloseReq => Body::CloseReq { ack: gsr },
             Control::Close => Body::Close { ack: gsr },
-            Control::Sync { ack } => Body::Sync { ack },
-            Control::SyncAck { ack } => Body::SyncAck { ack },
-            Control::Reset { with } => Body::Reset { ack: gsr, code: with.code, data: with.data },
+            Control::Sync(ack) => Body::Sync { ack },
+            Control::SyncAck(ack) => Body::SyncAck { ack },
+            Control::Reset(with) => Body::Reset { ack: gsr, code: with.code, data: with.data },
             Control::Refusal(header) => {
                 write_bare(&header, self.config.encapsulation, packet);
                 return Transmit { ecn: Ecn::NotEct, adu: None };
@@ -64,7 +64,7 @@ impl Connection {
         self.write_options(now, &body, room);
         let start = self.write_header(now, body, packet);
         self.complete(now, body.packet_type(), start, packet);
-        self.log.statistics.syncs_sent += u64::from(matches!(control, Control::Sync { .. }));
+        self.log.statistics.syncs_sent += u64::from(matches!(control, Control::Sync(_)));
         Transmit { ecn: self.mark_for(body.packet_type()), adu: None }
     }
 
@@ -80,10 +80,12 @@ impl Connection {
         let has_fresh = source.has_queued(now);
         let parity = self.next_parity(now, cm, source, has_fresh);
         if !has_fresh && parity.is_none() {
-            self.congestion.return_grant(now, cm);
+            if cm.has_grant(flow) {
+                self.congestion.notify(now, cm, 0);
+            }
             return None;
         }
-        if let Some(until) = self.congestion.waits_until(now) {
+        if let Some(until) = self.congestion.rate_sender().and_then(|sender| sender.waits_until(now)) {
             self.timers.set(Timer::Gap, until);
             return None;
         }
@@ -120,7 +122,7 @@ impl Connection {
         self.transmission.count_pull(now, source, || cm.burst(now, flow));
         let mut pulled = source.pull(now, path, room, packet);
         if let Some(adu) = pulled.as_mut().filter(|adu| adu.copy == Copied::Again)
-            && !self.write_repeat(now, body, adu.token, (start, adu.len), packet)
+            && !self.write_repeat(now, body, start, adu, packet)
         {
             self.congestion.notify(now, cm, 0);
             packet.clear();
@@ -141,23 +143,26 @@ impl Connection {
                 if is_protected || reads_payload {
                     adu.gather(source, packet);
                 }
+                // Size of the DCCP packet: an empty datagram counts, too.
+                let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 if is_protected {
                     let (seq, payload) = (self.sequence.upcoming(), &packet[packet.len() - adu.len..]);
-                    let verdicts = self.protection.add(now, path, seq, &adu.meta, payload);
+                    let verdicts = self.protection.add(now, path, (seq, bytes), &adu.meta, payload);
                     self.report_verdicts(&verdicts);
                     self.watch_parity(now);
                 } else if is_first {
-                    self.protection.pass(now, &adu.meta);
+                    self.protection.pass(now, &adu.meta, bytes);
                 }
                 if reads_payload {
                     self.checksums().seal(body.packet_type(), &mut packet[start..]);
                 }
-                // Size of the DCCP packet: an empty datagram counts, too.
-                let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 self.congestion.notify(now, cm, bytes);
-                self.complete_data(now, body.packet_type(), start, adu, bytes, packet);
-                self.watch_sent(now, cm);
-                self.watch_sent_adu(now);
+                let seq = self.depart(now, body.packet_type(), start, packet);
+                self.note_data_left(now, seq, Some(adu.token), (adu.len as u64, bytes));
+                self.log.statistics.data_sent += 1;
+                self.log.statistics.repeats_sent += u64::from(!is_first);
+                self.log.statistics.bytes_sent += adu.len as u64;
+                self.watch_sent(now, cm, true);
                 Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: pulled })
             }
             None => {
@@ -177,29 +182,22 @@ impl Connection {
     }
 
     /// Selects the block whose parity is to be sent now.
-    fn next_parity(
-        &mut self,
-        now: Instant,
-        cm: &Manager,
-        source: &mut dyn AduSource,
-        has_fresh: bool,
-    ) -> Option<usize> {
+    fn next_parity(&mut self, now: Instant, cm: &Manager, source: &mut dyn AduSource, fresh: bool) -> Option<usize> {
         if self.protection.is_idle() {
             return None;
         }
         let path = self.congestion.path(cm)?;
-        let is_rate_based = self.congestion.is_rate_based();
-        let (place, verdicts) = self.protection.select(now, path, source, has_fresh, is_rate_based);
+        let is_rate_based = self.congestion.rate_sender().is_some();
+        let (place, verdicts) = self.protection.select(now, path, source, fresh, is_rate_based);
         self.report_verdicts(&verdicts);
         self.watch_parity(now);
         place
     }
 
     fn watch_parity(&mut self, now: Instant) {
-        self.timers.update(Timer::Parity, self.protection.poll_timeout(now, self.congestion.is_rate_based()));
+        self.timers.update(Timer::Parity, self.protection.poll_timeout(now, self.congestion.rate_sender().is_some()));
     }
 
-    /// Sends a packet of parity.
     fn send_parity(
         &mut self,
         now: Instant,
@@ -209,13 +207,17 @@ impl Connection {
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let (id, parity) = self.protection.take(place, self.sequence.upcoming())?;
-        let Some((name, shard)) = parity else { return self.skip_parity(now, cm, id) };
-        let (option, len) = name.option();
-        let Some(room) = self.room_beside_parity(len, shard.len()) else { return self.skip_parity(now, cm, id) };
+        let fitting = parity.and_then(|(name, shard)| Some((name, self.room_beside(name, shard.len())?, shard)));
+        let Some((name, room, shard)) = fitting else {
+            self.congestion.notify(now, cm, 0);
+            let verdicts = self.protection.on_sent(id, None);
+            self.report_verdicts(&verdicts);
+            return None;
+        };
         // If the acknowledgement does not fit beside the parity, it is sent later.
         let body = if self.state() == State::Open && self.acknowledgement_len() > room { Body::Data } else { body };
         self.write_options(now, &body, room);
-        let options = self.transmission.options_mut();
+        let ((option, len), options) = (name.option(), self.transmission.options());
         options.widen(len);
         options.push(&option).expect("there is room for it");
         let start = self.write_header(now, body, packet);
@@ -230,43 +232,29 @@ impl Connection {
         let verdicts = self.protection.on_sent(id, Some(seq));
         self.report_verdicts(&verdicts);
         self.log.statistics.parity_sent += 1;
-        self.watch_sent(now, cm);
+        self.watch_sent(now, cm, false);
         Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: None })
     }
 
-    /// Room for further options beside the Parity option of `option` bytes and its shard. `None`: the maximum packet
-    /// size has shrunk since the parity was encoded.
-    fn room_beside_parity(&self, option: usize, shard: usize) -> Option<usize> {
+    /// Room for further options beside the Parity option and its shard. `None`: the maximum packet size has shrunk
+    /// since the parity was encoded.
+    fn room_beside(&self, name: ParityName, shard: usize) -> Option<usize> {
         let header = Config::HEADER_ROOM - Config::OPTION_ROOM;
         let all = self.config.mps.saturating_sub(header + shard).min(Config::OPTION_ROOM) / 4 * 4;
-        all.checked_sub(option).filter(|&room| room >= self.checksums().option_len())
+        all.checked_sub(name.option().1).filter(|&room| room >= self.checksums().option_len())
     }
 
-    /// Gives up a parity packet that cannot be sent.
-    fn skip_parity(&mut self, now: Instant, cm: &mut Manager, id: BlockId) -> Option<Transmit> {
-        self.congestion.notify(now, cm, 0);
-        let verdicts = self.protection.on_sent(id, None);
-        self.report_verdicts(&verdicts);
-        None
-    }
-
-    /// Adds the original number of the `len` bytes of data to the packet that starts at `start`. Returns `false` if it
-    /// is no longer known or too far back: the packet must not leave.
-    fn write_repeat(
-        &mut self,
-        now: Instant,
-        body: Body,
-        token: u64,
-        (start, len): (usize, usize),
-        packet: &mut Vec<u8>,
-    ) -> bool {
-        let Some(back) = self.retransmission.distance(token, self.sequence.upcoming()) else { return false };
-        let options = self.transmission.options_mut();
+    /// Adds the original number of an ADU to the packet that starts at `start`. Returns `false` if it is no longer
+    /// known or too far back: the packet must not leave.
+    fn write_repeat(&mut self, now: Instant, body: Body, start: usize, adu: &PulledAdu, packet: &mut Vec<u8>) -> bool {
+        let distance = self.retransmission.distance(adu.token, self.sequence.upcoming());
+        let Some(back) = distance else { return false };
+        let options = self.transmission.options();
         options.widen(retransmission::OPTION_LEN);
         if options.push(&Opt::Repeat(back)).is_err() {
             return false;
         }
-        let payload = packet.split_off(packet.len() - len);
+        let payload = packet.split_off(packet.len() - adu.len);
         packet.truncate(start);
         self.write_header(now, body, packet);
         packet.extend_from_slice(&payload);
@@ -280,7 +268,7 @@ impl Connection {
             && self.negotiation.is_ccid_settled()
             && (self.ccid().is_rate_based() || self.features().remote(Feature::SendAckVector) == 1)
             && self.congestion.is_welcome(&self.timers)
-            && !self.sequence.is_full(self.congestion.span())
+            && !self.sequence.is_full(self.congestion.in_flight().span())
     }
 
     fn must_negotiate(&mut self, now: Instant) -> bool {
@@ -330,14 +318,15 @@ impl Connection {
 
     /// Collects the options of the next packet in at most `room` bytes.
     fn write_options(&mut self, now: Instant, body: &Body, room: usize) {
-        let has_none = self.has_nothing_to_add(body);
-        let options = self.transmission.options_mut();
+        let packet = body.packet_type();
+        let (has_none, sum) = (self.has_nothing_to_add(body), self.checksums().option(packet));
+        let options = self.transmission.options();
         options.reset(room);
         if has_none {
             return;
         }
-        let (packet, seq, features) = (body.packet_type(), self.sequence.upcoming(), self.negotiation.features());
-        if let Some(sum) = (Checksums { config: &self.config, features, covers_all: false }).option(packet) {
+        let (seq, features) = (self.sequence.upcoming(), self.negotiation.features());
+        if let Some(sum) = sum {
             let _ = options.push(&sum);
         }
         // An option that does not fit is left to a later packet: none of these has to be in this one.
@@ -356,7 +345,7 @@ impl Connection {
             self.delivery.write_options(seq, ack, options);
             self.acknowledgement.write_options(now, (seq, ack), features, options, &mut self.timers);
         }
-        self.negotiation.write_options(now, self.round_trip.rtt(), (seq, packet), options);
+        self.negotiation.write_options(now + self.round_trip.rtt(), seq, packet, options);
     }
 
     /// Whether a packet has no options, as most data packets.
@@ -369,11 +358,11 @@ impl Connection {
             && !self.checksums().sums_data()
     }
 
-    pub(super) fn write_header(&self, now: Instant, body: Body, packet: &mut Vec<u8>) -> usize {
+    pub(super) fn write_header(&mut self, now: Instant, body: Body, packet: &mut Vec<u8>) -> usize {
         let seq = self.sequence.upcoming();
         let mut header = Header::new(self.target.local_port, self.target.remote_port, seq, body);
-        if let (Body::Data | Body::DataAck { .. }, Some(counter)) = (body, self.congestion.window_counter(now)) {
-            header.ccval = counter;
+        if let (Body::Data | Body::DataAck { .. }, Some(sender)) = (body, self.congestion.rate_sender()) {
+            header.ccval = sender.window_counter(now);
         }
         let options = self.transmission.options().as_bytes();
         begin_encoded(&header, options, packet).expect("the option list keeps to a header's limits")
@@ -387,30 +376,11 @@ impl Connection {
         self.congestion.sent_other(now, seq);
     }
 
-    /// Completes a packet with data.
-    fn complete_data(
-        &mut self,
-        now: Instant,
-        sent: PacketType,
-        start: usize,
-        adu: &PulledAdu,
-        bytes: u64,
-        packet: &mut [u8],
-    ) {
-        let seq = self.depart(now, sent, start, packet);
-        if adu.copy == Copied::First {
-            self.protection.on_first_sent(&adu.meta, bytes);
-        }
-        self.note_data_left(now, seq, Some(adu.token), (adu.len as u64, bytes));
-        self.log.statistics.data_sent += 1;
-        self.log.statistics.repeats_sent += u64::from(adu.copy == Copied::Again);
-        self.log.statistics.bytes_sent += adu.len as u64;
-    }
-
     /// Accounts for a sent data packet, an ADU or parity: bytes of data, and in all.
     fn note_data_left(&mut self, now: Instant, seq: Seq, token: Option<u64>, sizes: (u64, u64)) {
         self.sequence.count_ndp(true);
-        self.congestion.sent_data(now, seq, token, sizes, &mut self.timers);
+        self.congestion.sent_data(now, seq, token, sizes);
+        self.congestion.watch_rate(&mut self.timers);
     }
 
     /// Finishes any packet of the connection that leaves. Returns its number.
@@ -426,8 +396,8 @@ impl Connection {
         seq
     }
 
-    /// Grows the Sequence Window. One Change at a time: only the answer to the newest Change counts (RFC 4340 §6.6.4), so
-    /// a new Change in every round trip would never succeed.
+    /// Grows the Sequence Window. One Change at a time: only the answer to the newest Change counts (RFC 4340 §6.6.4),
+    /// so a new Change in every round trip would never succeed.
     fn grow_sequence_window(&mut self) {
         let features = self.negotiation.features();
         let wider = self.sequence.wider_window(features.local(Feature::SequenceWindow));
@@ -444,12 +414,9 @@ impl Connection {
     /// ECN codepoint of a packet: ECT(0) if the peer can read marks (RFC 4340 §12.1), except on packets that begin or
     /// reset a connection. ECT(1) is unused: the nonce is historic (RFC 8311 §6).
     pub(super) fn mark_for(&self, packet: PacketType) -> Ecn {
-        let capable = self.config.ecn && self.features().remote(Feature::EcnIncapable) == 0;
-        match packet {
-            PacketType::Request | PacketType::Response | PacketType::Reset => Ecn::NotEct,
-            _ if capable => Ecn::Ect0,
-            _ => Ecn::NotEct,
-        }
+        let begins_or_resets = matches!(packet, PacketType::Request | PacketType::Response | PacketType::Reset);
+        let is_capable = self.config.ecn && self.features().remote(Feature::EcnIncapable) == 0;
+        if is_capable && !begins_or_resets { Ecn::Ect0 } else { Ecn::NotEct }
     }
 }
 

@@ -22,8 +22,8 @@ use super::config::Parity;
 use crate::ccid2::PacketFate;
 use crate::seq::Seq;
 use blocks::Block;
-use covered::Covered;
-pub(super) use covered::{BlockId, Verdict};
+pub(super) use covered::Verdict;
+use covered::{BlockId, Covered};
 use losses::Losses;
 use name::ParityName;
 use spare_capacity::SpareCapacity;
@@ -42,6 +42,9 @@ const MIN_RETRANSMISSIONS: u64 = 2;
 /// that would be late.
 const MAX_READY_BLOCKS: usize = 16;
 
+/// The description of a parity packet, and its shard.
+type Described = (ParityName, Vec<u8>);
+
 /// Parity packets of a block, encoded and waiting to be sent.
 #[derive(Clone, Debug)]
 struct Ready {
@@ -58,7 +61,7 @@ struct Ready {
 
 impl Ready {
     /// Takes the next packet, to be sent as `seq`; `None` if it cannot be described.
-    fn take(&mut self, seq: Seq) -> Option<(ParityName, Vec<u8>)> {
+    fn take(&mut self, seq: Seq) -> Option<Described> {
         let index = self.of - self.shards.len() as u8;
         let shard = self.shards.pop_front();
         self.urgent = self.urgent.saturating_sub(1);
@@ -81,7 +84,6 @@ pub(super) struct Protection {
 }
 
 impl Protection {
-    /// Whether no block is open and no parity waits.
     pub(super) fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.blocks.iter().all(Option::is_none)
     }
@@ -92,29 +94,30 @@ impl Protection {
             return false;
         }
         match (policy, path.srtt, meta.deadline) {
-            (Parity::Off, ..) | (_, None, _) => false,
+            (Parity::Off, ..) | (_, None, _) | (Parity::Auto, _, None) => false,
             (Parity::Always, ..) => true,
             (Parity::Auto, Some(srtt), Some(deadline)) => {
                 let has_room = self.spare.share(path) > 0.0;
                 !path.has_second_chance(now, deadline)
                     || has_room && now + (srtt + DETECTION_MARGIN) * MIN_RETRANSMISSIONS + path.one_way() > deadline
             }
-            (Parity::Auto, _, None) => false,
         }
     }
 
-    /// Accounts for an ADU that leaves for the first time, with the next packet, without protection.
-    pub(super) fn pass(&mut self, now: Instant, meta: &AduMeta) {
+    /// Accounts for an ADU that leaves for the first time, in a packet of `bytes` bytes, without protection.
+    pub(super) fn pass(&mut self, now: Instant, meta: &AduMeta, bytes: u64) {
         self.groups.left(now, meta);
         self.overhead.note(1, 0);
+        self.spare.note(meta, bytes);
     }
 
-    /// Accounts for an ADU that leaves for the first time, as packet `seq`, and adds its payload to a block.
+    /// Accounts for an ADU that leaves for the first time, in a packet of this number and size, and adds its payload
+    /// to a block.
     pub(super) fn add(
         &mut self,
         now: Instant,
         path: &PathState,
-        seq: Seq,
+        (seq, bytes): (Seq, u64),
         meta: &AduMeta,
         payload: &[u8],
     ) -> Vec<Verdict> {
@@ -130,15 +133,10 @@ impl Protection {
         let block = self.blocks[class].get_or_insert_with(|| Block::new(self.covered.begin(seq)));
         block.add(now, (path, self.spare.way(path)), seq, meta, payload);
         self.covered.add_data(block.id, seq);
+        self.spare.note(meta, bytes);
         verdicts
     }
 
-    /// Notes the size of a packet with an ADU that left for the first time.
-    pub(super) fn on_first_sent(&mut self, meta: &AduMeta, bytes: u64) {
-        self.spare.note(meta, bytes);
-    }
-
-    /// Closes a block and encodes its parity.
     fn end_block(&mut self, class: usize, path: &PathState) -> Vec<Verdict> {
         let Some(block) = self.blocks[class].take() else { return Vec::new() };
         let to_follow = if class == 0 { self.groups.to_follow() } else { 0.0 };
@@ -170,7 +168,6 @@ impl Protection {
         verdicts
     }
 
-    /// Time of the next check, if any.
     pub(super) fn poll_timeout(&self, now: Instant, is_rate_based: bool) -> Option<Instant> {
         let blocks = self.blocks.iter().flatten().map(|block| block.watch(now));
         // With a rate-based sender parity may find no room: it expires at its deadline.
@@ -178,8 +175,8 @@ impl Protection {
         blocks.chain(waits.map(|ready| ready.deadline + Duration::from_nanos(1))).min()
     }
 
-    /// Selects the block whose parity is to be sent now: urgent parity, or any while no fresh data wait and the path has
-    /// spare capacity.
+    /// Selects the block whose parity is to be sent now: urgent parity, or any while no fresh data wait and the path
+    /// has spare capacity.
     pub(super) fn select(
         &mut self,
         now: Instant,
@@ -228,7 +225,7 @@ impl Protection {
 
     /// Takes the next parity packet of a selected block, to be sent as `seq`: its block, and its name and shard, unless
     /// it cannot be described. [`on_sent`](Self::on_sent) is to be told whether it left.
-    pub(super) fn take(&mut self, place: usize, seq: Seq) -> Option<(BlockId, Option<(ParityName, Vec<u8>)>)> {
+    pub(super) fn take(&mut self, place: usize, seq: Seq) -> Option<(BlockId, Option<Described>)> {
         let ready = self.ready.get_mut(place)?;
         let (id, packet) = (ready.id, ready.take(seq));
         if ready.shards.is_empty() {
@@ -242,22 +239,20 @@ impl Protection {
         self.covered.parity_left(id, seq)
     }
 
-    /// Notes the fates of packets for the loss rate.
-    pub(super) fn count_losses(&mut self, fates: &[PacketFate], lost_by: Loss) {
-        self.losses.note(fates, lost_by);
+    /// Decides on data by a packet's fate. `None` if no parity covered the packet.
+    pub(super) fn on_fate(&mut self, fate: &PacketFate, lost_by: Loss) -> Option<Vec<Verdict>> {
+        self.losses.note(fate, lost_by);
+        let covered = &mut self.covered;
+        match *fate {
+            PacketFate::Acked { token, seq, .. } => {
+                let verdicts = covered.decide(seq, true, token);
+                verdicts.or_else(|| token.map(|token| covered.came_again(seq, token)))
+            }
+            PacketFate::Dropped { seq, .. } => covered.decide(seq, false, None),
+            PacketFate::Lost { token, seq } => covered.decide(seq, false, token),
+        }
     }
 
-    /// Decides on a packet's arrival or loss. `None` if no parity covered it.
-    pub(super) fn decide(&mut self, seq: Seq, arrived: bool, token: Option<u64>) -> Option<Vec<Verdict>> {
-        self.covered.decide(seq, arrived, token)
-    }
-
-    /// Notes that a retransmission has arrived as `seq`.
-    pub(super) fn came_again(&mut self, seq: Seq, token: u64) -> Vec<Verdict> {
-        self.covered.came_again(seq, token)
-    }
-
-    /// Gives up all blocks: no more acknowledgements will come.
     pub(super) fn give_up(&mut self) -> Vec<Verdict> {
         self.covered.give_up()
     }

@@ -4,12 +4,11 @@
 //! option; first transmissions carry nothing. Feature and option are from the experimental ranges of RFC 4340 §19.3 and
 //! §19.4, so other implementations ignore them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Instant};
 
 use super::delivery::record::WINDOW;
-use super::events::Event;
 use crate::seq::Seq;
 
 /// Maximum number of ADUs remembered for retransmission. Chosen by us: a higher value takes more memory.
@@ -30,23 +29,18 @@ pub(super) struct Retransmission {
     first: BTreeMap<u64, Seq>,
     /// Time of the last detected reordering: an ADU reported as overdue arrived after later ones.
     reordered_at: Option<Instant>,
-    /// Time of the last probe beyond the congestion window.
-    probed_at: Option<Instant>,
     /// Whether the peer accepts retransmissions, and the driver knows it.
     is_accepted: bool,
 }
 
 impl Retransmission {
-    /// Whether the peer accepts retransmissions.
     pub(super) fn is_accepted(&self) -> bool {
         self.is_accepted
     }
 
-    /// Tells the driver once that the peer accepts retransmissions.
-    pub(super) fn accept(&mut self, events: &mut VecDeque<Event>) {
-        if !std::mem::replace(&mut self.is_accepted, true) {
-            events.push_back(Event::TakesRepeats);
-        }
+    /// Notes that the peer accepts retransmissions. Returns whether that is news.
+    pub(super) fn accept(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_accepted, true)
     }
 
     /// Bytes reserved in each data packet for the Repeat option.
@@ -60,26 +54,12 @@ impl Retransmission {
         back.filter(|&back| back <= MAX_DISTANCE).and_then(|back| u16::try_from(back).ok())
     }
 
-    /// Reports an ADU as arrived.
-    pub(super) fn on_acked(&mut self, token: u64, at: Instant, events: &mut VecDeque<Event>) {
+    pub(super) fn forget(&mut self, token: u64) {
         self.first.remove(&token);
-        events.push_back(Event::Acked { token, at });
-    }
-
-    /// Reports an ADU as lost.
-    pub(super) fn on_lost(&mut self, token: u64, seq: Seq, events: &mut VecDeque<Event>) {
-        self.remember(token, seq);
-        events.push_back(Event::Lost { token });
-    }
-
-    /// Reports that an ADU's acknowledgement is overdue.
-    pub(super) fn on_overdue(&mut self, token: u64, seq: Seq, events: &mut VecDeque<Event>) {
-        self.remember(token, seq);
-        events.push_back(Event::Overdue { token });
     }
 
     /// Remembers the number of an ADU that may be retransmitted, unless an earlier one is known.
-    fn remember(&mut self, token: u64, seq: Seq) {
+    pub(super) fn remember(&mut self, token: u64, seq: Seq) {
         if self.is_accepted {
             self.first.entry(token).or_insert(seq);
             if self.first.len() > MAX_ADUS {
@@ -92,17 +72,7 @@ impl Retransmission {
         self.reordered_at = Some(now);
     }
 
-    /// Whether the path has reordered packets lately.
     pub(super) fn is_reordered(&self, now: Instant) -> bool {
         self.reordered_at.is_some_and(|at| now - at < REORDERING_LIFETIME)
-    }
-
-    /// Whether no probe has left within `gap`.
-    pub(super) fn may_probe(&self, now: Instant, gap: Duration) -> bool {
-        self.probed_at.is_none_or(|at| now - at >= gap)
-    }
-
-    pub(super) fn on_probe(&mut self, now: Instant) {
-        self.probed_at = Some(now);
     }
 }

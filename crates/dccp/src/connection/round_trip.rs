@@ -18,9 +18,10 @@ pub(super) const MAX_REPAIR_ACK_DELAY: Duration = Duration::from_millis(5);
 const MIN_MARGIN: Duration = Duration::from_millis(2);
 
 /// Round-trip time and timing of acknowledgements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
-    rtt: Duration,
+    /// Smoothed time, once measured.
+    rtt: Option<Duration>,
     /// Longest delay of an acknowledgement that the peer has reported.
     peer_delay: Duration,
     /// Time of the last measurement.
@@ -37,58 +38,34 @@ pub(super) struct RoundTrip {
     others_since: Instant,
 }
 
-impl Default for RoundTrip {
-    fn default() -> Self {
-        Self {
-            rtt: DEFAULT_RTT,
-            peer_delay: Duration::ZERO,
-            measured_at: None,
-            least_timeout: Duration::ZERO,
-            heard_at: None,
-            acked_at: Instant::ZERO,
-            trigger: None,
-            others_since: Instant::ZERO,
-        }
-    }
-}
-
 impl RoundTrip {
-    /// Smoothed round-trip time.
     pub(super) fn rtt(&self) -> Duration {
-        self.rtt
+        self.rtt.unwrap_or(DEFAULT_RTT)
     }
 
-    /// Longest delay of an acknowledgement that the peer has reported.
-    pub(super) fn peer_delay(&self) -> Duration {
-        self.peer_delay
+    /// Feedback timeout: the path's, no shorter than in a wait with a stale estimate, and the peer's delay.
+    pub(super) fn feedback_timeout(&self, timeout: Duration) -> Duration {
+        // Round-trip samples exclude the acknowledgement delay that the peer reports, so it is added here.
+        timeout.max(self.least_timeout) + self.peer_delay
     }
 
-    /// Lower bound of the feedback timeout.
-    pub(super) fn least_timeout(&self) -> Duration {
-        self.least_timeout
-    }
-
-    /// Whether data have measured the path's round trip.
     pub(super) fn is_measured(&self) -> bool {
         self.measured_at.is_some()
     }
 
-    /// Takes the Congestion Manager's smoothed round-trip time.
-    pub(super) fn set(&mut self, srtt: Duration) {
-        self.rtt = srtt;
-    }
-
-    /// Notes a measurement.
-    pub(super) fn on_measured(&mut self, now: Instant) {
-        (self.measured_at, self.least_timeout) = (Some(now), Duration::ZERO);
+    /// Takes the Congestion Manager's smoothed round-trip time, and the time of a new sample.
+    pub(super) fn on_update(&mut self, srtt: Option<Duration>, sampled: Option<Instant>) {
+        self.rtt = srtt.or(self.rtt);
+        if sampled.is_some() {
+            (self.measured_at, self.least_timeout) = (sampled, Duration::ZERO);
+        }
     }
 
     /// Forgets the measurements: the path has changed.
     pub(super) fn forget(&mut self) {
-        (self.rtt, self.measured_at) = (DEFAULT_RTT, None);
+        (self.rtt, self.measured_at) = (None, None);
     }
 
-    /// Notes a valid packet of the peer.
     pub(super) fn on_packet(&mut self, now: Instant) {
         self.heard_at = Some(now);
     }
@@ -96,7 +73,7 @@ impl RoundTrip {
     /// "a connection is considered active if it has received valid packets from the other endpoint within the last
     /// three round-trip times" (RFC 4340 §7.5.3).
     pub(super) fn is_active(&self, now: Instant) -> bool {
-        self.heard_at.is_some_and(|at| now - at <= self.rtt * 3)
+        self.heard_at.is_some_and(|at| now - at <= self.rtt() * 3)
     }
 
     /// Notes an acknowledgement of `ack` that the peer held for `elapsed`; the way back takes half of the minimum RTT.
@@ -130,11 +107,11 @@ impl RoundTrip {
     /// quarter of a round trip for reordering (RFC 8985 §6.2); else the round-trip variation and the peer's
     /// acknowledgement delay.
     pub(super) fn patience(&self, rttvar: Duration, is_passed: bool) -> Duration {
+        let rtt = self.rtt();
         if is_passed {
-            self.rtt + (self.rtt / 4).max(MIN_MARGIN).max(rttvar)
+            rtt + (rtt / 4).max(MIN_MARGIN).max(rttvar)
         } else {
-            let margin = (self.rtt / 16).max(MIN_MARGIN).max(rttvar * 4);
-            self.rtt + margin + self.peer_delay.max(MAX_REPAIR_ACK_DELAY)
+            rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.max(MAX_REPAIR_ACK_DELAY)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sequence number variables and validity windows of a connection (RFC 4340 §7).
 
+use crate::features::{Feature, Features};
 use crate::packet::PacketType;
 use crate::seq::Seq;
 
@@ -78,34 +79,27 @@ impl Sequence {
         self.sent.greatest.next()
     }
 
-    /// ISS.
-    pub(crate) fn iss(&self) -> Seq {
-        self.sent.initial
-    }
-
     /// ISS and, once a packet has arrived, ISR.
     pub(crate) fn initials(&self) -> (Seq, Option<Seq>) {
         (self.sent.initial, self.received.map(|received| received.initial))
     }
 
-    /// Consecutive packets sent without data.
     pub(crate) fn ndp_run(&self) -> u64 {
         self.ndp_run
     }
 
-    /// Counts a sent packet for NDP Count.
     pub(crate) fn count_ndp(&mut self, carries_data: bool) {
         self.ndp_run = if carries_data { 0 } else { self.ndp_run + 1 };
     }
 
-    /// W' and W, as negotiated.
-    pub(crate) fn set_windows(&mut self, sent: u64, received: u64) {
-        (self.window_sent, self.window_received) = (sent, received);
+    pub(crate) fn set_windows(&mut self, features: &Features) {
+        self.window_sent = features.local(Feature::SequenceWindow);
+        self.window_received = features.remote(Feature::SequenceWindow);
     }
 
     /// Returns a Sequence Window wider than `current` if that is too narrow: "about five times the maximum number of
-    /// packets it expects to send in a round-trip time" (RFC 4340 §7.5.2), estimated by the unacknowledged packets, pure
-    /// acknowledgements included. Early, since the answer takes a round trip; never narrower: a pause should not
+    /// packets it expects to send in a round-trip time" (RFC 4340 §7.5.2), estimated by the unacknowledged packets,
+    /// pure acknowledgements included. Early, since the answer takes a round trip; never narrower: a pause should not
     /// desynchronize the connection later.
     pub(crate) fn wider_window(&self, current: u64) -> Option<u64> {
         let open = self.sent.greatest.distance_from(self.gar);
@@ -119,8 +113,8 @@ impl Sequence {
         span >= self.window_sent * 3 / 4
     }
 
-    /// Whether an acknowledgement sent now will be in the peer's window on arrival (§7.5.1), even if the peer sends up to
-    /// three round trips' worth, of `pace` numbers each, meanwhile. Linux keeps windows too small for its own
+    /// Whether an acknowledgement sent now will be in the peer's window on arrival (§7.5.1), even if the peer sends up
+    /// to three round trips' worth, of `pace` numbers each, meanwhile. Linux keeps windows too small for its own
     /// acknowledgements and drops data with one outside of them; it always takes data without one.
     pub(crate) fn is_ack_timely(&self, pace: u64) -> bool {
         pace * 3 < self.window_received

@@ -82,17 +82,13 @@ impl TimerTable {
         *self = Self::default();
     }
 
-    pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
-        self.0[timer as usize]
-    }
-
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.get(timer).is_some()
+        self.0[timer as usize].is_some()
     }
 
     /// Stops the timer and returns `true` if it has expired.
     pub(crate) fn expired(&mut self, timer: Timer, now: Instant) -> bool {
-        let due = self.get(timer).is_some_and(|at| at <= now);
+        let due = self.0[timer as usize].is_some_and(|at| at <= now);
         if due {
             self.stop(timer);
         }

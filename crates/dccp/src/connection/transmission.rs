@@ -26,15 +26,9 @@ pub(super) enum Control {
     Ack,
     CloseReq,
     Close,
-    Sync {
-        ack: Seq,
-    },
-    SyncAck {
-        ack: Seq,
-    },
-    Reset {
-        with: ResetReason,
-    },
+    Sync(Seq),
+    SyncAck(Seq),
+    Reset(ResetReason),
     /// A Reset for a packet of no connection, with its own sequence number.
     Refusal(Header),
 }
@@ -54,14 +48,9 @@ pub(super) struct Transmission {
 
 impl Transmission {
     pub(super) fn new() -> Self {
-        Self {
-            control: VecDeque::new(),
-            answers: RateLimit::per_second(SYNCS_PER_SECOND),
-            options: OptionList::new(),
-            found_nothing: false,
-            announced: 0,
-            announced_at: Instant::ZERO,
-        }
+        let (control, answers) = (VecDeque::new(), RateLimit::per_second(SYNCS_PER_SECOND));
+        let (options, announced_at) = (OptionList::new(), Instant::ZERO);
+        Self { control, answers, options, found_nothing: false, announced: 0, announced_at }
     }
 
     /// Queues a control packet, unless an equal one waits already.
@@ -91,28 +80,21 @@ impl Transmission {
     }
 
     /// Options of the next packet.
-    pub(super) fn options(&self) -> &OptionList {
-        &self.options
-    }
-
-    pub(super) fn options_mut(&mut self) -> &mut OptionList {
+    pub(super) fn options(&mut self) -> &mut OptionList {
         &mut self.options
     }
 
-    /// Whether the source returned no ADU in this round of polling.
     pub(super) fn found_nothing(&self) -> bool {
         self.found_nothing
     }
 
-    /// Notes that the source returned no ADU.
     pub(super) fn on_empty_pull(&mut self) {
         self.found_nothing = true;
     }
 
     /// Ends a round of polling: nothing more is to be sent now.
     pub(super) fn end_round(&mut self) {
-        self.found_nothing = false;
-        self.announced = 0;
+        (self.found_nothing, self.announced) = (false, 0);
     }
 
     /// Counts a pull. The first of an instant announces the burst; pulls announced earlier and not made are void.
