@@ -1,12 +1,111 @@
-//! Feature preferences of an end at the start of a connection (RFC 4340 §6; RFC 4341 §4).
+//! Feature negotiation of a connection: proposals, their retransmission, and agreed values (RFC 4340 §6; RFC 4341 §4).
+
+use timeous_core::{Duration, Instant};
 
 use super::config::{Config, Parity};
 use super::sequence::MAX_SEQUENCE_WINDOW;
+use super::timers::{Timer, TimerTable, backed_off};
 use crate::ccid::Ccid;
 use crate::features::{Feature, Features, Location, Role, TAKES_PARITY, TAKES_REPEATS};
+use crate::options::OptionList;
+use crate::packet::PacketType;
+use crate::seq::Seq;
 
-/// Returns the feature state with this end's initial proposals.
-pub(super) fn features(role: Role, config: &Config) -> Features {
+/// Minimum retransmission timeout of Change options: on a fast path, delayed acknowledgements delay the answer. Chosen
+/// by us: a higher value negotiates later after a loss.
+const MIN_NEGOTIATION_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Features of a connection, and when their options leave.
+#[derive(Clone, Debug)]
+pub(super) struct Negotiation {
+    features: Features,
+    /// Whether the peer was asked for Ack Vectors as an option (it may decline).
+    has_asked_for_vectors: bool,
+    /// Earliest time of the next packet that only carries feature negotiation (RFC 4340 §6.6.1).
+    next_at: Instant,
+    resends: u32,
+}
+
+impl Negotiation {
+    pub(super) fn new(now: Instant, role: Role, config: &Config) -> Self {
+        let has_asked_for_vectors = role == Role::Client;
+        Self { features: initial_features(role, config), has_asked_for_vectors, next_at: now, resends: 0 }
+    }
+
+    pub(super) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    pub(super) fn is_ccid_settled(&self) -> bool {
+        self.features.is_settled(Feature::Ccid, Location::Local)
+    }
+
+    pub(super) fn features_mut(&mut self) -> &mut Features {
+        &mut self.features
+    }
+
+    pub(super) fn ccid(&self) -> Ccid {
+        Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
+    }
+
+    /// Handles the expiry of the timer for unanswered Changes.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if now >= self.next_at {
+            self.features.retransmit();
+            self.resends += 1;
+        }
+    }
+
+    pub(super) fn announce(&mut self, feature: Feature, value: u64) {
+        self.features.propose(feature, Location::Local, &[value], false).expect("a legal value of our own feature");
+    }
+
+    /// Asks the peer for Ack Vectors as our CCID needs them, unless it has offered them.
+    pub(super) fn ask_for_vectors(&mut self) {
+        if !self.is_ccid_settled() || !self.features.is_settled(Feature::SendAckVector, Location::Remote) {
+            return;
+        }
+        let is_rate_based = self.ccid().is_rate_based();
+        if self.features.remote(Feature::SendAckVector) == 0 && !(is_rate_based && self.has_asked_for_vectors) {
+            self.has_asked_for_vectors = true;
+            let values: &[u64] = if is_rate_based { &[1, 0] } else { &[1] };
+            self.features
+                .propose(Feature::SendAckVector, Location::Remote, values, !is_rate_based)
+                .expect("a legal value of a negotiable feature");
+        }
+    }
+
+    /// Keeps negotiation going (§6.6.3). Returns whether a packet is needed for it now; at most one per round trip is
+    /// sent (§6.6.1).
+    pub(super) fn must_send(&mut self, now: Instant, rtt: Duration, timers: &mut TimerTable) -> bool {
+        if !self.features.is_negotiating() {
+            self.resends = 0;
+            timers.stop(Timer::Features);
+        }
+        if self.features.wants_to_send() {
+            if now >= self.next_at {
+                return true;
+            }
+            timers.set(Timer::Features, self.next_at);
+        } else if self.features.is_negotiating() && !timers.is_set(Timer::Features) {
+            timers.set(Timer::Features, now + backed_off(rtt.max(MIN_NEGOTIATION_TIMEOUT), self.resends));
+        }
+        false
+    }
+
+    /// Writes options into our packet `seq`; those that do not fit follow at once.
+    pub(super) fn write_options(&mut self, next_at: Instant, seq: Seq, packet: PacketType, out: &mut OptionList) {
+        if packet != PacketType::Reset && self.features.wants_to_send() {
+            self.features.poll_options(seq, packet, out);
+            if !self.features.wants_to_send() {
+                self.next_at = next_at;
+            }
+        }
+    }
+}
+
+/// Returns the features with this end's initial proposals.
+fn initial_features(role: Role, config: &Config) -> Features {
     let mut features = Features::new(role);
     for (location, ccids) in [(Location::Local, &config.ccids), (Location::Remote, &config.peer_ccids)] {
         ask_for_ccid(&mut features, role, location, ccids);

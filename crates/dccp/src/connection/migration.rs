@@ -3,7 +3,7 @@
 use timeous_cm::{Destination, Manager};
 use timeous_core::{Ecn, Instant};
 
-use super::{Connection, DEFAULT_RTT, State, told};
+use super::{Connection, State};
 use crate::features::Feature;
 use crate::packet::{Body, Encapsulation, Header, PacketType};
 use crate::seq::Seq;
@@ -11,13 +11,13 @@ use crate::seq::Seq;
 impl Connection {
     /// Whether the peer may migrate to another address in this state.
     pub(crate) fn may_move(&self) -> bool {
-        self.state.is_alive() && self.state >= State::PartOpen
+        self.state().is_alive() && self.state() >= State::PartOpen
     }
 
     /// Whether the packet would be valid if it came from the peer's address. `is_active`: check Syncs as strictly as on
     /// an active connection, rather than accept them from far ahead (RFC 4340 §7.5.3).
     pub(crate) fn would_take(&self, header: &Header, is_active: bool) -> bool {
-        let short = !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0;
+        let short = !header.extended && self.features().remote(Feature::AllowShortSeqnos) == 0;
         let header = header.widened(self.sequence.gsr(), self.sequence.gss());
         !short && self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), is_active)
     }
@@ -32,11 +32,11 @@ impl Connection {
     ) -> (Seq, Ecn) {
         let seq = self.sequence.upcoming();
         let own = std::mem::replace(&mut self.config.encapsulation, encapsulation);
-        self.options.reset(0);
+        self.transmission.options().reset(0);
         let start = self.write_header(now, Body::Sync { ack }, packet);
         self.complete(now, PacketType::Sync, start, packet);
         self.config.encapsulation = own;
-        self.statistics.syncs_sent += 1;
+        self.log.statistics.syncs_sent += 1;
         (seq, self.mark_for(PacketType::Sync))
     }
 
@@ -54,12 +54,8 @@ impl Connection {
             return;
         }
         self.target.destination = destination;
-        self.rtt = DEFAULT_RTT;
-        self.measured_at = None;
-        if let Some(flow) = self.flow {
-            told(cm.redirect(now, flow, destination));
-            self.choose_controller(cm, flow);
-            self.steer(now, cm);
-        }
+        self.round_trip.forget();
+        self.congestion.redirect(now, cm, destination, &self.config);
+        self.congestion.steer(now, cm, &mut self.timers);
     }
 }

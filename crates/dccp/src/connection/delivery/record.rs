@@ -4,18 +4,18 @@ use crate::seq::Seq;
 
 /// Sequence numbers for which deliveries are remembered; older data is treated as delivered (docs/design/repair.md).
 /// Chosen by us: a higher value takes more memory, a bit for each number.
-pub(super) const WINDOW: u64 = 1 << 14;
+pub(in super::super) const WINDOW: u64 = 1 << 14;
 /// Size of the window in words of 64 bits.
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// Ring of bits over the newest original sequence numbers: set for delivered data.
 #[derive(Clone, Debug)]
-pub(super) struct Delivered {
+pub(super) struct DeliveryRecord {
     newest: Seq,
     bits: Box<[u64; WORDS]>,
 }
 
-impl Delivered {
+impl DeliveryRecord {
     /// Creates an empty record; data first sent before `first` are not expected again.
     pub(super) fn new(first: Seq) -> Self {
         Self { newest: first.prev(), bits: Box::new([0; WORDS]) }
@@ -69,7 +69,7 @@ mod tests {
     fn what_was_delivered_is_known_and_what_is_forgotten_is_not_delivered_again() {
         for start in [5, (1 << 48) - 100] {
             let start = Seq::new(start);
-            let mut delivered = Delivered::new(start);
+            let mut delivered = DeliveryRecord::new(start);
             assert!(!delivered.has(start));
             delivered.add(start);
             delivered.add(start + 2);
@@ -86,7 +86,7 @@ mod tests {
     fn it_agrees_with_a_set_within_its_window() {
         let mut rng = Rng::from_seed(3);
         let start = Seq::new((1 << 48) - 20_000);
-        let (mut delivered, mut set, mut newest) = (Delivered::new(start), BTreeSet::new(), 0_u64);
+        let (mut delivered, mut set, mut newest) = (DeliveryRecord::new(start), BTreeSet::new(), 0_u64);
         for _ in 0..50_000 {
             let at = (newest + 50).saturating_sub(rng.below(WINDOW + 40));
             assert_eq!(delivered.has(start + at), set.contains(&at) || newest.saturating_sub(at) >= WINDOW, "{at}");
