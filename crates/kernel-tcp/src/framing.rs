@@ -3,14 +3,14 @@
 use timeous_core::{AduMeta, SubStream};
 use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 
-use crate::carrier::{TcpConfig, TcpFraming};
+use crate::config::{TcpConfig, TcpFraming};
 use crate::identity::CONTROL;
 
 /// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
 const MOST_RFC4571: usize = u16::MAX as usize;
 
 /// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
-pub(super) fn longest_record(config: &TcpConfig) -> usize {
+pub(crate) fn longest_record(config: &TcpConfig) -> usize {
     match config.framing {
         TcpFraming::Records => record::sealed_len(config.longest),
         TcpFraming::Rfc4571 => 2 + config.longest.min(MOST_RFC4571),
@@ -18,7 +18,7 @@ pub(super) fn longest_record(config: &TcpConfig) -> usize {
 }
 
 /// Returns the maximum payload length that may be sent.
-pub(super) fn longest_payload(config: &TcpConfig) -> usize {
+pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
     match config.framing {
         TcpFraming::Records => config.longest,
         TcpFraming::Rfc4571 => config.longest.min(MOST_RFC4571),
@@ -27,18 +27,18 @@ pub(super) fn longest_payload(config: &TcpConfig) -> usize {
 
 /// Framing of outgoing datagrams.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     framing: TcpFraming,
     next: u32,
 }
 
 impl Writer {
-    pub(super) fn new(framing: TcpFraming) -> Self {
+    pub(crate) fn new(framing: TcpFraming) -> Self {
         Self { framing, next: 0 }
     }
 
     /// Returns the maximum payload whose record takes at most `bytes` bytes.
-    pub(super) fn room(&self, bytes: usize) -> Option<usize> {
+    pub(crate) fn room(&self, bytes: usize) -> Option<usize> {
         match self.framing {
             TcpFraming::Records => record::sealed_room(bytes),
             TcpFraming::Rfc4571 => bytes.checked_sub(2).filter(|&room| room > 0),
@@ -46,14 +46,14 @@ impl Writer {
     }
 
     /// Allocates the number of the next datagram, which it keeps for all of its copies.
-    pub(super) fn number(&mut self) -> u32 {
+    pub(crate) fn number(&mut self) -> u32 {
         let number = self.next;
         self.next = number.wrapping_add(1);
         number
     }
 
     /// Appends a framed datagram.
-    pub(super) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
         match self.framing {
             TcpFraming::Records => record::sealed(substream(meta), number, payload, out),
             TcpFraming::Rfc4571 => {
@@ -77,7 +77,7 @@ fn substream(meta: &AduMeta) -> u8 {
 
 /// Parser of incoming datagrams.
 #[derive(Debug)]
-pub(super) enum Reader {
+pub(crate) enum Reader {
     Records(Ordered),
     /// Records, also read from segments that a packet tap shows early.
     Tapped(Box<Tapped>),
@@ -85,7 +85,7 @@ pub(super) enum Reader {
 }
 
 impl Reader {
-    pub(super) fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
         match config.framing {
             // Only sealed records are accepted: a part of a torn record may look like an unsealed one.
             TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, longest_read(config))),
@@ -94,17 +94,17 @@ impl Reader {
     }
 
     /// Creates a reader of records that also reads segments from a packet tap.
-    pub(super) fn tapped(config: &TcpConfig) -> Self {
+    pub(crate) fn tapped(config: &TcpConfig) -> Self {
         Self::Tapped(Box::new(Tapped::new(Limits { longest: longest_read(config), ..Limits::default() })))
     }
 
     /// Returns whether a datagram is a control message of the other engine.
-    pub(super) fn is_control(substream: SubStream) -> bool {
+    pub(crate) fn is_control(substream: SubStream) -> bool {
         substream.0 == CONTROL
     }
 
     /// Parses the next bytes of the stream, and delivers each complete datagram with its sub-stream.
-    pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
+    pub(crate) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
         match self {
             Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
             Self::Tapped(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
@@ -113,7 +113,7 @@ impl Reader {
     }
 
     /// Returns the numbers of invalid and of duplicate records.
-    pub(super) fn refused(&self) -> (u64, u64) {
+    pub(crate) fn refused(&self) -> (u64, u64) {
         let counts = match self {
             Self::Records(records) => records.counts(),
             Self::Tapped(records) => records.counts(),
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// Returns the number of datagrams delivered by a tapped segment before the stream.
-    pub(super) fn early(&self) -> u64 {
+    pub(crate) fn early(&self) -> u64 {
         match self {
             Self::Tapped(records) => records.early(),
             Self::Records(_) | Self::Rfc4571(_) => 0,
@@ -138,7 +138,7 @@ fn longest_read(config: &TcpConfig) -> usize {
 
 /// Parser of datagrams behind their lengths (RFC 4571 §2). Buffers one datagram at most.
 #[derive(Debug, Default)]
-pub(super) struct Lengths {
+pub(crate) struct Lengths {
     open: Vec<u8>,
 }
 

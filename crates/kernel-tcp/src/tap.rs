@@ -20,7 +20,7 @@ const TURN: u32 = 256;
 
 /// The tap.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub(crate) struct Tap {
     packets: Packets,
     ends: Ends,
     overheard: ObservedConnection,
@@ -29,7 +29,7 @@ pub(super) struct Tap {
 
 /// Observation by the tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TapObservation<'a> {
+pub(crate) enum TapObservation<'a> {
     /// Data that the kernel will accept, with its position in the stream.
     Data(u64, &'a [u8]),
     /// All data before this position has arrived.
@@ -38,14 +38,14 @@ pub(super) enum TapObservation<'a> {
 
 /// # Errors
 /// The system's, such as missing permission (`CAP_NET_RAW`).
-pub(super) fn may_be_had() -> io::Result<()> {
+pub(crate) fn may_be_had() -> io::Result<()> {
     Packets::open().map(drop)
 }
 
 impl Tap {
     /// Opens a tap on the connection between `local` and `remote`; `scale` is the window scale that the kernel
     /// advertises.
-    pub(super) fn open(local: SocketAddr, remote: SocketAddr, scale: u8) -> io::Result<Self> {
+    pub(crate) fn open(local: SocketAddr, remote: SocketAddr, scale: u8) -> io::Result<Self> {
         let packets = Packets::open()?;
         let ends = Ends::new(local, remote)?;
         packets.listen(&filter(&ends))?;
@@ -53,7 +53,7 @@ impl Tap {
     }
 
     /// Reads the packets seen since the last call.
-    pub(super) fn look(&mut self, mut sight: impl FnMut(TapObservation<'_>)) -> io::Result<()> {
+    pub(crate) fn look(&mut self, mut sight: impl FnMut(TapObservation<'_>)) -> io::Result<()> {
         for _ in 0..TURN {
             let Some(packet) = self.packets.next(&mut self.buffer)? else { break };
             let Some((addresses, bytes)) = ip::segment(&self.buffer[..packet.len]) else { continue };

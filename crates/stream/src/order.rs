@@ -1,16 +1,14 @@
-//! Requests of a stream to the engine's thread.
+//! Requests of a stream's application to the carrier that runs the stream.
 
 use timeous_core::Rate;
 
-use crate::line::Line;
-
-/// Identifier of a stream within the engine.
+/// Identifier of a stream within its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StreamId(pub(crate) u64);
+pub struct StreamId(pub u64);
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// The ring was empty, and a packet was queued.
     Notify,
     /// Close the connection when everything has been sent.
@@ -26,6 +24,3 @@ pub(crate) enum Order {
     /// The source's rate has changed.
     Rate(Rate),
 }
-
-/// Queue of requests, each with its stream.
-pub(crate) type Orders = Line<(StreamId, Order)>;

@@ -3,8 +3,7 @@
 
 use timeous_core::{AduSource, Instant};
 
-use super::sending::{Held, Sending};
-use crate::clock;
+use crate::sending::{Held, Sending};
 
 /// Maximum segment size for bundling, in bytes: a jumbo frame. Chosen by us: a loopback segment would hold hundreds of
 /// datagrams, all lost together.
@@ -14,7 +13,7 @@ const MOST_SPARE: usize = 2;
 
 impl Sending {
     /// Returns another datagram that fits into the segment, of which `taken` bytes are used, if one waits.
-    pub(super) fn company(&mut self, now: Instant, taken: usize, source: &mut dyn AduSource) -> Option<Held> {
+    pub(crate) fn company(&mut self, now: Instant, taken: usize, source: &mut dyn AduSource) -> Option<Held> {
         // With a Congestion Manager controller, each grant is for one record.
         let segment = match self.controller {
             Some((_, longest)) => longest as usize,
@@ -22,7 +21,7 @@ impl Sending {
         };
         let room = self.writer.room(segment.min(LONGEST).saturating_sub(taken))?.min(self.longest);
         if let Some(first) = self.waiting.front() {
-            let fits = first.payload.len() <= room && !first.pulled.meta.is_expired(clock::now());
+            let fits = first.payload.len() <= room && !first.pulled.meta.is_expired((self.clock)());
             return if fits { self.waiting.pop_front() } else { None };
         }
         let (path, mut payload) = (self.path(), self.spare.pop().unwrap_or_default());
@@ -32,7 +31,7 @@ impl Sending {
         };
         pulled.gather(source, &mut payload);
         let company = Held { pulled, number: self.writer.number(), payload, copied: false };
-        if company.pulled.meta.is_expired(clock::now()) {
+        if company.pulled.meta.is_expired((self.clock)()) {
             Self::give_up(&company.pulled, false, source);
             self.keep_spare(company.payload);
             return None;
@@ -41,7 +40,7 @@ impl Sending {
     }
 
     /// Keeps a payload buffer for reuse.
-    pub(super) fn keep_spare(&mut self, mut payload: Vec<u8>) {
+    pub(crate) fn keep_spare(&mut self, mut payload: Vec<u8>) {
         if payload.capacity() > 0 && self.spare.len() < MOST_SPARE {
             payload.clear();
             self.spare.push(payload);

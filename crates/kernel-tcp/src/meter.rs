@@ -3,9 +3,9 @@
 use timeous_cm::DeliveryRate;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-use super::info::Info;
-use super::others::Others;
-use super::socket::LEAST_LONGEST_TIMEOUT;
+use crate::info::Info;
+use crate::others::Others;
+use crate::socket::LEAST_LONGEST_TIMEOUT;
 
 /// Drain time of the kernel's unsent queue at the path's rate, unless that is less than one packet: the time within
 /// which this thread refills it (docs/design/late-choice-tcp.md). A higher value chooses earlier; with a lower one a
@@ -27,11 +27,11 @@ const INITIAL_WINDOW: u32 = 10;
 /// few segments.
 const SAMPLE: u32 = 16;
 /// Maximum delay of a peer's acknowledgement: Linux's minimum (`TCP_DELACK_MIN`), as in our own TCP.
-pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
+pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// Path state derived from the kernel's last report.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     path: PathState,
     info: Option<Info>,
     next: Instant,
@@ -50,12 +50,12 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Returns whether the kernel is to be queried again.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
     /// Updates the path from `TCP_INFO` and the numbers of unacknowledged and unsent bytes.
-    pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
+    pub(crate) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
         self.deliver(now, &info, unacknowledged);
         self.others.hear(&info, unacknowledged);
@@ -89,7 +89,7 @@ impl Meter {
     }
 
     /// Adds bytes given to the kernel since: later datagrams queue behind them.
-    pub(super) fn gave(&mut self, bytes: usize) {
+    pub(crate) fn gave(&mut self, bytes: usize) {
         self.path.outstanding += bytes as u64;
     }
 
@@ -122,35 +122,35 @@ impl Meter {
         ((u64::from(self.path.loss_ppm) * (NEWEST - 1) + newest) / NEWEST) as u32
     }
 
-    pub(super) fn path(&self) -> PathState {
+    pub(crate) fn path(&self) -> PathState {
         self.path
     }
 
-    pub(super) fn info(&self) -> Option<&Info> {
+    pub(crate) fn info(&self) -> Option<&Info> {
         self.info.as_ref()
     }
 
     /// Returns when the last retransmission was noticed, if any, given the kernel's current report.
-    pub(super) fn repaired(&self, now: Instant, info: &Info) -> Option<Instant> {
+    pub(crate) fn repaired(&self, now: Instant, info: &Info) -> Option<Instant> {
         let before = self.info.map_or(0, |info| info.retransmitted());
         if info.retransmitted() == before { self.repaired } else { Some(now) }
     }
 
     /// Returns whether data retransmitted at the last timeout would be acknowledged by now. The next timeout takes twice as long.
-    pub(super) fn is_timeout_answered(&self, now: Instant) -> bool {
+    pub(crate) fn is_timeout_answered(&self, now: Instant) -> bool {
         let within = self.path.srtt.unwrap_or_default() + (self.path.rttvar * 4).max(DELAYED_ACK);
         self.timed_out.is_none_or(|at| now >= at + within)
     }
 
     /// Returns the cap of the retransmission timeout: no timeout is shorter than a round trip of twice the usual length.
-    pub(super) fn longest_timeout(&self) -> Duration {
+    pub(crate) fn longest_timeout(&self) -> Duration {
         let usual = self.path.srtt.unwrap_or_default() + self.path.rttvar * 4;
         (usual * 2).max(LEAST_LONGEST_TIMEOUT)
     }
 
     /// Returns the number of unsent bytes in the kernel below which the next packet is given: 1 (the queue is empty), so that one packet is
     /// queued at most, unless the path is fast.
-    pub(super) fn queue_limit(&self) -> u32 {
+    pub(crate) fn queue_limit(&self) -> u32 {
         let bytes = self.path.rate.bytes_in(QUEUE_TIME).min(MOST_QUEUED);
         match self.info {
             Some(info) if bytes > u64::from(info.mss()) => bytes as u32,
@@ -159,7 +159,7 @@ impl Meter {
     }
 
     /// Returns since when data is blocked by the peer's window, which has no room for a segment.
-    pub(super) fn stalled_since(&self) -> Option<Instant> {
+    pub(crate) fn stalled_since(&self) -> Option<Instant> {
         self.stalled_since
     }
 }

@@ -19,7 +19,7 @@ const MOST_REFUSALS: u32 = 3;
 
 /// History of a record's bytes after transmission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     /// Unchanged.
     #[default]
     First,
@@ -39,7 +39,7 @@ const AMONG: u32 = 128;
 
 /// Evidence about the path.
 #[derive(Debug, Default)]
-pub(super) struct PathEvidence {
+pub(crate) struct PathEvidence {
     refusals: u32,
     /// Records received in front part only, the start of the last one, and arrivals since the count was last reduced.
     cuts: u32,
@@ -52,18 +52,18 @@ pub(super) struct PathEvidence {
 
 impl PathEvidence {
     /// Returns whether transmitted data may be changed now.
-    pub(super) fn allows(&self, now: Instant) -> bool {
+    pub(crate) fn allows(&self, now: Instant) -> bool {
         !self.is_refused() && now >= self.paused_until
     }
 
     /// Returns whether the latest evidence is that the path passes changed data.
-    pub(super) fn is_borne(&self) -> bool {
+    pub(crate) fn is_borne(&self) -> bool {
         self.borne
     }
 
     /// Returns whether a changed record that the peer waits for has to be restored, after `timeouts` in a row and with `sacked` segments
     /// received behind it.
-    pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32, is_reordered: bool) -> bool {
+    pub(crate) fn is_stuck(&self, timeouts: u8, sacked: u32, is_reordered: bool) -> bool {
         timeouts
             >= match (sacked > 0 && !self.borne, is_reordered) {
                 (false, _) => TIMEOUTS.1,
@@ -73,19 +73,19 @@ impl PathEvidence {
     }
 
     /// Returns whether the path was found not to pass changed data.
-    pub(super) fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.refusals >= MOST_REFUSALS || self.cuts >= MOST_CUTS
     }
 
     /// Notes that the peer has only the front of the record at `start`, which left as one segment.
-    pub(super) fn is_cut(&mut self, start: u64) {
+    pub(crate) fn is_cut(&mut self, start: u64) {
         if self.last_cut.replace(start) != Some(start) {
             self.cuts += 1;
         }
     }
 
     /// Learns from a record's arrival, when `retransmitted` segments have been retransmitted in total.
-    pub(super) fn learn(&mut self, now: Instant, version: &Version, retransmitted: u32) {
+    pub(crate) fn learn(&mut self, now: Instant, version: &Version, retransmitted: u32) {
         self.arrived += 1;
         if self.arrived >= AMONG && self.cuts < MOST_CUTS {
             // A nearly closed window splits a segment now and then.

@@ -5,12 +5,11 @@ use std::io;
 use timeous_core::{Instant, SubStream};
 use timeous_dccp::Statistics;
 
-use super::framing::Reader;
-use super::socket::Socket;
-use super::tap::{Tap, TapObservation};
-use crate::carrier::{TcpConfig, TcpFraming, Unordered};
-use crate::inbox::Received;
-use crate::session::Session;
+use crate::config::{TcpConfig, TcpFraming, Unordered};
+use crate::framing::Reader;
+use crate::session::TcpSession;
+use crate::socket::Socket;
+use crate::tap::{Tap, TapObservation};
 
 /// Size of the read buffer, in bytes. Chosen by us: a higher value takes more memory and fewer system calls.
 const BUFFER: usize = 64 * 1024;
@@ -20,7 +19,7 @@ const TURN: u32 = 16;
 
 /// The receiving side of a connection.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(crate) struct Receiving {
     reader: Reader,
     tap: Option<Tap>,
     buffer: Vec<u8>,
@@ -29,18 +28,18 @@ pub(super) struct Receiving {
 impl Receiving {
     /// # Errors
     /// The tap, if it is required and not available.
-    pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+    pub(crate) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
         let tap = tap(config, socket)?;
         let reader = if tap.is_some() { Reader::tapped(config) } else { Reader::new(config) };
         Ok(Self { reader, tap, buffer: vec![0; BUFFER] })
     }
 
     /// Reads and delivers incoming data; returns `true` at the end of the stream.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        session: &mut Session,
+        session: &mut impl TcpSession,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
         self.look(now, session, counts);
@@ -55,12 +54,18 @@ impl Receiving {
     }
 
     /// Processes bytes that were read elsewhere.
-    pub(super) fn take_in(&mut self, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
+    pub(crate) fn take_in(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        session: &mut impl TcpSession,
+        counts: &mut Statistics,
+    ) {
         read(&mut self.reader, now, bytes, session, counts);
     }
 
     /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.
-    fn look(&mut self, now: Instant, session: &mut Session, counts: &mut Statistics) {
+    fn look(&mut self, now: Instant, session: &mut impl TcpSession, counts: &mut Statistics) {
         let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
         let done = tap.look(|sight| match sight {
             TapObservation::Passed(upto) => reader.passed(upto),
@@ -74,12 +79,12 @@ impl Receiving {
         }
     }
 
-    pub(super) fn tap(&self) -> Option<&Tap> {
+    pub(crate) fn tap(&self) -> Option<&Tap> {
         self.tap.as_ref()
     }
 
     /// Returns whether there is a tap, and the number of datagrams that it delivered first.
-    pub(super) fn tapped(&self) -> (bool, u64) {
+    pub(crate) fn tapped(&self) -> (bool, u64) {
         (self.tap.is_some(), self.reader.early())
     }
 }
@@ -100,17 +105,17 @@ fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
     }
 }
 
-fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
+fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
     counts.packets_received += 1;
     reader.push(bytes, |substream, datagram| deliver(now, substream, datagram, session, counts));
     (counts.malformed, counts.duplicates) = reader.refused();
 }
 
-fn deliver(now: Instant, substream: SubStream, payload: &[u8], session: &mut Session, counts: &mut Statistics) {
+fn deliver(now: Instant, substream: SubStream, payload: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
     if Reader::is_control(substream) {
         return;
     }
     counts.data_received += 1;
     counts.bytes_received += payload.len() as u64;
-    session.received(Received { bytes: payload.to_vec(), at: now, substream });
+    session.received(now, substream, payload.to_vec());
 }

@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 
 /// Slots for records. Pages are allocated at first use.
 #[derive(Debug)]
-pub(super) struct Zone {
+pub(crate) struct Zone {
     base: NonNull<u8>,
     place: usize,
     /// Slots per page; zero if a slot is longer than a page.
@@ -31,29 +31,29 @@ unsafe impl Send for Zone {}
 
 /// A slot that is taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Slot(u32);
+pub(crate) struct Slot(u32);
 
 /// A range of bytes in the zone, as an address and a length.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     address: *const u8,
     len: usize,
     zone: PhantomData<&'a Zone>,
 }
 
 impl Place<'_> {
-    pub(super) fn address(&self) -> *const u8 {
+    pub(crate) fn address(&self) -> *const u8 {
         self.address
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 }
 
 impl Zone {
     /// Creates a zone for records of at most `longest` bytes.
-    pub(super) fn new(longest: usize) -> io::Result<Self> {
+    pub(crate) fn new(longest: usize) -> io::Result<Self> {
         let place = longest.max(1).next_multiple_of(ALIGN);
         let in_page = PAGE / place;
         let places = if in_page > 0 { BYTES / PAGE * in_page } else { (BYTES / place).max(4) };
@@ -67,31 +67,31 @@ impl Zone {
     }
 
     /// Takes a free slot.
-    pub(super) fn take(&mut self) -> Option<Slot> {
+    pub(crate) fn take(&mut self) -> Option<Slot> {
         self.free.pop().map(Slot)
     }
 
     /// Frees a slot that the kernel has released.
-    pub(super) fn give_back(&mut self, slot: Slot) {
+    pub(crate) fn give_back(&mut self, slot: Slot) {
         self.free.push(slot.0);
     }
 
     /// Writes a record. A concurrent read of the kernel sees the old bytes, the new ones, or a mix.
-    pub(super) fn write(&mut self, slot: &Slot, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, slot: &Slot, bytes: &[u8]) {
         assert!(bytes.len() <= self.place, "a record is no longer than its place");
         // SAFETY: the place lies within the mapping, the bytes fit into it, and no reference to it exists anywhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(slot), bytes.len()) };
     }
 
     /// Appends the first `len` bytes of a slot.
-    pub(super) fn read(&self, slot: &Slot, len: usize, out: &mut Vec<u8>) {
+    pub(crate) fn read(&self, slot: &Slot, len: usize, out: &mut Vec<u8>) {
         assert!(len <= self.place, "a record is no longer than its place");
         // SAFETY: the place lies within the mapping, which is zeroed at first and changed by `write` only, which borrows the zone mutably.
         out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at(slot), len) });
     }
 
     /// Returns the bytes from `from` to `to` of a slot, for the kernel.
-    pub(super) fn part(&self, slot: &Slot, from: usize, to: usize) -> Place<'_> {
+    pub(crate) fn part(&self, slot: &Slot, from: usize, to: usize) -> Place<'_> {
         assert!(from <= to && to <= self.place, "a part of a place lies within it");
         Place { address: self.at(slot).wrapping_add(from), len: to - from, zone: PhantomData }
     }

@@ -7,16 +7,15 @@ use rustix::event::epoll::EventFlags;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
-use timeous_stream::Session as _;
+use timeous_stream::StreamId;
 
-use super::receiving::Receiving;
-use super::sending::Sending;
-use super::socket::Socket;
-use super::tap::Tap;
-use crate::carrier::{Carrier, CarrierView, TcpConfig};
+use crate::config::TcpConfig;
 use crate::identity::Hello;
-use crate::order::StreamId;
-use crate::session::Session;
+use crate::receiving::Receiving;
+use crate::sending::Sending;
+use crate::session::{TcpSession, TcpView};
+use crate::socket::Socket;
+use crate::tap::Tap;
 
 /// Time for the peer to close its side after ours. By then it has acknowledged all of our data. Chosen by us: a higher
 /// value keeps a connection to a silent peer for longer.
@@ -34,12 +33,14 @@ const IDLE_LOOK: Duration = Duration::from_millis(200);
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection<S> {
     socket: Socket,
-    session: Session,
+    session: S,
+    clock: fn() -> Instant,
     config: TcpConfig,
     state: State,
     counts: Statistics,
+    view: TcpView,
     /// Flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
     /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
@@ -62,43 +63,41 @@ struct Both {
     receiving: Receiving,
 }
 
-impl Connection {
+impl<S: TcpSession> Connection<S> {
     /// Connects to `remote`.
-    pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
+    pub(crate) fn call(
+        now: Instant,
+        clock: fn() -> Instant,
+        remote: SocketAddr,
+        session: S,
+        config: TcpConfig,
+    ) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
         session.set_peer(remote);
         let until = now + config.connect_timeout;
-        let state = State::Calling(until);
-        Ok(Self {
-            socket,
-            session,
-            config,
-            state,
-            counts: Statistics::default(),
-            flow: None,
-            refusable_until: Some(until),
-        })
+        let connection = Self::new(clock, socket, session, config);
+        Ok(Self { state: State::Calling(until), refusable_until: Some(until), ..connection })
     }
 
-    /// Takes over an accepted connection.
-    pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
+    fn new(clock: fn() -> Instant, socket: Socket, session: S, config: TcpConfig) -> Self {
         // The stream may have been carried over DCCP before: its counters go on.
-        let counts = session.transport;
-        let mut connection =
-            Self { socket, session, config, state: State::Over, counts, flow: None, refusable_until: None };
-        connection.open(now);
-        connection
+        let counts = session.statistics();
+        let (state, view) = (State::Over, TcpView::default());
+        Self { socket, session, clock, config, state, counts, view, flow: None, refusable_until: None }
     }
 
-    /// Takes over a connection of a stream that moves to TCP: the caller sends `hello`; the listener processes what it has `heard`.
-    pub(super) fn adopted(
+    /// Takes over an answered or accepted connection. A caller whose stream moves to TCP sends `hello`; a listener processes what it
+    /// has `heard`.
+    pub(crate) fn adopted(
         now: Instant,
+        clock: fn() -> Instant,
         socket: Socket,
-        session: Session,
+        session: S,
         config: TcpConfig,
         (hello, heard): (Option<Hello>, &[u8]),
     ) -> Self {
-        let mut connection = Self::accepted(now, socket, session, config);
+        let mut connection = Self::new(clock, socket, session, config);
+        connection.open(now);
         if let State::Open(both) = &mut connection.state {
             if let Some(hello) = hello {
                 connection.refusable_until = Some(now + REFUSAL);
@@ -109,36 +108,36 @@ impl Connection {
         connection
     }
 
-    pub(super) fn id(&self) -> StreamId {
-        self.session.id
+    pub(crate) fn id(&self) -> StreamId {
+        self.session.id()
     }
 
     /// Returns its flow of the Congestion Manager, if any, to be closed when the connection is over.
-    pub(super) fn flow(&self) -> Option<FlowId> {
+    pub(crate) fn flow(&self) -> Option<FlowId> {
         self.flow
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
     /// Requests a close once the fate of every datagram is known.
-    pub(super) fn finish(&mut self) {
-        self.session.sending.finish();
+    pub(crate) fn finish(&mut self) {
+        self.session.sending().finish();
     }
 
     /// Sets the source's rate.
-    pub(super) fn set_rate(&mut self, rate: Rate) {
-        self.session.sending.set_rate(rate);
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.session.sending().set_rate(rate);
     }
 
     /// Closes the connection: the application dropped the stream, or the engine ends.
-    pub(super) fn abandon(&mut self, now: Instant) {
+    pub(crate) fn abandon(&mut self, now: Instant) {
         self.close(now, CloseReason::Local);
     }
 
     /// Resets an incoming connection that the application refuses.
-    pub(super) fn refuse(&mut self, now: Instant) {
+    pub(crate) fn refuse(&mut self, now: Instant) {
         self.socket.reset_when_closed();
         self.close(now, CloseReason::Local);
     }
@@ -148,7 +147,7 @@ impl Connection {
             self.session.set_peer(peer);
         }
         let ready = self.socket.set_up(self.config.silence).and_then(|()| {
-            Ok((Sending::new(&self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
+            Ok((Sending::new(self.clock, &self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
         });
         match ready {
             Ok((sending, receiving)) => {
@@ -178,15 +177,15 @@ impl Connection {
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
         if let State::Open(both) = &mut self.state {
-            both.sending.end(self.session.sending.source());
+            both.sending.end(self.session.sending().source());
         }
         self.report(now, true);
-        self.session.close(reason);
+        self.session.handle_event(now, Event::Closed { reason });
         self.state = State::Over;
     }
 
     /// Reads and delivers incoming data.
-    pub(super) fn receive(&mut self, now: Instant) {
+    pub(crate) fn receive(&mut self, now: Instant) {
         let (socket, session, counts) = (&mut self.socket, &mut self.session, &mut self.counts);
         let (receiving, end) = match &mut self.state {
             State::Open(both) => (&mut both.receiving, CloseReason::Peer),
@@ -203,7 +202,7 @@ impl Connection {
     }
 
     /// Handles expired timers.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
             State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
             State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
@@ -216,14 +215,14 @@ impl Connection {
     }
 
     /// Sends as much as possible; returns whether there was progress.
-    pub(super) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
+    pub(crate) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
         match &mut self.state {
             State::Calling(_) => self.look_for_answer(now),
             State::Open(both) => {
-                let done = both.sending.advance(now, &self.socket, &mut self.session, &mut self.counts, manager);
+                let done = both.sending.advance(now, &self.socket, self.session.sending(), &mut self.counts, manager);
                 self.flow = both.sending.flow();
                 match done {
-                    Ok(progress) => self.shut_if_done(now) || progress || self.session.sending.stop_polling(),
+                    Ok(progress) => self.shut_if_done(now) || progress || self.session.sending().stop_polling(),
                     Err(error) => {
                         self.fail(now, &error);
                         true
@@ -232,7 +231,7 @@ impl Connection {
             }
             State::Closing(_, both) => {
                 // The kernel's last completion notices: left unread, they would keep the socket ready.
-                let heard = both.sending.settle(now, &self.socket, self.session.sending.source(), &mut self.counts);
+                let heard = both.sending.settle(now, &self.socket, self.session.sending().source(), &mut self.counts);
                 if heard.is_err() {
                     self.close(now, CloseReason::Local);
                 }
@@ -253,7 +252,7 @@ impl Connection {
 
     /// Shuts down the sending side when all data has arrived.
     fn shut_if_done(&mut self, now: Instant) -> bool {
-        let done = self.session.sending.is_finished(now);
+        let done = self.session.sending().is_finished(now);
         let State::Open(both) = &self.state else { return false };
         if !done || !both.sending.is_empty() {
             return false;
@@ -267,32 +266,37 @@ impl Connection {
     }
 
     /// Wakes the application once for all that has happened.
-    pub(super) fn wake_application(&mut self, now: Instant) {
+    pub(crate) fn wake_application(&mut self, now: Instant) {
         self.report(now, false);
         self.session.end_round(now);
     }
 
     fn report(&mut self, now: Instant, last: bool) {
-        let mut view = CarrierView { carrier: Carrier::Tcp, ..self.session.carrier };
         if let State::Open(both) = &self.state {
             let sending = &both.sending;
-            view.reach = sending.reach();
-            (view.replaced, view.padded, view.unchanged) = (sending.replaced, sending.padded, sending.unchanged);
-            view.stalled = sending.stalled_since().is_some();
-            (view.tapped, view.early) = both.receiving.tapped();
-            self.session.sending.set_path(sending.path());
+            let (tapped, early) = both.receiving.tapped();
+            self.view = TcpView {
+                reach: sending.reach(),
+                replaced: sending.replaced,
+                padded: sending.padded,
+                unchanged: sending.unchanged,
+                stalled: sending.stalled_since().is_some(),
+                tapped,
+                early,
+            };
+            self.session.sending().set_path(sending.path());
         }
-        self.session.carrier = view;
+        self.session.set_view(self.view);
         self.session.report(now, &self.counts, last);
     }
 
     /// Returns the socket.
-    pub(super) fn socket(&self) -> &Socket {
+    pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
 
     /// Returns the events of the socket that it waits for.
-    pub(super) fn interest(&self) -> EventFlags {
+    pub(crate) fn interest(&self) -> EventFlags {
         match &self.state {
             State::Calling(_) => EventFlags::OUT,
             State::Open(both) if both.sending.is_blocked() => EventFlags::IN | EventFlags::OUT,
@@ -302,13 +306,13 @@ impl Connection {
     }
 
     /// Returns the packet tap, if there is one.
-    pub(super) fn tap(&self) -> Option<&Tap> {
+    pub(crate) fn tap(&self) -> Option<&Tap> {
         let (State::Open(both) | State::Closing(_, both)) = &self.state else { return None };
         both.receiving.tap()
     }
 
     /// Returns the time of the next timer.
-    pub(super) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let own = match &self.state {
             State::Calling(until) | State::Closing(until, _) => Some(*until),
             State::Open(both) => {
@@ -316,7 +320,7 @@ impl Connection {
             }
             State::Over => None,
         };
-        own.into_iter().chain(self.session.sending.poll_timeout()).min()
+        own.into_iter().chain(self.session.sending().poll_timeout()).min()
     }
 }
 

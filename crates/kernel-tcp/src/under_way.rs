@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 
 use timeous_core::{AduMeta, Instant, PulledAdu};
 
-use super::path_evidence::Version;
-use super::zone::Slot;
+use crate::path_evidence::Version;
+use crate::zone::Slot;
 
 /// A record given to the kernel and not acknowledged.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// Datagram of the record; `None`: padding, or a copy of another record's datagram.
-    pub(super) token: Option<u64>,
+    pub(crate) token: Option<u64>,
     /// Metadata of the datagram, while it is worth a retransmission.
-    pub(super) meta: Option<AduMeta>,
+    pub(crate) meta: Option<AduMeta>,
     /// Metadata of the datagram, until it is known to have missed its deadline.
     open: Option<AduMeta>,
     /// Time at which it was given to the kernel.
-    pub(super) given: Instant,
+    pub(crate) given: Instant,
     /// Byte range in the stream.
-    pub(super) start: u64,
-    pub(super) end: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// Send number and memory slot, if the kernel sends it from there.
-    pub(super) slot: Option<(u32, Slot)>,
+    pub(crate) slot: Option<(u32, Slot)>,
     /// A copy of its datagram lies in a sent record, and may have been transmitted from there.
     copied: bool,
     /// As `copied`, if more segments were retransmitted since than this count.
@@ -38,37 +38,37 @@ pub(super) struct Record {
 
 /// A datagram with a copy in another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Guest {
+pub(crate) struct Guest {
     /// Its token.
-    pub(super) of: u64,
+    pub(crate) of: u64,
     /// Its deadline.
-    pub(super) until: Instant,
+    pub(crate) until: Instant,
 }
 
 /// Copies of a datagram in vacant records, with the kernel's state at that time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CopiedDatagram {
+pub(crate) struct CopiedDatagram {
     /// Token of the datagram.
-    pub(super) of: u64,
+    pub(crate) of: u64,
     /// Count of retransmitted segments.
-    pub(super) retransmitted: u32,
+    pub(crate) retransmitted: u32,
     /// No segment was lost at that time.
-    pub(super) unhurt: bool,
+    pub(crate) unhurt: bool,
 }
 
 /// An acknowledged record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrived {
+pub(crate) struct Arrived {
     /// Its datagram, if it has one.
-    pub(super) token: Option<u64>,
+    pub(crate) token: Option<u64>,
     /// Count of retransmitted segments when its bytes were overwritten: the first version arrived if none was retransmitted since.
-    pub(super) overwritten: Option<u32>,
+    pub(crate) overwritten: Option<u32>,
     /// Its datagram was transmitted only as a retransmission of this record.
-    pub(super) boarded: bool,
+    pub(crate) boarded: bool,
 }
 
 impl Record {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
@@ -86,7 +86,7 @@ impl Record {
 
 /// All unacknowledged records, in stream order.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     records: VecDeque<Record>,
     /// Bytes given to the kernel; a record that it took in part counts in full.
     end: u64,
@@ -100,7 +100,7 @@ pub(super) struct UnderWay {
 
 impl UnderWay {
     /// Adds a record given to the kernel; `copied`: a copy of its datagram lies in another record as well.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         now: Instant,
         pulled: &PulledAdu,
@@ -130,12 +130,12 @@ impl UnderWay {
     }
 
     /// Keeps a slot from which the kernel may still read, of a record that is not to be changed.
-    pub(super) fn linger(&mut self, send: u32, slot: Slot) {
+    pub(crate) fn linger(&mut self, send: u32, slot: Slot) {
         self.lingering.push_back((send, slot));
     }
 
     /// Forgets all slots: the kernel does not send from our memory any more.
-    pub(super) fn forget_places(&mut self) {
+    pub(crate) fn forget_places(&mut self) {
         self.lingering.clear();
         for record in &mut self.records {
             record.slot = None;
@@ -143,21 +143,21 @@ impl UnderWay {
     }
 
     /// Skips stream bytes that belong to no datagram.
-    pub(super) fn skip(&mut self, len: usize) {
+    pub(crate) fn skip(&mut self, len: usize) {
         self.end += len as u64;
     }
 
     /// Returns the end of the stream so far.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
     /// Removes and returns the next record that is acknowledged as a whole.
-    pub(super) fn pop_acked(&mut self, up_to: u64) -> Option<Arrived> {
+    pub(crate) fn pop_acked(&mut self, up_to: u64) -> Option<Arrived> {
         self.records.front().filter(|record| record.end <= up_to)?;
         let mut record = self.records.pop_front()?;
         self.lingering.extend(record.slot.take());
@@ -166,7 +166,7 @@ impl UnderWay {
     }
 
     /// Frees the slots of sends whose memory the kernel has released.
-    pub(super) fn released(&mut self, first: u32, last: u32, mut free: impl FnMut(Slot)) {
+    pub(crate) fn released(&mut self, first: u32, last: u32, mut free: impl FnMut(Slot)) {
         let among = |send: u32| send.wrapping_sub(first) <= last.wrapping_sub(first);
         let mut kept = VecDeque::with_capacity(self.lingering.len());
         for (send, slot) in self.lingering.drain(..) {
@@ -181,18 +181,18 @@ impl UnderWay {
     }
 
     /// Returns whether a send belongs to an unacknowledged record.
-    pub(super) fn has_send(&self, number: u32) -> bool {
+    pub(crate) fn has_send(&self, number: u32) -> bool {
         self.records.iter().any(|record| record.slot.as_ref().is_some_and(|(send, _)| *send == number))
     }
 
     /// Returns the earliest deadline.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.next_deadline
     }
 
     /// Marks a record as overwritten after transmission, at this count of retransmitted segments: its acknowledgement will show the
     /// datagram's fate.
-    pub(super) fn overwrite(&mut self, place: usize, retransmitted: u32) {
+    pub(crate) fn overwrite(&mut self, place: usize, retransmitted: u32) {
         let record = &mut self.records[place];
         record.copied = false;
         // The bytes overwritten later were copies of other datagrams.
@@ -200,12 +200,12 @@ impl UnderWay {
     }
 
     /// Returns whether a record was overwritten after transmission.
-    pub(super) fn is_overwritten(&self, place: usize) -> bool {
+    pub(crate) fn is_overwritten(&self, place: usize) -> bool {
         self.records[place].overwritten.is_some()
     }
 
     /// Returns, once each, the datagrams without an acknowledgement whose deadline was before `before`.
-    pub(super) fn overdue(&mut self, before: Instant) -> Vec<AduMeta> {
+    pub(crate) fn overdue(&mut self, before: Instant) -> Vec<AduMeta> {
         if self.next_open.is_none_or(|next| next >= before) {
             return Vec::new();
         }
@@ -218,7 +218,7 @@ impl UnderWay {
 
     /// Returns the records with a deadline before `horizon` that are not worth sending and can be overwritten, and the number of those that
     /// cannot. Each is returned once.
-    pub(super) fn take_useless(
+    pub(crate) fn take_useless(
         &mut self,
         horizon: Instant,
         mut worth: impl FnMut(&Record, &AduMeta) -> bool,
@@ -246,7 +246,7 @@ impl UnderWay {
 
     /// Returns the slot, length and metadata of the first unsent datagram (beyond `sent`) of at most `room` bytes, and marks it as copied.
     /// Stale datagrams have been replaced by now.
-    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<AduMeta>)> {
+    pub(crate) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<AduMeta>)> {
         let unsent = self.records.iter_mut().skip_while(|record| record.start < sent);
         let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
         let fresh = fitting.find(|record| record.slot.is_some())?;
@@ -255,12 +255,12 @@ impl UnderWay {
     }
 
     /// Returns the version of the first record, if it is acknowledged as a whole.
-    pub(super) fn next_version(&self, up_to: u64) -> Option<&Version> {
+    pub(crate) fn next_version(&self, up_to: u64) -> Option<&Version> {
         self.records.front().filter(|record| record.end <= up_to).map(|record| &record.version)
     }
 
     /// Notes that a record's bytes are overwritten, after `first` was transmitted.
-    pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8) {
+    pub(crate) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8) {
         let version = &mut self.records[place].version;
         // After an earlier change, `first` is not what was sent first.
         if !matches!(version, Version::Changed { .. }) {
@@ -269,7 +269,7 @@ impl UnderWay {
     }
 
     /// Returns the number of consecutive timeouts of the first segment since anything in it was changed.
-    pub(super) fn timeouts_since_change(&self, timeouts: u8, mss: usize) -> u8 {
+    pub(crate) fn timeouts_since_change(&self, timeouts: u8, mss: usize) -> u8 {
         let changed = self.records.iter().take(self.beside_first(mss)).find_map(|record| match record.version {
             Version::Changed { timeouts, .. } => Some(timeouts),
             Version::First | Version::Restored { .. } => None,
@@ -279,34 +279,34 @@ impl UnderWay {
     }
 
     /// Returns the number of records that may be in the first record's segment, itself included: they arrive or are lost together.
-    pub(super) fn beside_first(&self, mss: usize) -> usize {
+    pub(crate) fn beside_first(&self, mss: usize) -> usize {
         let end = self.first().map_or(0, |start| start + mss as u64);
         self.records.partition_point(|record| record.start < end)
     }
 
     /// Notes that a record holds a copy of another record's datagram, with its deadline.
-    pub(super) fn carries(&mut self, place: usize, meta: Option<AduMeta>) {
+    pub(crate) fn carries(&mut self, place: usize, meta: Option<AduMeta>) {
         let record = &mut self.records[place];
         (record.meta, record.lent) = (meta, None);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
     }
 
     /// Returns the first `most` vacant records and all others with a guest, each with its guest.
-    pub(super) fn vacant(&self, most: usize) -> Vec<(usize, Option<Guest>)> {
+    pub(crate) fn vacant(&self, most: usize) -> Vec<(usize, Option<Guest>)> {
         let vacant = self.records.iter().enumerate().filter(|(_, record)| record.is_vacant()).enumerate();
         let these = vacant.filter(|(nth, (_, record))| *nth < most || record.lent.is_some());
         these.map(|(_, (place, record))| (place, record.lent)).collect()
     }
 
     /// Returns the place of the first record beyond `sent`, if it holds a datagram with no copy elsewhere.
-    pub(super) fn first_fresh(&self, sent: u64) -> Option<usize> {
+    pub(crate) fn first_fresh(&self, sent: u64) -> Option<usize> {
         let from = self.records.partition_point(|record| record.start < sent);
         let is_fresh = |record: &Record| record.token.is_some() && record.meta.is_some() && record.slot.is_some();
         self.records.get(from).filter(|record| is_fresh(record) && !record.copied).map(|_| from)
     }
 
     /// Returns the last record, if it is padding and never held a datagram.
-    pub(super) fn last_padding(&self) -> Option<usize> {
+    pub(crate) fn last_padding(&self) -> Option<usize> {
         let is_padding = |record: &Record| {
             record.token.is_none() && record.slot.is_some() && record.meta.is_none() && record.version == Version::First
         };
@@ -314,19 +314,19 @@ impl UnderWay {
     }
 
     /// Sets or clears the guest of a vacant record.
-    pub(super) fn lend(&mut self, place: usize, guest: Option<Guest>) {
+    pub(crate) fn lend(&mut self, place: usize, guest: Option<Guest>) {
         let record = &mut self.records[place];
         record.lent = guest;
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
     }
 
     /// Notes that copies of the datagram in `place` lie in vacant records, since this count of retransmitted segments.
-    pub(super) fn lends(&mut self, place: usize, retransmitted: u32) {
+    pub(crate) fn lends(&mut self, place: usize, retransmitted: u32) {
         self.records[place].lends.get_or_insert(retransmitted);
     }
 
     /// Returns the vacant records with a copy of the datagram in `place`.
-    pub(super) fn guests_of(&self, place: usize) -> Vec<usize> {
+    pub(crate) fn guests_of(&self, place: usize) -> Vec<usize> {
         let Some(token) = self.records[place].token.filter(|_| self.records[place].lends.is_some()) else {
             return Vec::new();
         };
@@ -336,7 +336,7 @@ impl UnderWay {
     }
 
     /// Notes that the peer does not wait for the first version any more: what arrives from `at` on is the changed one.
-    pub(super) fn tells_from(&mut self, place: usize, at: Instant) {
+    pub(crate) fn tells_from(&mut self, place: usize, at: Instant) {
         if let Version::Changed { telling_from, .. } = &mut self.records[place].version {
             telling_from.get_or_insert(at);
         }
@@ -344,7 +344,7 @@ impl UnderWay {
 
     /// Moves the datagram at `from` to the vacant record at `to`, which was transmitted with a copy of it. The record at `from` is left
     /// without a datagram.
-    pub(super) fn board(&mut self, from: usize, to: usize) {
+    pub(crate) fn board(&mut self, from: usize, to: usize) {
         let place = &mut self.records[from];
         let (token, meta, open) = (place.token.take(), place.meta.take(), place.open.take());
         let record = &mut self.records[to];
@@ -353,12 +353,12 @@ impl UnderWay {
     }
 
     /// Returns whether its datagram was transmitted only as a retransmission of this record.
-    pub(super) fn is_boarded(&self, place: usize) -> bool {
+    pub(crate) fn is_boarded(&self, place: usize) -> bool {
         self.records[place].boarded
     }
 
     /// Restores a changed record at this count of retransmitted segments, and returns its first bytes.
-    pub(super) fn go_back(&mut self, place: usize, retransmitted: u32) -> Option<Vec<u8>> {
+    pub(crate) fn go_back(&mut self, place: usize, retransmitted: u32) -> Option<Vec<u8>> {
         let record = self.records.get_mut(place)?;
         let version = &mut record.version;
         match std::mem::take(version) {
@@ -375,34 +375,34 @@ impl UnderWay {
     }
 
     /// Returns the start of the first record if the peer has only its front, and it was sent as one segment from our memory within `sent`.
-    pub(super) fn cut(&self, acked: u64, sent: u64, mss: usize) -> Option<u64> {
+    pub(crate) fn cut(&self, acked: u64, sent: u64, mss: usize) -> Option<u64> {
         let first = self.records.front()?;
         let is_whole = first.end <= sent && first.len() <= mss && first.slot.is_some();
         (is_whole && first.start < acked && acked < first.end).then_some(first.start)
     }
 
     /// Returns the start of the first record.
-    pub(super) fn first(&self) -> Option<u64> {
+    pub(crate) fn first(&self) -> Option<u64> {
         self.records.front().map(|record| record.start)
     }
 
     /// Returns the number of records.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
-    pub(super) fn record(&self, place: usize) -> &Record {
+    pub(crate) fn record(&self, place: usize) -> &Record {
         &self.records[place]
     }
 
     /// Returns whether the datagram in `place` may have been transmitted from another record, at this count of retransmitted segments.
-    pub(super) fn is_copied(&self, place: usize, retransmitted: u32) -> bool {
+    pub(crate) fn is_copied(&self, place: usize, retransmitted: u32) -> bool {
         let record = &self.records[place];
         record.copied || record.lends.is_some_and(|before| before != retransmitted)
     }
 
     /// Replaces the datagram in `place` by another, or by none, and returns the old one.
-    pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
+    pub(crate) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
         let record = &mut self.records[place];
         (record.copied, record.boarded, record.lends) = (false, false, None);
         record.meta = by.map(|pulled| pulled.meta);
@@ -413,7 +413,7 @@ impl UnderWay {
     }
 
     /// Removes all records, and returns the datagrams whose fate is not known.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.records.drain(..).filter_map(|record| record.token)
     }
 }

@@ -15,14 +15,16 @@ const LEN: usize = 17;
 
 /// Initial sequence numbers of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) caller: u64,
-    pub(crate) listener: u64,
+pub struct Identity {
+    /// The caller's.
+    pub caller: u64,
+    /// The listener's.
+    pub listener: u64,
 }
 
 impl Identity {
     /// Returns whether the identity as seen by the caller may be that of this connection of the listener.
-    pub(crate) fn is_seen_as(self, by_caller: Self) -> bool {
+    pub fn is_seen_as(self, by_caller: Self) -> bool {
         const MASK: u64 = (1 << 48) - 1;
         let later = |late: u64, early: u64| late.wrapping_sub(early) & MASK < LOST;
         later(self.caller, by_caller.caller) && later(by_caller.listener, self.listener)
@@ -31,7 +33,7 @@ impl Identity {
 
 /// First record of a caller over TCP: the stream that moves there, or `None` for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hello(pub(crate) Option<Identity>);
+pub struct Hello(pub Option<Identity>);
 
 impl Hello {
     /// Length of the record in the stream, in bytes.

@@ -7,16 +7,16 @@ use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
-use super::framing::{Writer, longest_payload, longest_record};
-use super::meter::Meter;
-use super::path_evidence::{PathEvidence, Version};
-use super::restraint::Restraint;
-use super::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
-use super::under_way::{CopiedDatagram, UnderWay};
-use super::zone::{Slot, Zone};
-use crate::carrier::{Reach, TcpConfig, TcpFraming};
-use crate::clock;
+use crate::config::{TcpConfig, TcpFraming};
+use crate::framing::{Writer, longest_payload, longest_record};
 use crate::identity::Hello;
+use crate::meter::Meter;
+use crate::path_evidence::{PathEvidence, Version};
+use crate::restraint::Restraint;
+use crate::session::Reach;
+use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
+use crate::under_way::{CopiedDatagram, UnderWay};
+use crate::zone::{Slot, Zone};
 
 /// Maximum number of packets sent per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
 /// wake-ups and delays the others.
@@ -24,43 +24,45 @@ const TURN: u32 = 64;
 
 /// The sending side of a connection.
 #[derive(Debug)]
-pub(super) struct Sending {
-    pub(super) writer: Writer,
-    pub(super) longest: usize,
-    pub(super) under_way: UnderWay,
-    pub(super) meter: Meter,
+pub(crate) struct Sending {
+    /// Clock: on a busy machine a round may have begun long ago.
+    pub(crate) clock: fn() -> Instant,
+    pub(crate) writer: Writer,
+    pub(crate) longest: usize,
+    pub(crate) under_way: UnderWay,
+    pub(crate) meter: Meter,
     /// Memory from which the kernel sends, while late choice reaches retransmissions.
-    pub(super) zone: Option<Zone>,
+    pub(crate) zone: Option<Zone>,
     /// Number of zero-copy sends so far: the kernel numbers its completions by it.
     sends: u32,
     /// Completion notices have shown that the kernel sends from our memory without copying, so that late choice does reach retransmissions.
     proven: bool,
     /// Evidence on whether the path passes changed retransmissions.
-    pub(super) bearing: PathEvidence,
+    pub(crate) bearing: PathEvidence,
     /// Datagram copied into vacant records, with the kernel's loss state at that time.
-    pub(super) lent: Option<CopiedDatagram>,
+    pub(crate) lent: Option<CopiedDatagram>,
     /// Remainder of a record that the kernel took only in part.
     rest: Option<UnsentRecord>,
     /// Next datagram to send: one that was copied into the place of a sent record, or for which the kernel had no room.
-    pub(super) held: Option<Held>,
+    pub(crate) held: Option<Held>,
     /// Datagrams too long for the place for which they were pulled; sent after `held`.
-    pub(super) waiting: VecDeque<Held>,
+    pub(crate) waiting: VecDeque<Held>,
     /// Limit of unsent bytes last set on the socket.
     told_limit: u32,
     /// Maximum retransmission timeout last set on the socket.
     longest_timeout: Duration,
     /// Data is queued, and the kernel's queue is full.
     blocked: bool,
-    pub(super) scratch: Vec<u8>,
-    pub(super) payload: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
     /// Spare payload buffers.
-    pub(super) spare: Vec<Vec<u8>>,
-    pub(super) replaced: u64,
-    pub(super) padded: u64,
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) replaced: u64,
+    pub(crate) padded: u64,
     /// Datagrams that expired in the kernel's queue and cannot be changed.
-    pub(super) unchanged: u64,
+    pub(crate) unchanged: u64,
     /// Congestion Manager controller on top of the kernel's, if any, and the maximum segment length.
-    pub(super) controller: Option<(Kind, u64)>,
+    pub(crate) controller: Option<(Kind, u64)>,
     /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
 }
@@ -84,12 +86,12 @@ struct UnsentRecord {
 
 /// A pulled datagram with its record number.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) pulled: PulledAdu,
-    pub(super) number: u32,
-    pub(super) payload: Vec<u8>,
+pub(crate) struct Held {
+    pub(crate) pulled: PulledAdu,
+    pub(crate) number: u32,
+    pub(crate) payload: Vec<u8>,
     /// A copy of it may have been transmitted in another record.
-    pub(super) copied: bool,
+    pub(crate) copied: bool,
 }
 
 /// Result of giving a record to the kernel.
@@ -102,7 +104,7 @@ enum Given {
 
 impl Sending {
     /// Creates the sending side of a connected socket.
-    pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+    pub(crate) fn new(clock: fn() -> Instant, config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
         let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
         let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
         if zone.is_some() {
@@ -110,6 +112,7 @@ impl Sending {
         }
         socket.set_unsent_limit(1)?;
         Ok(Self {
+            clock,
             writer: Writer::new(config.framing),
             longest: longest_payload(config),
             under_way: UnderWay::default(),
@@ -137,12 +140,12 @@ impl Sending {
     }
 
     /// Returns whether data is queued that the kernel has no room for.
-    pub(super) fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
     /// Returns the reach of late choice, as far as it is proven by now.
-    pub(super) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> Reach {
         if self.zone.is_some() && self.proven && !self.bearing.is_refused() {
             Reach::Retransmissions
         } else {
@@ -150,18 +153,18 @@ impl Sending {
         }
     }
 
-    pub(super) fn path(&self) -> PathState {
+    pub(crate) fn path(&self) -> PathState {
         let path = self.meter.path();
         self.restraint.as_ref().map_or(path, |restraint| restraint.path(path))
     }
 
     /// Returns its flow of the Congestion Manager, if any, to be closed with the connection.
-    pub(super) fn flow(&self) -> Option<FlowId> {
+    pub(crate) fn flow(&self) -> Option<FlowId> {
         self.restraint.as_ref().map(Restraint::flow)
     }
 
     /// Sends a hello to the other engine, before any datagram.
-    pub(super) fn say(&mut self, hello: Hello) {
+    pub(crate) fn say(&mut self, hello: Hello) {
         let mut bytes = Vec::new();
         hello.write(self.writer.number(), &mut bytes);
         self.under_way.skip(bytes.len());
@@ -169,7 +172,7 @@ impl Sending {
     }
 
     /// Returns whether nothing is queued or in flight here.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.under_way.is_empty() && !self.has_pulled()
     }
 
@@ -179,12 +182,12 @@ impl Sending {
     }
 
     /// Returns since when data is blocked by the peer's window.
-    pub(super) fn stalled_since(&self) -> Option<Instant> {
+    pub(crate) fn stalled_since(&self) -> Option<Instant> {
         self.meter.stalled_since()
     }
 
     /// Returns the time of the next check, at most `often` from now while data is in flight.
-    pub(super) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
         let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
         let often = held.map_or(often, |held| held.min(often));
         let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
@@ -196,7 +199,7 @@ impl Sending {
     }
 
     /// Queries the kernel's path state, if the last query is old enough.
-    pub(super) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
+    pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
         if !self.meter.is_due(now) {
             return Ok(());
         }
@@ -223,7 +226,7 @@ impl Sending {
     }
 
     /// Pulls and sends what the kernel has room for; returns whether anything was sent.
-    pub(super) fn transmit(
+    pub(crate) fn transmit(
         &mut self,
         now: Instant,
         socket: &Socket,
@@ -298,7 +301,7 @@ impl Sending {
     ) -> io::Result<Next> {
         let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
         // On a busy machine the round may have begun long ago.
-        if pulled.meta.is_expired(clock::now()) {
+        if pulled.meta.is_expired((self.clock)()) {
             Self::give_up(&pulled, copied, source);
             return Ok(Next::TooLate);
         }
@@ -352,7 +355,7 @@ impl Sending {
     }
 
     /// Pulls a fresh datagram into `payload` and numbers it.
-    pub(super) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+    pub(crate) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.payload.clear();
         let path = self.path();
         let mut pulled = source.pull(now, &path, self.longest, &mut self.payload)?;
@@ -361,7 +364,7 @@ impl Sending {
     }
 
     /// Drops a datagram whose deadline passed before the kernel took it.
-    pub(super) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+    pub(crate) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
         if copied {
             // A copy may have arrived in another record: lost, not dropped.
             source.lost(pulled.token);
@@ -411,17 +414,17 @@ impl Sending {
     }
 
     /// Returns the number of stream bytes sent, given the number of `unsent` bytes in the kernel.
-    pub(super) fn sent(&self, unsent: u32) -> u64 {
+    pub(crate) fn sent(&self, unsent: u32) -> u64 {
         self.given().saturating_sub(unsent.into())
     }
 
     /// Returns the number of cumulatively acknowledged stream bytes.
-    pub(super) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
+    pub(crate) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
         Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
     }
 
     /// Processes acknowledgements, and the kernel's notices of memory that it released.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         now: Instant,
         socket: &Socket,
@@ -487,7 +490,7 @@ impl Sending {
     }
 
     /// Reports everything in flight as lost: the connection is over.
-    pub(super) fn end(&mut self, source: &mut dyn AduSource) {
+    pub(crate) fn end(&mut self, source: &mut dyn AduSource) {
         for token in self.under_way.drain() {
             source.lost(token);
         }

@@ -12,9 +12,9 @@ use std::io;
 use timeous_core::{AduSource, Instant};
 use timeous_dccp::Statistics;
 
-use super::sending::Sending;
-use super::socket::Socket;
-use super::under_way::{CopiedDatagram, Guest};
+use crate::sending::Sending;
+use crate::socket::Socket;
+use crate::under_way::{CopiedDatagram, Guest};
 
 /// Maximum number of vacant records with a copy: the kernel retransmits from the first one on. Chosen by us: a higher
 /// value copies data that is rarely needed.
@@ -22,7 +22,7 @@ const MOST: usize = 16;
 
 impl Sending {
     /// Copies the first datagram in the kernel's queue into the vacant records, and removes copies that have gone stale.
-    pub(super) fn lend(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
+    pub(crate) fn lend(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
         let vacant = self.under_way.vacant(MOST);
         if vacant.is_empty() {
             self.lent = None;
@@ -59,7 +59,7 @@ impl Sending {
     }
 
     /// Removes all copies of the datagram in `place`: from now on it is transmitted only from its own record.
-    pub(super) fn take_back_copies(&mut self, place: usize) {
+    pub(crate) fn take_back_copies(&mut self, place: usize) {
         for guest in self.under_way.guests_of(place) {
             self.under_way.lend(guest, None);
             self.write_padding(guest);
@@ -77,7 +77,7 @@ impl Sending {
     }
 
     /// Moves a datagram that was transmitted in a vacant record to that record, and puts a fresh one into its place.
-    pub(super) fn board(
+    pub(crate) fn board(
         &mut self,
         now: Instant,
         socket: &Socket,

@@ -4,24 +4,22 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use timeous_core::Duration;
-
-use crate::order::StreamId;
-use crate::waker::timespec;
+use timeous_stream::StreamId;
 
 /// Events taken per call. Chosen by us: a higher value takes more memory; a lower one more calls.
 const EVENTS: usize = 256;
 
 /// The descriptors, watched by one of their own, which exists once there is something to watch.
 #[derive(Default)]
-pub(super) struct Readiness {
+pub(crate) struct Readiness {
     epoll: Option<OwnedFd>,
 }
 
 impl Readiness {
     /// Watches a descriptor until it is closed.
-    pub(super) fn watch(&mut self, fd: impl AsFd, id: StreamId, interest: EventFlags) -> io::Result<()> {
+    pub(crate) fn watch(&mut self, fd: impl AsFd, id: StreamId, interest: EventFlags) -> io::Result<()> {
         let epoll = match &self.epoll {
             Some(epoll) => epoll,
             None => self.epoll.insert(epoll::create(CreateFlags::CLOEXEC)?),
@@ -30,16 +28,16 @@ impl Readiness {
     }
 
     /// Changes what a watched descriptor is watched for.
-    pub(super) fn change(&self, fd: impl AsFd, id: StreamId, interest: EventFlags) -> io::Result<()> {
+    pub(crate) fn change(&self, fd: impl AsFd, id: StreamId, interest: EventFlags) -> io::Result<()> {
         let Some(epoll) = &self.epoll else { return Ok(()) };
         Ok(epoll::modify(epoll, fd, EventData::new_u64(id.0), interest)?)
     }
 
     /// Calls `each` for streams whose descriptors are ready now. If there are more, later calls have the others.
-    pub(super) fn poll(&self, each: impl FnMut(StreamId)) {
+    pub(crate) fn poll(&self, each: impl FnMut(StreamId)) {
         let Some(epoll) = &self.epoll else { return };
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
-        let at_once = timespec(Duration::ZERO);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         // An interrupted call is made again in the next round.
         if let Ok((events, _)) = epoll::wait(epoll, &mut events[..], Some(&at_once)) {
             events.iter().map(|event| StreamId(event.data.u64())).for_each(each);
@@ -47,7 +45,7 @@ impl Readiness {
     }
 
     /// Returns the descriptor that is readable while a watched one is ready.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.epoll.as_ref().map(AsFd::as_fd)
     }
 }

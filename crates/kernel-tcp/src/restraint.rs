@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use timeous_cm::{Destination, FlowId, Kind, Loss, Manager, Update};
 use timeous_core::{Duration, Instant, PathState};
 
-use super::info::Info;
+use crate::info::Info;
 
 /// Acknowledgement polls per round trip while data is held back: the kernel does not signal acknowledgements. Chosen by
 /// us: a higher value costs time and sends sooner.
@@ -25,7 +25,7 @@ const COMPANY: usize = 2;
 
 /// Flow of a connection, with its unacknowledged records.
 #[derive(Debug)]
-pub(super) struct Restraint {
+pub(crate) struct Restraint {
     flow: FlowId,
     /// Records given to the kernel and not acknowledged, in stream order.
     sent: VecDeque<Sent>,
@@ -60,7 +60,7 @@ struct Sent {
 
 impl Restraint {
     /// Opens a flow to `remote` with segments of at most `mtu` bytes under the controller `kind`.
-    pub(super) fn new(manager: &mut Manager, remote: IpAddr, mtu: u64, kind: Kind, info: Option<&Info>) -> Self {
+    pub(crate) fn new(manager: &mut Manager, remote: IpAddr, mtu: u64, kind: Kind, info: Option<&Info>) -> Self {
         let flow = manager.open(Destination::from(remote), mtu);
         if manager.controller_name(flow) != Ok(kind.name()) {
             manager.set_controller(flow, kind).expect("a flow that was opened just now");
@@ -82,12 +82,12 @@ impl Restraint {
     }
 
     /// Returns its flow, to be closed with the connection.
-    pub(super) fn flow(&self) -> FlowId {
+    pub(crate) fn flow(&self) -> FlowId {
         self.flow
     }
 
     /// Returns whether one segment may be given to the kernel.
-    pub(super) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
+    pub(crate) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
         self.granted = path.is_some();
         self.held = path.is_none() && self.sent.len() >= COMPANY;
@@ -96,14 +96,14 @@ impl Restraint {
     }
 
     /// Returns an unused grant: there was nothing to send.
-    pub(super) fn give_back(&self, now: Instant, manager: &mut Manager) {
+    pub(crate) fn give_back(&self, now: Instant, manager: &mut Manager) {
         if self.granted {
             manager.notify(now, self.flow, 0).expect("it was granted just now");
         }
     }
 
     /// Reports a record given to the kernel that ends at `end` in the stream; `at_once`: it was sent and does not wait in the kernel.
-    pub(super) fn sent(&mut self, now: Instant, manager: &mut Manager, (end, len): (u64, u64), at_once: bool) {
+    pub(crate) fn sent(&mut self, now: Instant, manager: &mut Manager, (end, len): (u64, u64), at_once: bool) {
         let told = match self.granted {
             true => manager.notify(now, self.flow, len),
             false => manager.notify_unasked(now, self.flow, len),
@@ -114,7 +114,7 @@ impl Restraint {
     }
 
     /// Reports acknowledgements up to `reached`, and losses in the kernel's report, to the manager.
-    pub(super) fn heard(&mut self, now: Instant, manager: &mut Manager, reached: u64, info: &Info) {
+    pub(crate) fn heard(&mut self, now: Instant, manager: &mut Manager, reached: u64, info: &Info) {
         let mut update = Update { recovering: info.holes() > 0, ..Update::default() };
         let again = info.retransmitted().wrapping_sub(self.again);
         if info.sacked() > 0 || info.holes() > 0 || again > 0 {
@@ -166,18 +166,18 @@ impl Restraint {
     }
 
     /// Returns the kernel's path state, limited by the flow's rate and window.
-    pub(super) fn path(&self, kernel: PathState) -> PathState {
+    pub(crate) fn path(&self, kernel: PathState) -> PathState {
         let Some(path) = self.path else { return kernel };
         PathState { rate: kernel.rate.min(path.rate), window: kernel.window.min(path.window), ..kernel }
     }
 
     /// Returns the polling interval, while data is held back.
-    pub(super) fn look(&self, srtt: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn look(&self, srtt: Option<Duration>) -> Option<Duration> {
         self.held.then(|| srtt.map_or(LATEST, |srtt| (srtt / LOOKS).clamp(SOONEST, LATEST)))
     }
 
     /// Clears the held state: there is nothing to send.
-    pub(super) fn rests(&mut self) {
+    pub(crate) fn rests(&mut self) {
         self.held = false;
     }
 }

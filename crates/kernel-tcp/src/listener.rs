@@ -1,47 +1,28 @@
 //! A listening TCP port.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::socket::Socket;
-use crate::command::{ListenerId, PortLife};
-use crate::error::EngineError;
-use crate::listening::Listening;
+use crate::socket::Socket;
 
 /// Maximum number of connections accepted per turn. Chosen by us: a higher value delays the streams while many callers
 /// come.
 const TURN: u32 = 16;
 
-pub(super) struct Listener {
-    socket: TcpListener,
-    pub(super) listening: Listening,
+/// A listening port, with its owner's data.
+pub(crate) struct Listener<L> {
+    pub(crate) socket: TcpListener,
+    pub(crate) listening: L,
     /// UDP port with the same address, whose streams may move here.
-    pub(super) beside: Option<u64>,
+    pub(crate) beside: Option<u64>,
     /// Whether new streams are accepted, too.
-    pub(super) wants_new: bool,
+    pub(crate) wants_new: bool,
 }
 
-impl Listener {
-    pub(super) fn new(socket: TcpListener, listening: Listening, beside: Option<u64>) -> Self {
-        Self { socket, listening, beside, wants_new: true }
-    }
-
-    pub(super) fn id(&self) -> ListenerId {
-        self.listening.id
-    }
-
-    /// Returns a handle that tells whether the listener exists.
-    pub(super) fn life(&self) -> PortLife {
-        PortLife::of(&self.listening.life)
-    }
-
-    pub(super) fn local_addr(&self) -> Result<SocketAddr, EngineError> {
-        Ok(self.socket.local_addr()?)
-    }
-
+impl<L> Listener<L> {
     /// Accepts waiting connections.
-    pub(super) fn accept(&self) -> Vec<Socket> {
+    pub(crate) fn accept(&self) -> Vec<Socket> {
         let mut callers = Vec::new();
         for _ in 0..TURN {
             match self.socket.accept().and_then(|(stream, _)| Socket::accepted(stream)) {
@@ -58,7 +39,7 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl<L> AsFd for Listener<L> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -2,7 +2,7 @@
 
 use timeous_core::Duration;
 
-use super::info::Info;
+use crate::info::Info;
 
 /// Segments after which an acknowledgement is not delayed (RFC 9293 §3.8.6.3).
 const COMPANY: u64 = 2;
@@ -12,7 +12,7 @@ const LEAST: Duration = Duration::from_millis(20);
 
 /// Detector, by the first round trips after an idle period.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Others {
+pub(crate) struct Others {
     /// State at the start of the idle period: acknowledged bytes and smoothed RTT.
     rested: Option<(u64, Duration)>,
     are_there: bool,
@@ -20,7 +20,7 @@ pub(super) struct Others {
 
 impl Others {
     /// Updates the detector from the kernel's report and the number of unacknowledged bytes.
-    pub(super) fn hear(&mut self, info: &Info, unacknowledged: u64) {
+    pub(crate) fn hear(&mut self, info: &Info, unacknowledged: u64) {
         let (Some(srtt), Some(least)) = (info.srtt(), info.min_rtt()) else { return };
         if unacknowledged == 0 {
             self.rested = Some((info.acknowledged(), srtt));
@@ -39,7 +39,7 @@ impl Others {
         }
     }
 
-    pub(super) fn are_there(&self) -> bool {
+    pub(crate) fn are_there(&self) -> bool {
         self.are_there
     }
 }

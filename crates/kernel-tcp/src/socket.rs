@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use timeous_core::Duration;
 
-use super::info::{self, Info};
-use super::zone::Place;
+use crate::info::{self, Info};
+use crate::zone::Place;
 
 /// Not in libc (`linux/sockios.h`).
 const SIOCOUTQNSD: libc::Ioctl = 0x894B;
@@ -23,7 +23,7 @@ const PAGES_FOR_BYTES: usize = 4;
 /// Socket option for the maximum retransmission timeout, in milliseconds; not in libc (`linux/tcp.h`, Linux 6.15).
 const TCP_RTO_MAX_MS: i32 = 44;
 /// Lower bound of `TCP_RTO_MAX_MS` (Linux 6.15; docs/decisions/tcp-timeout-cap.md).
-pub(super) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Upper bound of `TCP_RTO_MAX_MS`, in milliseconds (Linux 6.15).
 const MOST_LONGEST_TIMEOUT: u64 = 120_000;
 /// Size of a control message's header (`struct cmsghdr`), in bytes.
@@ -31,7 +31,7 @@ const HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// Relation of bytes given to the kernel to those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// More bytes may follow, and may share the segment.
     Open,
     /// More of the same segment follows at once.
@@ -42,7 +42,7 @@ pub(super) enum End {
 
 impl End {
     /// Returns the mark for a write: whether it is a segment of its own, and whether more of the segment follows.
-    pub(super) fn of(is_segment: bool, has_company: bool) -> Self {
+    pub(crate) fn of(is_segment: bool, has_company: bool) -> Self {
         match (has_company, is_segment) {
             (true, _) => Self::Company,
             (false, true) => Self::OfSegment,
@@ -53,20 +53,20 @@ impl End {
 
 /// A non-blocking TCP socket.
 #[derive(Debug)]
-pub(super) struct Socket(TcpStream);
+pub(crate) struct Socket(TcpStream);
 
 /// Range of zero-copy sends whose memory the kernel has released, counted from the connection's first; inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Released {
-    pub(super) first: u32,
-    pub(super) last: u32,
+pub(crate) struct Released {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
     /// The data was copied: by the kernel at once, or by a device of this host.
-    pub(super) copied: bool,
+    pub(crate) copied: bool,
 }
 
 impl Socket {
     /// Starts to connect.
-    pub(super) fn call(remote: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn call(remote: SocketAddr) -> io::Result<Self> {
         let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
@@ -77,14 +77,14 @@ impl Socket {
     }
 
     /// Takes over an accepted connection.
-    pub(super) fn accepted(stream: TcpStream) -> io::Result<Self> {
+    pub(crate) fn accepted(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self(stream))
     }
 
     /// Disables Nagle's algorithm, and sets the time after which a silent peer is given up: while data waits for its acknowledgement or its
     /// window, and by keep-alives when idle.
-    pub(super) fn set_up(&self, silence: Duration) -> io::Result<()> {
+    pub(crate) fn set_up(&self, silence: Duration) -> io::Result<()> {
         self.0.set_nodelay(true)?;
         sockopt::set_tcp_user_timeout(&self.0, u32::try_from(silence.as_millis()).unwrap_or(u32::MAX))?;
         let half = std::time::Duration::from(silence / 2).max(std::time::Duration::from_secs(1));
@@ -97,50 +97,50 @@ impl Socket {
 
     /// Caps the retransmission timeout, at one second or more. Its doubling (RFC 6298 §5.5) reaches two minutes, and data that goes stale
     /// would be blocked long after the path is back. One segment per second is little load. Kernels before 6.15 reject the option.
-    pub(super) fn set_longest_timeout(&self, longest: Duration) {
+    pub(crate) fn set_longest_timeout(&self, longest: Duration) {
         let millis = longest.max(LEAST_LONGEST_TIMEOUT).as_millis().min(MOST_LONGEST_TIMEOUT);
         if let Err(error) = self.set(libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis as i32) {
             tracing::debug!(%error, "the kernel's timeouts become as long as any");
         }
     }
 
-    pub(super) fn peer(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
     /// Returns the pending error, and clears it.
-    pub(super) fn take_error(&self) -> io::Result<()> {
+    pub(crate) fn take_error(&self) -> io::Result<()> {
         self.0.take_error()?.map_or(Ok(()), Err)
     }
 
     /// Makes closing the socket reset the connection (`SO_LINGER` of zero), so that the peer learns that the end was not orderly.
-    pub(super) fn reset_when_closed(&self) {
+    pub(crate) fn reset_when_closed(&self) {
         // A connection that is already gone reports that elsewhere.
         let _gone = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
     }
 
     /// Resets the connection.
-    pub(super) fn reset(self) {
+    pub(crate) fn reset(self) {
         self.reset_when_closed();
     }
 
     /// Shuts down the sending side.
-    pub(super) fn shut(&self) {
+    pub(crate) fn shut(&self) {
         // A connection that is already gone reports that elsewhere.
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
     /// Reads bytes. `None`: none are available. Zero: end of stream.
-    pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(self.0.read(into))
     }
 
     /// Copies bytes into the kernel's send buffer; `None` if it is full.
-    pub(super) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
+    pub(crate) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::EOR, end == End::OfSegment);
         flags.set(SendFlags::MORE, end == End::Company);
@@ -149,7 +149,7 @@ impl Socket {
 
     /// Gives memory to the kernel, which transmits and retransmits from there: as a segment of its own if it fits into one, or in one with
     /// what follows at once. `None`: it has no room.
-    pub(super) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
+    pub(crate) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
         let end = if has_company { libc::MSG_MORE } else { libc::MSG_EOR };
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY | end;
         // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages from then on. It only
@@ -159,13 +159,13 @@ impl Socket {
     }
 
     /// Enables zero-copy sends. Returns `false` on a system without them.
-    pub(super) fn allow_zero_copy(&self) -> bool {
+    pub(crate) fn allow_zero_copy(&self) -> bool {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
     }
 
     /// Enlarges the send buffer where the kernel goes on to autotune it. Zero-copy data is charged by whole pages: without, a dozen
     /// segments fill the buffer, and with as many behind a gap no new data leaves whose SACKs would show the loss.
-    pub(super) fn widen(&self) -> io::Result<()> {
+    pub(crate) fn widen(&self) -> io::Result<()> {
         // Setting the size disables autotuning, unless the lock is cleared again (Linux 5.14).
         let is_sized_by_kernel = || self.set(libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0);
         let now = sockopt::socket_send_buffer_size(&self.0)?;
@@ -179,7 +179,7 @@ impl Socket {
     }
 
     /// Sets the limit of unsent bytes above which the socket is not writable. The kernel compares twice the unsent bytes with it.
-    pub(super) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
+    pub(crate) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
         let value = bytes.saturating_mul(2).saturating_sub(1).min(i32::MAX as u32);
         self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value as i32)
     }
@@ -192,12 +192,12 @@ impl Socket {
     }
 
     /// Returns the number of bytes given to the kernel and not sent.
-    pub(super) fn unsent(&self) -> io::Result<u32> {
+    pub(crate) fn unsent(&self) -> io::Result<u32> {
         self.ask(SIOCOUTQNSD)
     }
 
     /// Returns the number of bytes given to the kernel and not acknowledged.
-    pub(super) fn unacknowledged(&self) -> io::Result<u32> {
+    pub(crate) fn unacknowledged(&self) -> io::Result<u32> {
         self.ask(libc::TIOCOUTQ)
     }
 
@@ -209,7 +209,7 @@ impl Socket {
     }
 
     /// Returns the kernel's state of the connection.
-    pub(super) fn info(&self) -> io::Result<Info> {
+    pub(crate) fn info(&self) -> io::Result<Info> {
         let mut bytes = [0; info::LEN];
         let mut len = info::LEN as libc::socklen_t;
         let (fd, level) = (self.0.as_raw_fd(), libc::IPPROTO_TCP);
@@ -219,7 +219,7 @@ impl Socket {
     }
 
     /// Returns the next zero-copy completion notice; `None`: there is none.
-    pub(super) fn released(&self) -> io::Result<Option<Released>> {
+    pub(crate) fn released(&self) -> io::Result<Option<Released>> {
         let mut control = [0_u64; 32];
         // SAFETY: a C structure of numbers and pointers, for all of which zero is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

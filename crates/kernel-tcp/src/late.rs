@@ -9,14 +9,14 @@ use std::io;
 use timeous_cm::Manager;
 use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
+use timeous_stream::SendSide;
 use timeous_tcp::record;
 
-use super::info::Info;
-use super::meter::DELAYED_ACK;
-use super::sending::{Held, Sending};
-use super::socket::Socket;
-use super::under_way::Record;
-use crate::session::Session;
+use crate::info::Info;
+use crate::meter::DELAYED_ACK;
+use crate::sending::{Held, Sending};
+use crate::socket::Socket;
+use crate::under_way::Record;
 
 /// Maximum number of datagrams pulled ahead of their turn, because they did not fit into the free place. Chosen by us:
 /// a higher value fills more places, and chooses earlier.
@@ -35,15 +35,15 @@ fn may_arrive_as_it_left(now: Instant, until: Option<Instant>, meta: &AduMeta) -
 
 impl Sending {
     /// Sends as much as possible; returns whether there was progress.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         now: Instant,
         socket: &Socket,
-        session: &mut Session,
+        stream: &mut SendSide,
         counts: &mut Statistics,
         manager: &mut Manager,
     ) -> io::Result<bool> {
-        let source = session.sending.source();
+        let source = stream.source();
         let settled = self.settle(now, socket, source, counts)?;
         self.tell_of_overdue(now, source);
         self.measure(now, socket, manager)?;
@@ -54,13 +54,13 @@ impl Sending {
         let sent = self.transmit(now, socket, source, counts, manager)?;
         self.lend(now, socket)?;
         if settled || sent || replaced {
-            session.sending.note_news();
+            stream.note_news();
         }
         Ok(sent)
     }
 
     /// Overwrites expired records: with a fresh datagram where that can still be transmitted, else with padding.
-    pub(super) fn replace_expired(
+    pub(crate) fn replace_expired(
         &mut self,
         now: Instant,
         socket: &Socket,
@@ -184,7 +184,7 @@ impl Sending {
     }
 
     /// Reports the datagram in `place` as lost: it is not retransmitted.
-    pub(super) fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
+    pub(crate) fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
         if let Some(token) = self.under_way.replace(place, None) {
             source.lost(token);
             counts.lost += 1;
@@ -269,13 +269,13 @@ impl Sending {
     }
 
     /// Marks the datagram in `place` as a copy: it is also sent in turn.
-    pub(super) fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
+    pub(crate) fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
         self.under_way.carries(place, Some(pulled.meta));
         self.held = Some(Held { pulled, number, payload: self.payload.clone(), copied: true });
     }
 
     /// Pulls a fresh datagram that fits into `place`, into `payload`, with its record in `scratch`, padded to the place's length.
-    pub(super) fn pull_for(
+    pub(crate) fn pull_for(
         &mut self,
         now: Instant,
         place: usize,
@@ -314,7 +314,7 @@ impl Sending {
     }
 
     /// Drops waiting datagrams that are expired or not worth sending any more.
-    pub(super) fn give_up_useless(&mut self, now: Instant, source: &mut dyn AduSource) {
+    pub(crate) fn give_up_useless(&mut self, now: Instant, source: &mut dyn AduSource) {
         let path = self.path();
         self.waiting.retain(|Held { pulled, .. }| {
             let is_expired = pulled.meta.is_expired(now);
@@ -327,13 +327,13 @@ impl Sending {
         });
     }
 
-    pub(super) fn write_padding(&mut self, place: usize) {
+    pub(crate) fn write_padding(&mut self, place: usize) {
         self.scratch.clear();
         record::pad(self.under_way.record(place).len(), &mut self.scratch);
         self.write_record(place);
     }
 
-    pub(super) fn write_record(&mut self, place: usize) {
+    pub(crate) fn write_record(&mut self, place: usize) {
         if let (Some(zone), Some((_, slot))) = (&mut self.zone, &self.under_way.record(place).slot) {
             zone.write(slot, &self.scratch);
         }
