@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-mod batch;
+pub mod batch;
 mod bell;
 mod callers;
 mod carrier;
@@ -20,7 +20,6 @@ mod listening;
 mod port;
 mod port_group;
 mod remote;
-pub mod rig;
 mod session;
 mod shared;
 mod stream;

@@ -4,56 +4,23 @@
 //! the window is unlimited. Packets go to an address that need not exist. The transport's peer is a second endpoint in
 //! this process that gets the headers in memory.
 
+mod end;
+
 use std::net::SocketAddr;
 
-use timeous_cm::Manager;
-use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
-use timeous_core::{AduSource, DropReason, Duration, Ecn, Instant, LateChoice, Misuse, NoAdus, Rate, Rng};
-use timeous_dccp::{ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ServiceCode, Sources};
+use timeous::core::{AduSource as _, DropReason, Instant, LateChoice, NoAdus};
+use timeous_dccp::{ConnectionId, Event, ServiceCode};
+use timeous_engine::batch::{Batch, Payloads};
+use timeous_engine::udp::Socket;
+use timeous_engine::{DccpConfig, EngineError};
 use timeous_ring::{Payload, Producer, RingSource};
 
-use crate::DccpConfig;
-use crate::batch::{Batch, Payloads};
-use crate::error::EngineError;
-use crate::udp::Socket;
+pub use end::{End, One};
 
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"rigg");
 const PORT: u16 = 5_004;
 
-/// Controller with an unlimited window and no pacing.
-#[derive(Debug)]
-struct Open;
-
-impl Controller for Open {
-    fn name(&self) -> &'static str {
-        "open"
-    }
-    fn window(&self) -> u64 {
-        u64::MAX / 4
-    }
-    fn on_acked(&mut self, _: Instant, _: Acked) {}
-    fn on_congestion(&mut self, _: Instant, _: Congestion) {}
-    fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
-    fn on_idle(&mut self, _: Instant, _: u32) {}
-    fn rate(&self, _: Duration) -> Rate {
-        Rate::MAX
-    }
-    fn pace(&self, _: Duration) -> Rate {
-        Rate::MAX
-    }
-}
-
-/// Packet ring of the rig's connection.
-#[derive(Debug)]
-struct Ring(RingSource);
-
-impl Sources for Ring {
-    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
-        &mut self.0
-    }
-}
-
-impl Payloads for Ring {
+impl Payloads for One<RingSource> {
     fn payload(&self, _: ConnectionId, token: u64) -> Option<Payload<'_>> {
         self.0.payload(token)
     }
@@ -64,47 +31,6 @@ impl Payloads for Ring {
 
     fn expired(&mut self, _: ConnectionId, token: u64) {
         self.0.dropped(token, DropReason::Expired);
-    }
-}
-
-/// Empty source: the peer sends no data.
-#[derive(Debug, Default)]
-struct Nothing(NoAdus);
-
-impl Sources for Nothing {
-    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
-        &mut self.0
-    }
-}
-
-/// One end, with its Congestion Manager.
-#[derive(Debug)]
-struct End {
-    endpoint: Endpoint,
-    cm: Manager,
-}
-
-impl End {
-    fn new(connection: DccpConfig, seed: u64) -> Self {
-        let settings = EndpointConfig { connection, ..EndpointConfig::default() };
-        let endpoint = Endpoint::new(settings, Rng::from_seed(seed));
-        Self { endpoint, cm: Manager::new(|_| Box::new(Open)) }
-    }
-
-    fn hear(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) {
-        kept(self.endpoint.handle_datagram(now, &mut self.cm, from, packet, Ecn::NotEct));
-    }
-
-    fn poll(&mut self, now: Instant, sources: &mut dyn Sources, packet: &mut Vec<u8>) -> Option<Outgoing> {
-        while let Some(flow) = self.cm.poll_granted() {
-            self.endpoint.granted(flow);
-        }
-        kept(self.endpoint.poll_transmit(now, &mut self.cm, sources, packet))
-    }
-
-    fn pass_time(&mut self, now: Instant) {
-        self.cm.handle_timeout(now);
-        kept(self.endpoint.handle_timeout(now, &mut self.cm));
     }
 }
 
@@ -136,7 +62,7 @@ impl Line {
 pub struct Rig {
     sender: End,
     peer: End,
-    ring: Ring,
+    ring: One<RingSource>,
     batch: Batch,
     socket: Socket,
     /// Destination of the packets.
@@ -169,7 +95,7 @@ impl Rig {
         let mut rig = Self {
             sender,
             peer,
-            ring: Ring(source),
+            ring: One(source),
             batch: Batch::default(),
             socket: Socket::bind(local)?,
             remote,
@@ -230,11 +156,7 @@ impl Rig {
         let Self { peer, to_peer, to_sender, packet, remote, .. } = self;
         peer.pass_time(now);
         to_peer.empty(|header| peer.hear(now, *remote, header));
-        loop {
-            packet.clear();
-            if peer.poll(now, &mut Nothing::default(), packet).is_none() {
-                break;
-            }
+        while peer.poll(now, &mut One(NoAdus), packet).is_some() {
             to_sender.put(packet);
         }
         while peer.endpoint.poll_event().is_some() {}
@@ -273,14 +195,9 @@ impl Rig {
     }
 }
 
-/// Unwraps the result of a transport call: the rig keeps the driving order.
-fn kept<T>(result: Result<T, Misuse>) -> T {
-    result.expect("the rig keeps the driving order; its user's time must not go back")
-}
-
 #[cfg(test)]
 mod tests {
-    use timeous_core::{AduMeta, AduSeq, Fate};
+    use timeous::core::{AduMeta, AduSeq, Duration, Ecn, Fate};
 
     use super::*;
 

@@ -6,10 +6,10 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use timeous_core::{AduMeta, AduSeq, Duration, Ecn, Instant};
-use timeous_engine::rig::Rig;
+use timeous::core::{AduMeta, AduSeq, Duration, Ecn, Instant};
 use timeous_engine::udp::{Packet, Socket};
 use timeous_engine::{DccpConfig, Producer};
+use timeous_lab::rig::Rig;
 use timeous_net::emulator::{EmulatorError, Namespace};
 
 const PAYLOAD: usize = 1_100;

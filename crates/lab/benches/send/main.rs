@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use timeous_core::Duration;
+use timeous::core::Duration;
 
 use paths::Path;
 use usage::{Usage, cpu_time};

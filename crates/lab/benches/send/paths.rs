@@ -2,10 +2,10 @@
 
 use std::net::UdpSocket;
 
-use timeous_core::{AduMeta, Duration, Ecn, Instant};
-use timeous_engine::rig::Rig;
+use timeous::core::{AduMeta, Duration, Ecn, Instant};
 use timeous_engine::udp::{Packet, Socket};
 use timeous_engine::{DccpConfig, clock};
+use timeous_lab::rig::Rig;
 use timeous_ring::{Config, Consumer, PAGE, Producer, create};
 
 use crate::Ends;

@@ -1,6 +1,6 @@
 //! Processor time of a thread: user and system time.
 
-use timeous_core::Duration;
+use timeous::core::Duration;
 
 /// User and system time of a thread since its start. The sum is exact; the shares are sampled at each tick.
 #[derive(Clone, Copy, Default)]
