@@ -10,7 +10,7 @@ use timeous_ring::Payload;
 use crate::udp::{Packet, Socket};
 
 /// Access to payloads that stay in the ring's memory until they are sent.
-pub(crate) trait Payloads {
+pub trait Payloads {
     /// Payload of a packet that was not yet reported as `sent`; `None` if its connection, and with it the payload, is gone.
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>>;
 
@@ -24,7 +24,7 @@ pub(crate) trait Payloads {
 /// Packets pulled and waiting for the kernel. Bounded by the kernel's estimated room, since the choice among datagrams ends when they are
 /// pulled.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// Entries beyond `len` are spare, kept for their buffers.
     entries: Vec<Entry>,
     len: usize,
@@ -62,22 +62,23 @@ impl Default for Batch {
 }
 
 impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether no packet waits.
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns whether another packet may be pulled.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.len < self.most
     }
 
     /// Returns the number of packets that may be pulled.
-    pub(crate) fn room(&self) -> u32 {
+    pub fn room(&self) -> u32 {
         self.most.saturating_sub(self.len) as u32
     }
 
     /// Returns an empty buffer for the next packet, or for the header that precedes its payload.
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.len == self.entries.len() {
             let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
             let (header, ecn) = (Vec::with_capacity(HEADER_ROOM), Ecn::NotEct);
@@ -98,7 +99,7 @@ impl Batch {
     }
 
     /// Appends the packet in the buffer to the batch.
-    pub(crate) fn add(&mut self, outgoing: &Outgoing) {
+    pub fn add(&mut self, outgoing: &Outgoing) {
         let entry = &mut self.entries[self.len];
         entry.to = outgoing.to;
         entry.from = outgoing.from;
@@ -114,17 +115,18 @@ impl Batch {
         self.len += 1;
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of waiting packets.
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the headers of the packets that left in the last `send`; `before` is the batch's length before that call.
-    pub(crate) fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
+    pub fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
         self.entries[self.len..before].iter_mut().map(|entry| &mut entry.header)
     }
 
     /// Gives the packets to the kernel. Returns `false` if the kernel has no room for all; the rest waits for the next call.
-    pub(crate) fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
+    pub fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
         if self.is_empty() {
             return true;
         }

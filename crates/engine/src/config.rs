@@ -6,8 +6,9 @@ use std::sync::Arc;
 use timeous_choice::Deadlines;
 use timeous_core::{LateChoice, Priority};
 use timeous_dccp::ServiceCode;
+use timeous_kernel_tcp::TcpConfig;
 
-use crate::carrier::{Carrier, TcpConfig};
+use crate::carrier::Carrier;
 
 /// Factory of late-choice policies: a listener makes one for each incoming connection.
 pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;

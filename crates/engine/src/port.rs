@@ -7,7 +7,8 @@ use std::sync::Arc;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{IdMap, Instant, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, EndpointConfig, Event, ResetCode, Route};
-use timeous_stream::{Driver, in_order};
+use timeous_kernel_tcp::{Identity, TcpSession as _};
+use timeous_stream::{Driver, Order, StreamId, in_order};
 
 use crate::batch::Batch;
 use crate::callers::Callers;
@@ -16,9 +17,7 @@ use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
-use crate::identity::Identity;
 use crate::listening::Listening;
-use crate::order::{Order, StreamId};
 use crate::port_group::GroupShare;
 use crate::session::Session;
 use crate::streams::Streams;
@@ -167,7 +166,6 @@ impl Port {
         self.listening.retain(|&port, (listening, _)| {
             if listening.id == id {
                 endpoint.stop_listening(port);
-                listening.incoming.refuse_all();
             }
             listening.id != id
         });

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use timeous_core::{Instant, SubStream};
 use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
+use timeous_kernel_tcp::{TcpSession, TcpView};
 use timeous_ring::{Consumer, Payload};
-use timeous_stream::{SendSide, Sessions};
+use timeous_stream::{SendSide, Sessions, StreamId};
 
 use crate::batch::Payloads;
-use crate::carrier::CarrierView;
 use crate::config::StreamConfig;
 use crate::inbox::Received;
-use crate::order::StreamId;
 use crate::shared::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
 
 #[derive(Debug)]
@@ -23,10 +22,10 @@ pub(crate) struct Session {
     /// Received data for which the application was not woken yet.
     readable: bool,
     unread: u64,
-    /// Carrier of the stream, and counters of late choice behind the ring.
-    pub(crate) carrier: CarrierView,
+    /// TCP connection that carries the stream, if one does.
+    tcp: Option<TcpView>,
     /// Last reported transport statistics.
-    pub(crate) transport: Statistics,
+    transport: Statistics,
     /// Whether the transport was told that the receive buffer is short.
     was_slow: bool,
     next_snapshot: Instant,
@@ -40,27 +39,16 @@ impl Session {
             shared,
             readable: false,
             unread: 0,
-            carrier: CarrierView::default(),
+            tcp: None,
             transport: Statistics::default(),
             was_slow: false,
             next_snapshot: Instant::ZERO,
         }
     }
 
-    /// Sets the peer's address.
-    pub(crate) fn set_peer(&self, peer: SocketAddr) {
-        self.shared.set_peer(peer);
-    }
-
     /// Notes that the handshake is complete.
     pub(crate) fn set_open(&self) {
         self.shared.set_status(Status::Open);
-    }
-
-    /// Queues a received datagram for the application.
-    pub(crate) fn received(&mut self, received: Received) {
-        self.unread += self.shared.inbox.push(received);
-        self.readable = true;
     }
 
     pub(crate) fn close(&mut self, reason: CloseReason) {
@@ -92,9 +80,7 @@ impl timeous_stream::Session for Session {
         self.sending.handle_event(&event);
         match event {
             Event::Connected => self.set_open(),
-            Event::Received(bytes) => {
-                self.received(Received { bytes, at: now, substream: SubStream::default() });
-            }
+            Event::Received(bytes) => self.received(now, SubStream::default(), bytes),
             Event::Moved { to, .. } => self.set_peer(to),
             _ => {}
         }
@@ -119,7 +105,7 @@ impl timeous_stream::Session for Session {
                 repaired: self.sending.repaired(),
                 repairs: self.sending.is_repair_allowed(),
                 unread: self.unread,
-                carrier: self.carrier,
+                tcp: self.tcp,
             });
         }
     }
@@ -155,6 +141,29 @@ impl timeous_stream::Session for Session {
         if has_news {
             self.shared.writable.wake();
         }
+    }
+}
+
+impl TcpSession for Session {
+    fn id(&self) -> StreamId {
+        self.id
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.transport
+    }
+
+    fn set_peer(&self, peer: SocketAddr) {
+        self.shared.set_peer(peer);
+    }
+
+    fn received(&mut self, at: Instant, substream: SubStream, bytes: Vec<u8>) {
+        self.unread += self.shared.inbox.push(Received { bytes, at, substream });
+        self.readable = true;
+    }
+
+    fn set_view(&mut self, view: TcpView) {
+        self.tcp = Some(view);
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Statistics};
+use timeous_kernel_tcp::TcpView;
 use timeous_ring::Violation;
 
-use crate::carrier::CarrierView;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::waker::Waker;
@@ -45,8 +45,8 @@ pub struct Snapshot {
     pub repairs: bool,
     /// Received datagrams dropped unread for newer ones.
     pub unread: u64,
-    /// Carrier of the stream, and counters of late choice behind the ring.
-    pub carrier: CarrierView,
+    /// TCP connection that carries the stream; `None`: DCCP does.
+    pub tcp: Option<TcpView>,
 }
 
 /// State of a stream shared by engine and application, beside the packet ring.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, Advice, Instant, Rate};
 use timeous_ring::{Completion, EnqueueError, Index, Limits, Producer};
+use timeous_stream::{Order, StreamId};
 
 use crate::clock;
 use crate::inbox::Received;
-use crate::order::{Order, Orders, StreamId};
+use crate::line::Orders;
 use crate::remote::{Reader, RemoteError};
 use crate::shared::{Shared, Snapshot, Status};
 use crate::waker::Waker;

@@ -10,6 +10,8 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 use timeous_dccp::ConnectError;
+use timeous_kernel_tcp::KernelTcp;
+use timeous_stream::{Order, StreamId};
 
 use crate::carrier::Carrier;
 use crate::clock;
@@ -18,11 +20,11 @@ use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::follow::Followers;
-use crate::kernel_tcp::KernelTcp;
+use crate::line::Orders;
 use crate::listening::Listening;
-use crate::order::{Order, Orders, StreamId};
 use crate::port::Port;
 use crate::port_group::{GroupShare, PortGroup};
+use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
@@ -33,7 +35,7 @@ pub(crate) struct Worker {
     waker: Waker,
     congestion: Congestion,
     ports: BTreeMap<u64, Port>,
-    tcp: KernelTcp,
+    tcp: KernelTcp<Session, Listening>,
     followers: Followers,
     next_port: u64,
     /// UDP ports that calls share: in IPv4, in IPv6.
@@ -53,7 +55,7 @@ impl Worker {
             waker,
             congestion,
             ports: BTreeMap::new(),
-            tcp: KernelTcp::default(),
+            tcp: KernelTcp::new(clock::now),
             followers: Followers::default(),
             next_port: 0,
             calling: [None; 2],
@@ -99,11 +101,12 @@ impl Worker {
                 Ok(Command::Listen { local, user, config, incoming, group, reply }) => {
                     let _ = reply.send(self.listen(local, group, (user, *config), incoming));
                 }
-                Ok(Command::StopListening(id)) => {
+                Ok(Command::StopListening(id, incoming)) => {
                     for port in self.ports.values_mut() {
                         port.stop_listening(id);
                     }
-                    self.tcp.stop_listening(id);
+                    self.tcp.stop_listening(|listening| listening.id == id);
+                    incoming.refuse_all();
                 }
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -135,6 +138,7 @@ impl Worker {
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
+                config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
                 self.tcp.connect(now, remote, session, &config.tcp)?;
                 Ok(stream)
             }
@@ -187,7 +191,7 @@ impl Worker {
         self.next_listener += 1;
         let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
         match listening.config.carrier {
-            Carrier::Tcp => return self.tcp.listen(at_or_in_ipv4(local, TcpListener::bind)?, listening, None),
+            Carrier::Tcp => return self.listen_by_tcp(at_or_in_ipv4(local, TcpListener::bind)?, listening, None),
             Carrier::Ip => return self.listen_natively(local.ip(), listening),
             Carrier::Udp | Carrier::Auto => {}
         }
@@ -208,9 +212,16 @@ impl Worker {
         };
         port.listen(listening, None);
         if let Some((socket, listening)) = beside {
-            self.tcp.listen(socket, listening, Some(number))?;
+            self.listen_by_tcp(socket, listening, Some(number))?;
         }
         Ok((id, local, life))
+    }
+
+    /// Listens by TCP, also for streams that move there from the UDP port `beside`.
+    fn listen_by_tcp(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
+        listening.config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
+        let (id, life) = (listening.id, PortLife::of(&listening.life));
+        Ok((id, self.tcp.listen(socket, listening, beside)?, life))
     }
 
     /// Listens without UDP, at all addresses of both families if `local` is IPv6's unspecified address.
@@ -271,15 +282,39 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.receive(now, cm);
         }
-        self.tcp.receive(now, &mut self.streams);
-        while let Some(returned) = self.tcp.poll_returned(now, &mut self.streams) {
-            let session = self.ports.values_mut().find_map(|port| {
-                let id = port.identified(returned.identity)?;
-                port.take(now, id)
-            });
-            self.tcp.welcome(now, returned, session);
-        }
+        self.accept(now);
+        self.tcp.receive(now);
         self.followers.look(now, &mut self.ports, &mut self.tcp);
+    }
+
+    /// Accepts TCP connections: for new streams, and for streams that move there.
+    fn accept(&mut self, now: Instant) {
+        for incoming in self.tcp.accept(now) {
+            let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
+            if let Some(identity) = incoming.identity {
+                let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
+                // The connection of a stream that is gone is closed.
+                if let Some(session) = found {
+                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                }
+                continue;
+            }
+            if queue.room() == 0 {
+                incoming.refuse();
+                continue;
+            }
+            match self.streams.make(user, &config, PortLife::default()) {
+                Ok((session, stream)) => {
+                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                    // If there is no place left, the stream is dropped, which ends the connection.
+                    drop(queue.push(stream));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no stream for a caller");
+                    incoming.refuse();
+                }
+            }
+        }
     }
 
     fn pass_time(&mut self, now: Instant, cm: &mut Manager) {

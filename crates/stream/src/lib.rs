@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod order;
 mod send_side;
 mod session;
 mod sessions;
 mod settings;
 
 pub use driver::{Driver, in_order};
+pub use order::{Order, StreamId};
 pub use send_side::{SCAN_INTERVAL, SendSide};
 pub use session::Session;
 pub use sessions::Sessions;

@@ -6,7 +6,7 @@ use super::*;
 use crate::Completion;
 use crate::carrier::Carrier;
 use crate::command::Incoming;
-use crate::order::Orders;
+use crate::line::Orders;
 use crate::shared::Status;
 use crate::stream::Stream;
 use crate::waker::Waker;

@@ -4,9 +4,9 @@ use std::io;
 use std::net::UdpSocket;
 
 use timeous::core::{AduMeta, AduSeq, Ecn};
-use timeous_engine::rig::Rig;
 use timeous_engine::udp::{self, Packet};
 use timeous_engine::{DccpConfig, EngineError, Producer, clock};
+use timeous_lab::rig::Rig;
 
 use super::sent::{ROUND_TRIP, Sent, number};
 use super::{sink, thread};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use timeous::core::{AduMeta, AduSeq};
-use timeous_engine::rig::Rig;
 use timeous_engine::{EnqueueError, Producer, Waker, clock};
+use timeous_lab::rig::Rig;
 
 use super::sent::{ROUND_TRIP, Sent, number, processor_time};
 
