@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &["core"],
     &["cm", "ring", "net", "media"],
-    &["dccp", "tcp", "choice", "ipc"],
+    &["transport", "choice", "ipc"],
+    &["dccp", "tcp"],
     &["stream"],
     &["engine", "host", "kernel"],
     &["timeous", "daemon"],

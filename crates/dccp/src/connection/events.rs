@@ -1,62 +1,9 @@
 //! Events and counters that a connection reports to its driver.
 
-use std::net::SocketAddr;
-
-use timeous_core::Instant;
-
 use crate::reset::{ResetCode, ResetReason};
-use crate::service::ServiceCode;
 
 /// An event of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A client has connected to a listening port; only from an [`Endpoint`](crate::Endpoint), before `Connected`.
-    Incoming {
-        /// The local DCCP port.
-        port: u16,
-        /// The service that the client asked for.
-        service: ServiceCode,
-    },
-    /// The handshake is complete: data may flow.
-    Connected,
-    /// A datagram from the peer's application.
-    Received(Vec<u8>),
-    /// The ADU pulled as `token` has arrived.
-    Acked {
-        /// Token of the ADU in its source.
-        token: u64,
-        /// Earliest possible arrival time.
-        at: Instant,
-    },
-    /// The ADU pulled as `token` is considered lost, or did not reach the peer's application.
-    Lost {
-        /// Token of the ADU in its source.
-        token: u64,
-    },
-    /// The acknowledgement of the ADU pulled as `token` is overdue. Its fate follows; if the peer accepts
-    /// retransmissions, the source may offer it again already.
-    Overdue {
-        /// Token of the ADU in its source.
-        token: u64,
-    },
-    /// The peer accepts retransmissions: lost ADUs may be offered again under their token. Before this event, and with
-    /// a peer that never agrees, they must not.
-    TakesRepeats,
-    /// The peer's application no longer reads: nothing more is pulled (RFC 4340 §11.7.2).
-    NotListening,
-    /// The peer has moved to another address and answered from there; only from an [`Endpoint`](crate::Endpoint).
-    Moved {
-        /// Previous address.
-        from: SocketAddr,
-        /// New address.
-        to: SocketAddr,
-    },
-    /// The connection has ended. Every ADU in flight has had its `Acked` or `Lost`.
-    Closed {
-        /// Reason for the end.
-        reason: CloseReason,
-    },
-}
+pub type Event = timeous_transport::Event<CloseReason>;
 
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -108,7 +108,7 @@ impl Connection {
         if fresh.len == 0 {
             // An empty ADU adds no byte to the stream, so that it cannot be lost.
             give_back(now, cm, flow);
-            self.events.extend(fresh.token.map(|token| Event::Acked { token }));
+            self.events.extend(fresh.token.map(|token| Event::Acked { token, at: Instant::ZERO }));
             return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
         charge(now, cm, flow, fresh.len as u64 + bundled);
