@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use timeous_core::Instant;
 
-/// An event of a connection. `R` is the protocol's reason for an end. No transport has all of them.
+use crate::close_reason::CloseReason;
+
+/// An event of a connection; no transport has all of them. `R` is the reason for an end, where a protocol has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<R> {
+pub enum Event<R = CloseReason> {
     /// A client has connected to a listening port; only from an [`Endpoint`](crate::Endpoint), before `Connected`.
     Incoming {
         /// The local port.
