@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{IdMap, Instant, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, EndpointConfig, Event, ResetCode, Route};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route};
 use timeous_kernel_tcp::{Identity, TcpSession as _};
 use timeous_stream::{Driver, Order, StreamId, in_order};
 
@@ -32,7 +32,7 @@ pub(crate) struct Port {
     /// Connections that end, whose life handles go with them.
     ending: BTreeSet<ConnectionId>,
     socket: Socket,
-    driver: Driver<Session>,
+    driver: Driver<Endpoint, Session>,
     by_stream: IdMap<StreamId, ConnectionId>,
     /// Share in a port that several workers have.
     share: Option<GroupShare>,
@@ -53,7 +53,7 @@ impl Port {
             lives: BTreeMap::new(),
             ending: BTreeSet::new(),
             socket,
-            driver: Driver::new(EndpointConfig::default(), rng.fork()),
+            driver: Driver::new(Endpoint::new(EndpointConfig::default(), rng.fork())),
             by_stream: IdMap::default(),
             share: None,
             listening: BTreeMap::new(),
@@ -110,7 +110,17 @@ impl Port {
     fn remove(&mut self, now: Instant, id: StreamId, code: Option<ResetCode>) -> Option<Session> {
         let connection = self.by_stream.remove(id)?;
         self.ends(connection);
-        self.driver.remove(now, connection, code)
+        self.end(now, connection, code)
+    }
+
+    fn end(&mut self, now: Instant, connection: ConnectionId, code: Option<ResetCode>) -> Option<Session> {
+        let session = self.driver.remove(now, connection);
+        // Fails only for an ended connection.
+        let _ended = match code {
+            Some(code) => self.driver.endpoint.abort(now, connection, code),
+            None => self.driver.endpoint.close(now, connection),
+        };
+        session
     }
 
     pub(crate) fn connect(
@@ -130,7 +140,7 @@ impl Port {
         let (session, stream) = match streams.make(user, config, PortLife::of(&life)) {
             Ok(made) => made,
             Err(error) => {
-                self.driver.remove(now, connection, None);
+                self.end(now, connection, None);
                 return Err(error);
             }
         };
@@ -138,7 +148,7 @@ impl Port {
             if self.callers.is_empty()
                 && let Err(error) = self.socket.report_refusals(true)
             {
-                self.driver.remove(now, connection, None);
+                self.end(now, connection, None);
                 return Err(error.into());
             }
             self.callers.insert(connection, config.carrier == Carrier::Auto);
@@ -298,7 +308,7 @@ impl Port {
                     return;
                 }
                 let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
-                driver.handle_datagram(now, cm, route, datagram, ecn);
+                in_order(driver.endpoint.handle_datagram(now, cm, route, datagram, ecn));
             });
             match more {
                 Ok(true) => {}
@@ -384,7 +394,7 @@ impl Port {
         // An incoming TCP connection may have taken the last place.
         let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
         let Some((listening, _)) = listening else {
-            self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+            self.end(now, connection, Some(ResetCode::TooBusy));
             return;
         };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
@@ -395,14 +405,14 @@ impl Port {
                 // Its handshake is complete; the event that says so follows.
                 session.set_open();
                 if listening.incoming.push(stream).is_err() {
-                    self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+                    self.end(now, connection, Some(ResetCode::TooBusy));
                     return;
                 }
                 self.add(connection, session, streams);
             }
             Err(error) => {
                 tracing::warn!(%error, "no stream for a caller");
-                self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+                self.end(now, connection, Some(ResetCode::TooBusy));
             }
         }
     }

@@ -69,6 +69,8 @@ impl Drop for Session {
 }
 
 impl timeous_stream::Session for Session {
+    type Connection = timeous_dccp::Connection;
+
     fn sending(&mut self) -> &mut SendSide {
         &mut self.sending
     }

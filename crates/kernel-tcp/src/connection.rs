@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use rustix::event::epoll::EventFlags;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
-use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 use timeous_stream::StreamId;
+use timeous_transport::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
 use crate::config::TcpConfig;
 use crate::identity::Hello;

@@ -8,9 +8,9 @@ use std::io;
 
 use timeous_cm::Manager;
 use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
-use timeous_dccp::Statistics;
 use timeous_stream::SendSide;
 use timeous_tcp::record;
+use timeous_transport::Statistics;
 
 use crate::info::Info;
 use crate::meter::DELAYED_ACK;

@@ -3,7 +3,7 @@
 use std::io;
 
 use timeous_core::{Instant, SubStream};
-use timeous_dccp::Statistics;
+use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming, Unordered};
 use crate::framing::Reader;

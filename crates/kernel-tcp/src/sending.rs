@@ -5,7 +5,7 @@ use std::io;
 
 use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
-use timeous_dccp::Statistics;
+use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
 use crate::framing::{Writer, longest_payload, longest_record};

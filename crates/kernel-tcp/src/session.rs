@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use timeous_core::{Instant, SubStream};
-use timeous_dccp::Statistics;
 use timeous_stream::{Session, StreamId};
+use timeous_transport::{CloseReason, Connection, Statistics};
 
 /// A stream with its application, over a TCP connection.
-pub trait TcpSession: Session {
+pub trait TcpSession: Session<Connection: Connection<CloseReason = CloseReason, Statistics = Statistics>> {
     /// Returns the stream's identifier.
     fn id(&self) -> StreamId;
 

@@ -10,7 +10,7 @@
 use std::io;
 
 use timeous_core::{AduSource, Instant};
-use timeous_dccp::Statistics;
+use timeous_transport::Statistics;
 
 use crate::sending::Sending;
 use crate::socket::Socket;

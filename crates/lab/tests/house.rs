@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["core"],
     &["cm", "ring", "net", "media"],
-    &["dccp", "tcp", "choice", "ipc"],
+    &["transport", "choice", "ipc"],
+    &["dccp", "tcp"],
     &["stream"],
     &["kernel-tcp"],
     &["engine", "host", "kernel"],

@@ -285,6 +285,11 @@ impl Connection {
         matches!(self.sender.phase(), Phase::Recovery { .. })
     }
 
+    /// Returns whether [`poll_event`](Transport::poll_event) has an event.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Returns whether the connection is closed, with everything sent, read and reported.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.is_drained()

@@ -61,7 +61,7 @@ impl Connection {
         if verdict.rtt.is_some() {
             self.retransmission.sampled();
         }
-        self.events.extend(self.sender.acked_tokens().map(|token| Event::Acked { token }));
+        self.events.extend(self.sender.acked_tokens().map(|token| Event::Acked { token, at: Instant::ZERO }));
         self.tell_settled();
         self.statistics.hidden_losses += verdict.hidden;
         self.statistics.recoveries += u64::from(verdict.recovery_began);
@@ -95,7 +95,11 @@ impl Connection {
             self.events.push_back(Event::ChangesRefused);
         }
         while let Some(Settled { token, arrived }) = self.sender.poll_settled() {
-            self.events.push_back(if arrived { Event::Acked { token } } else { Event::Lost { token } });
+            self.events.push_back(if arrived {
+                Event::Acked { token, at: Instant::ZERO }
+            } else {
+                Event::Lost { token }
+            });
         }
     }
 

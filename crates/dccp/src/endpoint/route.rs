@@ -1,12 +1,10 @@
-//! Identification of connections: ID, route, flow key.
+//! Path of a packet, and the key that identifies its connection.
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::packet::Encapsulation;
+use timeous_cm::Destination;
 
-/// ID of a connection in its endpoint; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
+use crate::packet::Encapsulation;
 
 /// Path of a packet: the hosts, and UDP or native IP. A [`SocketAddr`] converts to the route to a peer in UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +38,11 @@ impl Route {
         self.local
     }
 
+    /// The peer's host, for the Congestion Manager.
+    pub(super) fn destination(&self, dscp: u8) -> Destination {
+        Destination::from(self.remote.ip()).with_dscp(dscp)
+    }
+
     /// Encapsulation of packets on this route; `otherwise` for UDP.
     pub(super) fn encapsulation(&self, otherwise: Encapsulation) -> Encapsulation {
         match self.local {
@@ -57,7 +60,7 @@ impl From<SocketAddr> for Route {
 
 /// Key that identifies a connection; in UDP the socket fixes the rest of RFC 6773's 6-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FlowKey {
+pub struct FlowKey {
     // First, as they differ most: comparisons end here.
     pub(super) remote_port: u16,
     pub(super) local_port: u16,

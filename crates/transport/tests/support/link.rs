@@ -1,4 +1,4 @@
-//! Seeded link in virtual time: rate, delay, queue, loss, duplication, reordering, ECN marks.
+//! Seeded link in virtual time, for the tests of all transports: rate, delay, queue, loss, duplication, reordering, ECN marks.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ impl Link {
         if self.config.mark_above.is_some_and(|limit| start - now > limit) && ecn == Ecn::Ect0 {
             ecn = Ecn::Ce;
         }
-        // 28 bytes of IP and UDP.
-        let took = self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(packet.len() as u64 + 28));
+        let on_wire = packet.len() as u64 + crate::LOWER_HEADERS;
+        let took = self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(on_wire));
         self.free_at = start + took;
         self.bytes += packet.len() as u64;
         let copies = 1 + u32::from(self.rng.chance(self.config.duplicate));
