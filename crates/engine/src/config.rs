@@ -8,6 +8,7 @@ use timeous_core::{LateChoice, Priority};
 use timeous_dccp::ServiceCode;
 
 use crate::carrier::{Carrier, TcpConfig};
+use crate::sealing::Sealing;
 
 /// Factory of late-choice policies: a listener makes one for each incoming connection.
 pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
@@ -32,6 +33,8 @@ pub struct StreamConfig {
     /// Minimum priority for retransmission: lost ADUs of at least this priority are sent again if they can still arrive
     /// in time; `None`: no retransmission.
     pub repair: Option<Priority>,
+    /// Protection of its packets.
+    pub sealing: Sealing,
 }
 
 impl StreamConfig {
@@ -53,6 +56,7 @@ impl StreamConfig {
             slots: 256,
             choice: Arc::new(|| Box::new(Deadlines)),
             repair: None,
+            sealing: Sealing::default(),
         }
     }
 
@@ -70,7 +74,7 @@ impl StreamConfig {
 
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair } = self;
+        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair, sealing } = self;
         f.debug_struct("StreamConfig")
             .field("carrier", carrier)
             .field("dccp", dccp)
@@ -79,6 +83,7 @@ impl fmt::Debug for StreamConfig {
             .field("dccp_port", dccp_port)
             .field("slots", slots)
             .field("repair", repair)
+            .field("sealing", sealing)
             .finish_non_exhaustive()
     }
 }
