@@ -45,10 +45,19 @@ pub struct Outgoing {
     pub to: SocketAddr,
     /// Source address of a native packet, which its checksum covers; `None` in UDP.
     pub from: Option<IpAddr>,
+    /// Association of the layer below that has to encrypt the packet, as in its [`Route`].
+    pub association: Option<u32>,
     /// Connection of the packet; `None` for a Reset to a packet of no connection.
     pub connection: Option<ConnectionId>,
     /// ECN mark, and the ADU that the packet carries.
     pub transmit: Transmit,
+}
+
+impl Outgoing {
+    fn on(route: Route, connection: Option<ConnectionId>, transmit: Transmit) -> Self {
+        let (to, from, association) = (route.remote(), route.local(), route.association());
+        Self { to, from, association, connection, transmit }
+    }
 }
 
 /// Reason why no connection could be begun. Nothing has changed.
@@ -404,7 +413,7 @@ impl Endpoint {
             Some((route, header)) => {
                 write_bare(&header, route.encapsulation(self.config.connection.encapsulation), packet);
                 let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
-                Ok(Some(Outgoing { to: route.remote(), from: route.local(), connection: None, transmit }))
+                Ok(Some(Outgoing::on(route, None, transmit)))
             }
             None => match self.poll_probe(now, packet) {
                 Some(probe) => Ok(Some(probe)),
@@ -432,7 +441,7 @@ impl Endpoint {
             let mut nothing = NoAdus;
             let source = if slot.is_connected { sources.source(id) } else { &mut nothing };
             let polled = slot.connection.poll_transmit(now, cm, source, packet);
-            let (to, from) = (slot.key.route.remote(), slot.key.route.local());
+            let route = slot.key.route;
             match &polled {
                 Ok(Some(_)) => self.schedule.take_turns(),
                 Ok(None) => {
@@ -451,8 +460,7 @@ impl Endpoint {
                 continue;
             }
             // `polled` is moved last: moving it right after it is written stalls on those writes.
-            return polled
-                .map(|transmit| transmit.map(|transmit| Outgoing { to, from, connection: Some(id), transmit }));
+            return polled.map(|transmit| transmit.map(|transmit| Outgoing::on(route, Some(id), transmit)));
         }
         Ok(None)
     }

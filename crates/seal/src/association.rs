@@ -35,12 +35,8 @@ impl Association {
         }
     }
 
-    /// Seals a packet, in two pieces, as a datagram in the empty `datagram`.
-    pub(crate) fn seal(&mut self, header: &[u8], payload: &[u8], datagram: &mut Vec<u8>) {
-        datagram.reserve(OVERHEAD + header.len() + payload.len());
-        datagram.extend_from_slice(&[0; SEALED_HEADER_LEN]);
-        datagram.extend_from_slice(header);
-        datagram.extend_from_slice(payload);
+    /// Seals the packet behind the room for a header in `datagram`.
+    pub(crate) fn seal(&mut self, datagram: &mut Vec<u8>) {
         let peer_id = self.peer_id;
         let number = self.sealing.seal(|number| sealed_header(peer_id, number), datagram, SEALED_HEADER_LEN);
         datagram[..SEALED_HEADER_LEN].copy_from_slice(&sealed_header(peer_id, number));

@@ -6,7 +6,7 @@ mod entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use timeous_core::{IdMap, Instant, RateLimit, Schedule};
+use timeous_core::{Duration, IdMap, Instant, RateLimit, Schedule};
 
 pub use config::{EndpointConfig, EndpointStatistics};
 
@@ -16,7 +16,7 @@ use crate::error::SealError;
 use crate::handshake::Exchange;
 use crate::session::{Agreement, Session};
 use crate::token::Mint;
-use crate::wire::{Datagram, HANDSHAKE_LEN, Handshake, forgotten, retry};
+use crate::wire::{Datagram, HANDSHAKE_LEN, Handshake, forgotten, quoted_caller, retry};
 use entry::Entry;
 
 /// Most notices and retries queued. Chosen by us: it bounds memory under a flood; a higher value answers more callers.
@@ -25,6 +25,20 @@ const MAX_NOTICES: usize = 256;
 /// Identifier of an association, which its peer puts into each datagram; random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationId(pub(crate) u32);
+
+impl AssociationId {
+    /// Takes the number that [`value`](Self::value) returned.
+    #[must_use]
+    pub fn new(value: u32) -> Self {
+        Self(value)
+    }
+
+    /// Returns the identifier as a number, for a transport that knows no associations.
+    #[must_use]
+    pub fn value(self) -> u32 {
+        self.0
+    }
+}
 
 /// What a datagram contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +77,10 @@ pub enum Event {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use timeous_core::Instant;
+/// use timeous_core::{Duration, Instant};
 /// use timeous_seal::{
 ///     CallerCredential, Endpoint, EndpointConfig, Event, Intent, ListenerCredential, Passphrase, Received,
-///     SharedPassphrase, Trust,
+///     SEALED_HEADER_LEN, SharedPassphrase, Trust,
 /// };
 /// let (now, passphrase) = (Instant::ZERO, Passphrase::derive("correct horse battery")?);
 /// let mut caller = Endpoint::new(EndpointConfig::default(), &[1; 32]);
@@ -74,7 +88,7 @@ pub enum Event {
 /// listener.listen(ListenerCredential::new(None, None, Arc::new(SharedPassphrase(Some(passphrase.clone()))))?);
 /// let credential = CallerCredential::new("192.0.2.1", &Trust::Passphrase, Some(passphrase), None, Intent::Publish)?;
 /// let (from, to) = ("192.0.2.2:5000".parse()?, "192.0.2.1:7000".parse()?);
-/// let id = caller.connect(now, to, &credential)?;
+/// let id = caller.connect(now, to, &credential, Duration::from_secs(5))?;
 ///
 /// let (mut datagram, mut packet) = (Vec::new(), Vec::new());
 /// for _ in 0..3 {
@@ -88,9 +102,11 @@ pub enum Event {
 ///     }
 /// }
 /// assert_eq!(caller.poll_event(), Some(Event::Agreed { id, stream_id: String::new() }));
-/// assert!(caller.seal(id, b"header", b"payload", &mut datagram));
+/// datagram.resize(SEALED_HEADER_LEN, 0);
+/// datagram.extend_from_slice(b"packet");
+/// assert!(caller.seal(id, &mut datagram));
 /// assert!(matches!(listener.handle_datagram(now, from, &datagram, &mut packet), Received::Packet(_)));
-/// assert_eq!(packet, b"headerpayload");
+/// assert_eq!(packet, b"packet");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -139,7 +155,7 @@ impl Endpoint {
         self.listener = None;
     }
 
-    /// Begins a call. It ends with [`Event::Agreed`] or [`Event::Failed`].
+    /// Begins a call, which has the time `patience`. It ends with [`Event::Agreed`] or [`Event::Failed`].
     ///
     /// # Errors
     /// [`SealError`] if the handshake cannot begin.
@@ -148,11 +164,12 @@ impl Endpoint {
         now: Instant,
         remote: SocketAddr,
         credential: &CallerCredential,
+        patience: Duration,
     ) -> Result<AssociationId, SealError> {
         let session = Session::call(credential)?;
         let id = self.new_id();
         let exchange = Exchange::new(session, id.0, None, true);
-        self.entries.insert(id, Box::new(Entry::handshaking(now, remote, exchange, true)));
+        self.entries.insert(id, Box::new(Entry::handshaking(now, remote, exchange, (true, patience))));
         self.schedule.make_ready(id);
         Ok(id)
     }
@@ -309,7 +326,7 @@ impl Endpoint {
         if has_token {
             exchange.validate();
         }
-        self.entries.insert(id, Box::new(Entry::handshaking(now, from, exchange, false)));
+        self.entries.insert(id, Box::new(Entry::handshaking(now, from, exchange, (false, self.config.patience))));
         self.by_peer.insert((from, handshake.from), id);
         self.half_open.push_back(id);
         Some(id)
@@ -327,10 +344,27 @@ impl Endpoint {
         true
     }
 
-    /// Seals a packet, given in two pieces, as a datagram in the empty `datagram`; `false`: the association has no keys (any
-    /// more). Each call makes another datagram: a datagram that is sent again must be kept.
-    pub fn seal(&mut self, id: AssociationId, header: &[u8], payload: &[u8], datagram: &mut Vec<u8>) -> bool {
-        self.entries.get_mut(id).is_some_and(|entry| entry.seal(header, payload, datagram))
+    /// Seals a packet in place: `datagram` holds [`SEALED_HEADER_LEN`](crate::SEALED_HEADER_LEN) bytes of room, then the packet.
+    /// Returns `false` if the association has no keys (any more). Each call makes another datagram: one that is sent again must be kept.
+    pub fn seal(&mut self, id: AssociationId, datagram: &mut Vec<u8>) -> bool {
+        self.entries.get_mut(id).is_some_and(|entry| entry.seal(datagram))
+    }
+
+    /// Returns the stream that the caller of an association has named, if it has.
+    #[must_use]
+    pub fn stream_id(&self, id: AssociationId) -> Option<&str> {
+        self.entries.get(id).map(|entry| entry.stream_id()).filter(|stream_id| !stream_id.is_empty())
+    }
+
+    /// Processes an ICMP message that `remote` has no such port; `quoted` is the datagram that it quotes. It ends a call without an
+    /// answer; anything else is foreign or forged, and ignored (RFC 5927).
+    pub fn port_unreachable(&mut self, now: Instant, remote: SocketAddr, quoted: &[u8]) {
+        let Some(id) = quoted_caller(quoted).map(AssociationId) else { return };
+        if let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.calls(remote)) {
+            entry.give_up(now);
+            self.schedule.make_ready(id);
+            self.fail(id, SealError::Unreachable);
+        }
     }
 
     /// Notes whether a connection uses the association. One that none uses is dropped when nothing comes from its peer.

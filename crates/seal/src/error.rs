@@ -55,6 +55,9 @@ pub enum SealError {
     /// The peer did not answer in time.
     #[error("the peer does not answer: is it there, and is this its port?")]
     NoAnswer,
+    /// No program has the peer's port: an ICMP message said so.
+    #[error("nobody listens there (port unreachable)")]
+    Unreachable,
     /// The peer takes no encrypted streams.
     #[error("the peer does not encrypt: give it a credential, or call it with encryption=off")]
     PeerIsPlain,

@@ -35,4 +35,4 @@ pub use identity::{Fingerprint, Identity, read_certificates};
 pub use keys::{Cipher, Opened, OpeningKey, SealingKey, Secret};
 pub use passphrase::{MIN_PASSPHRASE, Passphrase, generate_passphrase};
 pub use session::{Agreement, Session};
-pub use wire::{is_call, write_plain_notice};
+pub use wire::{SEALED_HEADER_LEN, is_call, write_plain_notice};

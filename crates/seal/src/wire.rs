@@ -21,8 +21,8 @@ const SEALED: u8 = 0x40;
 
 const VERSION: u8 = 1;
 
-/// Length of the header of a sealed datagram, which the tag covers.
-pub(crate) const SEALED_HEADER_LEN: usize = 9;
+/// Length of the header of a sealed datagram, in bytes, which the tag covers.
+pub const SEALED_HEADER_LEN: usize = 9;
 /// Length of a handshake datagram's header, without token.
 pub(crate) const HANDSHAKE_HEADER_LEN: usize = 17;
 /// Length of a caller's first datagrams, and the longest of a handshake, in bytes: what every path takes (RFC 9000 §14).
@@ -129,6 +129,14 @@ pub(crate) fn read_sealed(datagram: &[u8]) -> Option<Sealed<'_>> {
     let (header, sealed) = datagram.split_at_checked(SEALED_HEADER_LEN)?;
     let &[SEALED, a, b, c, d, w, x, y, z] = header else { return None };
     Some((header, (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([w, x, y, z])), sealed))
+}
+
+/// Returns the identifier that the sender of a quoted handshake datagram, perhaps cut, has chosen for itself.
+pub(crate) fn quoted_caller(quoted: &[u8]) -> Option<u32> {
+    match quoted.first_chunk()? {
+        &[HANDSHAKE, VERSION, _, _, _, _, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
+        _ => None,
+    }
 }
 
 /// Returns whether a datagram begins an encrypted call: for ports that take none.

@@ -56,7 +56,7 @@ impl Endpoint {
                 break;
             }
             let Some(slot) = self.slots.get_mut(id) else { continue };
-            if slot.key.route.local() != stray.route.local() || !slot.connection.may_move() {
+            if !slot.key.route.is_movable_to(&stray.route) || !slot.connection.may_move() {
                 continue;
             }
             let candidate = slot.candidate.as_ref().filter(|candidate| candidate.route() == stray.route);
@@ -101,7 +101,7 @@ impl Endpoint {
             debug_assert_eq!(packet.len(), MIN_TRIGGER_LEN);
             candidate.sent(seq);
             let transmit = Transmit { ecn, adu: None };
-            return Some(Outgoing { to: route.remote(), from: route.local(), connection: Some(id), transmit });
+            return Some(Outgoing::on(route, Some(id), transmit));
         }
     }
 

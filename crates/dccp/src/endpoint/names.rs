@@ -13,6 +13,7 @@ pub struct ConnectionId(pub u64);
 pub struct Route {
     remote: SocketAddr,
     local: Option<IpAddr>,
+    association: Option<u32>,
 }
 
 impl Route {
@@ -27,7 +28,18 @@ impl Route {
     /// ```
     pub fn native(local: IpAddr, mut remote: SocketAddr) -> Self {
         remote.set_port(0);
-        Self { remote, local: Some(local) }
+        Self { remote, local: Some(local), association: None }
+    }
+
+    /// Creates a route in UDP whose packets a layer below encrypts and authenticates under this association. Connections of
+    /// other associations, or of none, never take its packets, whatever their addresses.
+    pub fn sealed(remote: SocketAddr, association: u32) -> Self {
+        Self { remote, local: None, association: Some(association) }
+    }
+
+    /// Association of the layer below that encrypts; `None`: packets are not encrypted.
+    pub fn association(&self) -> Option<u32> {
+        self.association
     }
 
     /// The peer's address: in UDP with its port, natively with port zero.
@@ -38,6 +50,11 @@ impl Route {
     /// Local address of a native route, which the checksum covers; `None` in UDP, where the socket knows it.
     pub fn local(&self) -> Option<IpAddr> {
         self.local
+    }
+
+    /// Whether a peer on this route may go on by the other: only its address differs.
+    pub(super) fn is_movable_to(&self, other: &Self) -> bool {
+        (self.local, self.association) == (other.local, other.association)
     }
 
     /// Encapsulation of packets on this route; `otherwise` for UDP.
@@ -51,7 +68,7 @@ impl Route {
 
 impl From<SocketAddr> for Route {
     fn from(remote: SocketAddr) -> Self {
-        Self { remote, local: None }
+        Self { remote, local: None, association: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
 
 use super::config::EndpointConfig;
 use crate::association::Association;
@@ -30,6 +30,10 @@ pub(super) struct Entry {
     heard: Instant,
     /// Time since which the peer seems to have lost its keys, or not to encrypt.
     doubted: Option<(Instant, Doubt)>,
+    /// Time that the handshake has.
+    patience: Duration,
+    /// Stream that was agreed on; empty: none was named.
+    stream_id: Box<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +43,15 @@ enum Doubt {
 }
 
 impl Entry {
-    pub(super) fn handshaking(now: Instant, remote: SocketAddr, exchange: Exchange, is_ours: bool) -> Self {
+    pub(super) fn handshaking(
+        now: Instant,
+        remote: SocketAddr,
+        exchange: Exchange,
+        (is_ours, patience): (bool, Duration),
+    ) -> Self {
         Self {
+            patience,
+            stream_id: Box::default(),
             remote,
             is_ours,
             since: now,
@@ -58,6 +69,8 @@ impl Entry {
 
     pub(super) fn agreed(now: Instant, remote: SocketAddr, keys: Association) -> Self {
         Self {
+            patience: Duration::ZERO,
+            stream_id: Box::default(),
             remote,
             is_ours: false,
             since: now,
@@ -94,6 +107,22 @@ impl Entry {
         self.is_ours || self.keys.is_some()
     }
 
+    pub(super) fn stream_id(&self) -> &str {
+        &self.stream_id
+    }
+
+    /// Returns whether a call of ours to `remote` has no answer yet.
+    pub(super) fn calls(&self, remote: SocketAddr) -> bool {
+        self.is_ours && self.remote == remote && self.received == 0 && !self.has_failed
+    }
+
+    /// Ends a call: nobody is there.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        self.exchange = None;
+        self.has_failed = true;
+        self.since = now;
+    }
+
     pub(super) fn use_it(&mut self, is_used: bool) {
         self.is_used = is_used;
     }
@@ -128,6 +157,7 @@ impl Entry {
         let agreement = exchange.take_agreement();
         if let (Some(agreement), Some(peer)) = (&agreement, self.peer_id) {
             self.keys = Some(Association::new(peer, &agreement.secrets));
+            self.stream_id = agreement.stream_id.as_str().into();
         }
         if self.keys.is_some() && exchange.is_done() {
             self.exchange = None;
@@ -175,9 +205,9 @@ impl Entry {
         true
     }
 
-    pub(super) fn seal(&mut self, header: &[u8], payload: &[u8], datagram: &mut Vec<u8>) -> bool {
+    pub(super) fn seal(&mut self, datagram: &mut Vec<u8>) -> bool {
         let Some(keys) = self.keys.as_mut().filter(|_| !self.has_failed) else { return false };
-        keys.seal(header, payload, datagram);
+        keys.seal(datagram);
         true
     }
 
@@ -193,13 +223,11 @@ impl Entry {
                 Doubt::Forgotten => SealError::Forgotten,
                 Doubt::Plain => SealError::PeerIsPlain,
             },
-            _ if self.keys.is_none() && now - self.since >= config.patience => SealError::NoAnswer,
+            _ if self.keys.is_none() && now - self.since >= self.patience => SealError::NoAnswer,
             _ => return None,
         };
         // There is nobody to tell.
-        self.exchange = None;
-        self.has_failed = true;
-        self.since = now;
+        self.give_up(now);
         Some(error)
     }
 
@@ -231,7 +259,7 @@ impl Entry {
         let doubt = self.doubted.map(|(since, _)| since + config.doubt);
         let end = match (self.has_failed, self.keys.is_some()) {
             (true, _) => Some(self.since + config.linger),
-            (false, false) => Some(self.since + config.patience),
+            (false, false) => Some(self.since + self.patience),
             (false, true) => (!self.is_used).then_some(self.heard + config.linger),
         };
         exchange.into_iter().chain(doubt).chain(end).min()

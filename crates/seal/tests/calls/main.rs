@@ -228,6 +228,25 @@ fn nobody_there_is_told_after_ten_seconds() {
 }
 
 #[test]
+fn a_port_without_a_program_is_told_at_once_and_only_about_a_call_without_an_answer() {
+    let mut pair = Pair::new(listener_with(SECRET));
+    pair.path = Box::new(|_| Fate::Lost);
+    pair.call(&caller_with(SECRET));
+    pair.run(DELAY);
+    let quoted = pair.captured[0].1[..28].to_vec();
+    pair.caller.port_unreachable(pair.now, pair.caller_address, &quoted);
+    assert_eq!(pair.caller.poll_event(), None, "from another host");
+    pair.caller.port_unreachable(pair.now, pair.listener_address, &quoted);
+    assert_eq!(failed(pair.caller.poll_event()), SealError::Unreachable);
+    let mut pair = Pair::new(listener_with(SECRET));
+    pair.call(&caller_with(SECRET));
+    pair.run(DELAY * 2);
+    pair.caller.port_unreachable(pair.now, pair.listener_address, &quoted);
+    pair.run(DELAY * 2);
+    assert!(matches!(pair.caller.poll_event(), Some(Event::Agreed { .. })), "after an answer it is not believed");
+}
+
+#[test]
 fn a_plain_peer_is_told_and_a_forged_notice_is_not_believed() {
     // The plain port's answer, and silence.
     let mut pair = Pair::new(listener_with(SECRET));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use timeous_core::{Duration, Instant, Rng};
 use timeous_seal::{
     Access, AssociationId, CallerCredential, Endpoint, EndpointConfig, Event, Identity, Intent, ListenerCredential,
-    Passphrase, Received, SharedPassphrase, Trust,
+    Passphrase, Received, SEALED_HEADER_LEN, SharedPassphrase, Trust,
 };
 
 pub(crate) fn passphrase(text: &str) -> Passphrase {
@@ -82,7 +82,7 @@ impl Pair {
     }
 
     pub(crate) fn call(&mut self, credential: &CallerCredential) -> AssociationId {
-        self.caller.connect(self.now, self.listener_address, credential).unwrap()
+        self.caller.connect(self.now, self.listener_address, credential, Duration::from_secs(10)).unwrap()
     }
 
     fn send(&mut self, from_caller: bool, datagram: Vec<u8>) {
@@ -100,9 +100,9 @@ impl Pair {
     }
 
     pub(crate) fn seal(&mut self, from_caller: bool, id: AssociationId, packet: &[u8]) -> bool {
-        let mut datagram = Vec::new();
+        let mut datagram = [&[0; SEALED_HEADER_LEN], packet].concat();
         let endpoint = if from_caller { &mut self.caller } else { &mut self.listener };
-        let is_sealed = endpoint.seal(id, packet, b"", &mut datagram);
+        let is_sealed = endpoint.seal(id, &mut datagram);
         if is_sealed {
             self.send(from_caller, datagram);
         }
