@@ -357,6 +357,11 @@ impl Endpoint {
         self.slots.get(id).map(|slot| slot.key.route.remote())
     }
 
+    /// Association of the layer below that encrypts a connection's packets, if there is one.
+    pub fn association(&self, id: ConnectionId) -> Option<u32> {
+        self.slots.get(id).and_then(|slot| slot.key.route.association())
+    }
+
     /// IDs of all connections, half-open ones included.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.slots.ids().into_iter()

@@ -66,9 +66,11 @@ impl StreamConfig {
     }
 
     /// Returns the settings of the DCCP connections: with repair enabled, retransmissions are marked to tell them from
-    /// new data.
+    /// new data. Sealed packets are as large as plain ones, and so carry less.
     pub(crate) fn dccp(&self) -> timeous_dccp::Config {
-        timeous_dccp::Config { repeats: self.repair.is_some(), ..self.dccp.clone() }
+        let overhead = if self.sealing.is_sealed() { timeous_seal::OVERHEAD } else { 0 };
+        let mps = self.dccp.mps.saturating_sub(overhead);
+        timeous_dccp::Config { repeats: self.repair.is_some(), mps, ..self.dccp.clone() }
     }
 }
 

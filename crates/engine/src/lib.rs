@@ -24,6 +24,7 @@ mod port;
 mod port_group;
 mod remote;
 pub mod rig;
+mod sealed;
 mod sealing;
 mod session;
 mod shared;

@@ -16,3 +16,11 @@ pub enum Sealing {
     /// Encrypted and authenticated, for a listener.
     Listener(ListenerCredential),
 }
+
+impl Sealing {
+    /// Returns whether packets are encrypted.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Self::Caller(_) | Self::Listener(_))
+    }
+}

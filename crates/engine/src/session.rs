@@ -6,6 +6,7 @@ use std::sync::Arc;
 use timeous_core::{Instant, SubStream};
 use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
 use timeous_ring::{Consumer, Payload};
+use timeous_seal::SealError;
 use timeous_stream::{SendSide, Sessions};
 
 use crate::batch::Payloads;
@@ -50,6 +51,19 @@ impl Session {
     /// Sets the peer's address.
     pub(crate) fn set_peer(&self, peer: SocketAddr) {
         self.shared.set_peer(peer);
+    }
+
+    /// Sets the stream that the caller has named.
+    pub(crate) fn set_stream_id(&self, stream_id: &str) {
+        self.shared.set_stream_id(stream_id);
+    }
+
+    /// Ends the stream: its packets cannot be encrypted.
+    pub(crate) fn fail(&mut self, error: SealError) {
+        if !self.sending.is_closed() {
+            self.shared.set_seal_error(error);
+            self.close(CloseReason::Unsealed);
+        }
     }
 
     /// Notes that the handshake is complete.
@@ -161,6 +175,15 @@ impl timeous_stream::Session for Session {
 impl Payloads for Sessions<Session> {
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
         self.get(connection)?.sending.payload(token)
+    }
+
+    fn append(&mut self, connection: ConnectionId, token: u64, packet: &mut Vec<u8>) -> bool {
+        let Some(session) = self.get_mut(connection) else { return false };
+        let is_there = session.sending.payload(token).is_some();
+        if is_there {
+            session.sending.source().append(token, packet);
+        }
+        is_there
     }
 
     fn sent(&mut self, connection: ConnectionId, token: u64) {
