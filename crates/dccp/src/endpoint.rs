@@ -15,7 +15,7 @@ use timeous_core::{Instant, Misuse, Rng};
 use timeous_transport::{CommandError, ConnectError, ConnectionId};
 
 pub use ports::{Outgoing, Ports};
-pub use route::Route;
+pub use route::{Local, Route};
 
 use crate::connection::{Config, Connection, Target};
 use crate::packet::quoted_request;
@@ -186,6 +186,11 @@ impl Endpoint {
     /// Address of a connection's peer; in UDP with its port.
     pub fn remote(&self, id: ConnectionId) -> Option<SocketAddr> {
         self.table.get(id).map(|slot| slot.key.route.remote())
+    }
+
+    /// Path of a connection's packets.
+    pub fn route(&self, id: ConnectionId) -> Option<Route> {
+        self.table.get(id).map(|slot| slot.key.route)
     }
 
     /// Number of ended connections whose ports are in TIMEWAIT.

@@ -19,7 +19,7 @@ pub mod service;
 pub use ack_vector::{AckVector, PacketState};
 pub use ccid::{Ccid, UnknownCcid};
 pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target};
-pub use endpoint::{Endpoint, EndpointConfig, Outgoing, Ports, Route};
+pub use endpoint::{Endpoint, EndpointConfig, Local, Outgoing, Ports, Route};
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};
 pub use packet::{Body, EmitError, Encapsulation, Header, Packet, PacketType, WireError};

@@ -7,6 +7,7 @@ use timeous_core::{Instant, SubStream};
 use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
 use timeous_kernel_tcp::{TcpSession, TcpView};
 use timeous_ring::{Consumer, Payload};
+use timeous_seal::SealError;
 use timeous_stream::{SendSide, Sessions, StreamId};
 
 use crate::batch::Payloads;
@@ -43,6 +44,19 @@ impl Session {
             transport: Statistics::default(),
             was_slow: false,
             next_snapshot: Instant::ZERO,
+        }
+    }
+
+    /// Sets the stream that the caller has named.
+    pub(crate) fn set_stream_id(&self, stream_id: &str) {
+        self.shared.set_stream_id(stream_id);
+    }
+
+    /// Ends the stream: its packets cannot be encrypted.
+    pub(crate) fn fail(&mut self, error: SealError) {
+        if !self.sending.is_closed() {
+            self.shared.set_seal_error(error);
+            self.close(CloseReason::Unsealed);
         }
     }
 
@@ -172,6 +186,15 @@ impl TcpSession for Session {
 impl Payloads for Sessions<Session> {
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
         self.get(connection)?.sending.payload(token)
+    }
+
+    fn append(&mut self, connection: ConnectionId, token: u64, packet: &mut Vec<u8>) -> bool {
+        let Some(session) = self.get_mut(connection) else { return false };
+        let is_there = session.sending.payload(token).is_some();
+        if is_there {
+            session.sending.source().append(token, packet);
+        }
+        is_there
     }
 
     fn sent(&mut self, connection: ConnectionId, token: u64) {

@@ -22,8 +22,9 @@ use crate::error::EngineError;
 use crate::follow::Followers;
 use crate::line::Orders;
 use crate::listening::Listening;
-use crate::port::Port;
+use crate::port::{Port, is_of_this_host};
 use crate::port_group::{GroupShare, PortGroup};
+use crate::sealing::Sealing;
 use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
@@ -38,8 +39,8 @@ pub(crate) struct Worker {
     tcp: KernelTcp<Session, Listening>,
     followers: Followers,
     next_port: u64,
-    /// UDP ports that calls share: in IPv4, in IPv6.
-    calling: [Option<u64>; 2],
+    /// UDP ports that calls share: in IPv4, in IPv6; then those that encrypt.
+    calling: [Option<u64>; 4],
     next_listener: u64,
     streams: Streams,
     rng: Rng,
@@ -58,7 +59,7 @@ impl Worker {
             tcp: KernelTcp::new(clock::now),
             followers: Followers::default(),
             next_port: 0,
-            calling: [None; 2],
+            calling: [None; 4],
             next_listener: 0,
             streams: Streams::new(to_here),
             rng,
@@ -135,6 +136,11 @@ impl Worker {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
     ) -> Result<Made, EngineError> {
+        match (&config.sealing, config.carrier) {
+            (Sealing::Local, _) if !is_of_this_host(remote.ip()) => return Err(EngineError::Unencrypted(remote)),
+            (Sealing::Local | Sealing::Off, _) | (Sealing::Caller(_), Carrier::Udp) => {}
+            _ => return Err(EngineError::WrongSealing),
+        }
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
@@ -165,7 +171,7 @@ impl Worker {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
     ) -> Result<(u64, (StreamId, Made)), EngineError> {
-        let family = usize::from(remote.is_ipv6());
+        let family = usize::from(remote.is_ipv6()) + 2 * usize::from(config.sealing.is_sealed());
         if let Some((number, port)) =
             self.calling[family].and_then(|number| Some((number, self.ports.get_mut(&number)?)))
         {
@@ -174,7 +180,7 @@ impl Worker {
                 made => return Ok((number, made?)),
             }
         }
-        let number = self.add(bind(any_local(remote))?);
+        let number = self.add(bind(any_local(remote))?, config.sealing.is_sealed());
         self.calling[family] = Some(number);
         let port = self.ports.get_mut(&number).expect("it was made just now");
         Ok((number, port.connect(now, (remote, user), config, &mut self.streams)?))
@@ -187,6 +193,10 @@ impl Worker {
         (user, config): (User, StreamConfig),
         incoming: Arc<Incoming>,
     ) -> ListenReply {
+        match (&config.sealing, config.carrier) {
+            (Sealing::Local | Sealing::Off, _) | (Sealing::Listener(_), Carrier::Udp) => {}
+            _ => return Err(EngineError::WrongSealing),
+        }
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
         let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
@@ -201,7 +211,7 @@ impl Worker {
             }
             None => bind(local)?,
         };
-        let number = self.add(socket);
+        let number = self.add(socket, listening.config.sealing.is_sealed());
         let port = self.ports.get_mut(&number).expect("it was made just now");
         port.share(group.map(|(group, place)| GroupShare::new(group, place)));
         let (local, life) = (port.local_addr()?, port.life());
@@ -268,12 +278,14 @@ impl Worker {
             io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
             _ => EngineError::Socket { local: (local, 0).into(), error },
         })?;
-        Ok(self.add(socket))
+        Ok(self.add(socket, false))
     }
 
-    fn add(&mut self, socket: Socket) -> u64 {
+    /// Adds a port, which encrypts if it `is_sealed`.
+    fn add(&mut self, socket: Socket, is_sealed: bool) -> u64 {
         let number = self.next_port;
-        self.ports.insert(number, Port::new(number, socket, &mut self.rng));
+        let secret = is_sealed.then(secret);
+        self.ports.insert(number, Port::new(number, socket, &mut self.rng, secret.as_ref()));
         self.next_port += 1;
         number
     }
@@ -408,4 +420,13 @@ fn refused(local: SocketAddr, error: io::Error) -> EngineError {
 fn any_local(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     (any, 0).into()
+}
+
+/// Returns a secret that nobody else knows.
+fn secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    // Waits, if at all, while the machine starts.
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+        .expect("the system gives 32 random bytes at once");
+    secret
 }

@@ -25,6 +25,11 @@ impl Payloads for One<RingSource> {
         self.0.payload(token)
     }
 
+    fn append(&mut self, _: ConnectionId, token: u64, packet: &mut Vec<u8>) -> bool {
+        self.0.append(token, packet);
+        true
+    }
+
     fn sent(&mut self, _: ConnectionId, token: u64) {
         self.0.sent(token);
     }
@@ -122,7 +127,7 @@ impl Rig {
         // Same driving order as `Port::transmit`.
         loop {
             let before = self.batch.len();
-            let taken = self.batch.send(now, &mut self.socket, &mut self.ring);
+            let taken = self.batch.send(now, &mut self.socket, &mut self.ring, None);
             self.batch.gone(before).for_each(|header| self.to_peer.put(header));
             if !taken {
                 break;

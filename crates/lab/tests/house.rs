@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 /// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
 const LAYERS: [&[&str]; 9] = [
     &["core"],
-    &["cm", "ring", "net", "media"],
+    &["cm", "ring", "net", "media", "seal"],
     &["transport", "choice", "ipc"],
     &["dccp", "tcp"],
     &["stream"],

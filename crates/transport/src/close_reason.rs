@@ -24,6 +24,9 @@ pub enum CloseReason {
     /// No socket at the peer's UDP or TCP port: an ICMP message or TCP reset said so.
     #[error("nobody listens there (port unreachable)")]
     Unreachable,
+    /// The layer below that encrypts its packets has failed: the driver knows why.
+    #[error("its packets cannot be encrypted")]
+    Unsealed,
     /// The local process that drove the connection is gone and could not close it.
     #[error("what ran this end of it is gone: open it again")]
     Abandoned,

@@ -31,6 +31,8 @@ pub enum ResetCode {
     AggressionPenalty,
     /// 12: this UDP 4-tuple carries another connection already (RFC 6773 §3.8).
     EncapsulatedPortReuse,
+    /// 120, which RFC 4340 §5.6 leaves to experiments: the port takes encrypted packets only, or callers of its own host only.
+    Unencrypted,
     /// 13 to 127: treated as [`ResetCode::Unspecified`].
     Reserved(u8),
     /// 128 to 255: the meaning is the CCID's; up to 191 the HC-Sender reset, from 192 the HC-Receiver (§10.3).
@@ -54,6 +56,7 @@ impl ResetCode {
             Self::BadInitCookie => 10,
             Self::AggressionPenalty => 11,
             Self::EncapsulatedPortReuse => 12,
+            Self::Unencrypted => 120,
             Self::Reserved(n) | Self::CcidSpecific(n) => n,
         }
     }
@@ -75,6 +78,7 @@ impl From<u8> for ResetCode {
             10 => Self::BadInitCookie,
             11 => Self::AggressionPenalty,
             12 => Self::EncapsulatedPortReuse,
+            120 => Self::Unencrypted,
             13..=127 => Self::Reserved(number),
             128..=255 => Self::CcidSpecific(number),
         }
@@ -97,6 +101,7 @@ impl fmt::Display for ResetCode {
             Self::BadInitCookie => "the handshake's cookie came back wrong or not at all",
             Self::AggressionPenalty => "the peer detected a congestion control violation",
             Self::EncapsulatedPortReuse => "this pair of UDP ports carries another connection already",
+            Self::Unencrypted => "the peer takes encrypted streams only: give a credential, such as passphrase=",
             Self::Reserved(n) => return write!(f, "the peer reset the connection with the unassigned code {n}"),
             Self::CcidSpecific(n) => return write!(f, "the congestion control reset the connection with its code {n}"),
         })

@@ -49,6 +49,30 @@ impl Endpoint {
         self.update(id, |connection| connection.handle_datagram(now, cm, datagram, ecn))
     }
 
+    /// Refuses a Request that may not be taken, with a Reset of this `code`; ignores any other datagram.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn refuse_request(
+        &mut self,
+        now: Instant,
+        from: impl Into<Route>,
+        datagram: &[u8],
+        code: ResetCode,
+    ) -> Result<(), Misuse> {
+        self.fed(now)?;
+        let route = from.into();
+        let encapsulation = route.encapsulation(self.table.config.connection.encapsulation);
+        let Ok(packet) = Packet::parse(datagram, encapsulation) else { return Ok(()) };
+        let header = &packet.header;
+        if matches!(header.body, Body::Request { .. }) {
+            self.table.statistics.refused += 1;
+            let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
+            self.refuse(now, &key, header, code);
+        }
+        Ok(())
+    }
+
     /// Finds the connection of a packet that matches none by address: a new one, or one whose peer has moved; `None` if
     /// the peer's new address is not verified yet. An error is the Reset Code to refuse it with.
     fn owner(

@@ -79,7 +79,7 @@ impl Endpoint {
                 break;
             }
             let Some(slot) = self.table.get(id) else { continue };
-            if slot.key.route.local() != stray.route.local() || !slot.connection.may_move() {
+            if slot.key.route.end() != stray.route.end() || !slot.connection.may_move() {
                 continue;
             }
             let candidate = slot.data.as_ref().filter(|candidate| candidate.route() == stray.route);

@@ -1,7 +1,7 @@
 //! The DCCP ports of an endpoint, with limits of those that listen, and what else only DCCP's endpoint has.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous_cm::FlowId;
 use timeous_core::{Duration, Ecn, Instant, Misuse, Transmit};
@@ -9,16 +9,15 @@ use timeous_transport::{ConnectionConfig, ConnectionId, Protocol, Table};
 
 use super::candidate::{Candidate, SYNC_LEN};
 use super::lingering::Lingering;
-use super::route::{FlowKey, Route};
+use super::route::{FlowKey, Local, Route};
 use crate::connection::refusal::write_bare;
 use crate::connection::{CloseReason, Config, Connection, State, Statistics};
 use crate::packet::Header;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 
-/// A packet that an endpoint sends. Its source address is `None` in UDP; that of a native packet is covered by the
-/// checksum.
-pub type Outgoing = timeous_transport::Outgoing<Option<IpAddr>>;
+/// A packet that an endpoint sends.
+pub type Outgoing = timeous_transport::Outgoing<Local>;
 
 /// A listening port.
 #[derive(Debug)]
@@ -100,13 +99,13 @@ impl Protocol for Ports {
     type Connection = Connection;
     type Config = Config;
     type Key = FlowKey;
-    type Local = Option<IpAddr>;
+    type Local = Local;
     type Refusal = (Route, Header);
     /// Unverified new address of the peer.
     type SlotData = Option<Candidate>;
 
-    fn addresses(key: &FlowKey) -> (Option<IpAddr>, SocketAddr) {
-        (key.route.local(), key.route.remote())
+    fn addresses(key: &FlowKey) -> (Local, SocketAddr) {
+        (key.route.end(), key.route.remote())
     }
 
     fn is_reserved(&self, key: &FlowKey) -> bool {
@@ -139,7 +138,7 @@ impl Protocol for Ports {
         };
         write_bare(&header, route.encapsulation(table.config.connection.encapsulation), packet);
         let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
-        Some(Outgoing { to: route.remote(), from: route.local(), connection: None, transmit })
+        Some(Outgoing { to: route.remote(), from: route.end(), connection: None, transmit })
     }
 }
 
@@ -154,5 +153,5 @@ fn write_probe(now: Instant, table: &mut Table<Ports>, id: ConnectionId, packet:
     debug_assert_eq!(packet.len(), SYNC_LEN);
     candidate.sent(seq);
     let transmit = Transmit { ecn, adu: None };
-    Some(Outgoing { to: route.remote(), from: route.local(), connection: Some(id), transmit })
+    Some(Outgoing { to: route.remote(), from: route.end(), connection: Some(id), transmit })
 }

@@ -10,7 +10,18 @@ use crate::packet::Encapsulation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     remote: SocketAddr,
-    local: Option<IpAddr>,
+    local: Local,
+}
+
+/// This end of a route: what the packets travel in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Local {
+    /// UDP, at the socket's address.
+    Udp,
+    /// UDP, encrypted and authenticated by a layer below, under this association.
+    Sealed(u32),
+    /// IP, at this address, which the checksum covers.
+    Native(IpAddr),
 }
 
 impl Route {
@@ -25,7 +36,18 @@ impl Route {
     /// ```
     pub fn native(local: IpAddr, mut remote: SocketAddr) -> Self {
         remote.set_port(0);
-        Self { remote, local: Some(local) }
+        Self { remote, local: Local::Native(local) }
+    }
+
+    /// Creates a route in UDP whose packets a layer below encrypts and authenticates under this association. Connections of
+    /// other associations, or of none, never take its packets, whatever their addresses.
+    pub fn sealed(remote: SocketAddr, association: u32) -> Self {
+        Self { remote, local: Local::Sealed(association) }
+    }
+
+    /// This end of the route.
+    pub fn end(&self) -> Local {
+        self.local
     }
 
     /// The peer's address: in UDP with its port, natively with port zero.
@@ -35,7 +57,10 @@ impl Route {
 
     /// Local address of a native route, which the checksum covers; `None` in UDP, where the socket knows it.
     pub fn local(&self) -> Option<IpAddr> {
-        self.local
+        match self.local {
+            Local::Native(address) => Some(address),
+            Local::Udp | Local::Sealed(_) => None,
+        }
     }
 
     /// The peer's host, for the Congestion Manager.
@@ -46,15 +71,15 @@ impl Route {
     /// Encapsulation of packets on this route; `otherwise` for UDP.
     pub(super) fn encapsulation(&self, otherwise: Encapsulation) -> Encapsulation {
         match self.local {
-            Some(source) => Encapsulation::Native { source, destination: self.remote.ip() },
-            None => otherwise,
+            Local::Native(source) => Encapsulation::Native { source, destination: self.remote.ip() },
+            Local::Udp | Local::Sealed(_) => otherwise,
         }
     }
 }
 
 impl From<SocketAddr> for Route {
     fn from(remote: SocketAddr) -> Self {
-        Self { remote, local: None }
+        Self { remote, local: Local::Udp }
     }
 }
 

@@ -23,7 +23,7 @@ impl End {
     fn open(seed: u64) -> Self {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (orders, _) = Orders::new(Waker::new().unwrap());
-        let port = Port::new(0, socket, &mut Rng::from_seed(seed));
+        let port = Port::new(0, socket, &mut Rng::from_seed(seed), None);
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 
