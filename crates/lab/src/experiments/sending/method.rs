@@ -78,7 +78,7 @@ impl Sender {
             let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
             let dccp = DccpConfig { mps: dccp.mps.max(DccpConfig::MIN_MPS), ..dccp };
             let config = timeous_ring::Config::new(SLOTS);
-            let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp)?;
+            let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp, None)?;
             Ok::<_, EngineError>((Box::new(rig), producer))
         };
         let ring = |every, copies| open().map(|(rig, producer)| Kind::Ring { rig, producer, every, copies });
