@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
+use timeous_seal::Intent;
 
 use crate::error::{Error, SendError};
 use crate::open::{Opened, Runner, open};
@@ -54,7 +55,7 @@ pub enum SenderEvent {
 ///
 /// ```no_run
 /// use timeous::{Hints, Sender};
-/// let mut sender = Sender::open(&"timeous://receiver.example:7000?latency=200ms".parse()?)?;
+/// let mut sender = Sender::open(&"timeous://receiver.example:7000?passphrase=file:pass&latency=200ms".parse()?)?;
 /// let seq = sender.send(b"position 17, 4", Hints::default())?;
 /// while let Some(delivery) = sender.poll_delivery() {
 ///     println!("{:?}: {:?}", delivery.seq, delivery.fate);
@@ -78,6 +79,7 @@ pub struct Sender {
     next_seq: u64,
     fates: Fates,
     began: Instant,
+    stream_id: Option<Arc<str>>,
     /// Dropped last: the stream must end before its runner.
     _runner: Arc<Runner>,
 }
@@ -233,6 +235,12 @@ impl Sender {
         self.half.peer()
     }
 
+    /// ID of the stream, as the caller named it and the listener admitted it; `None` without one, and without encryption.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<&str> {
+        self.stream_id.as_deref()
+    }
+
     /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -289,14 +297,14 @@ impl Sender {
 /// # Errors
 /// See [`Error`].
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
-    Ok(both_of(open(uri)?, uri.options.clone()))
+    Ok(both_of(open(uri, Intent::Publish)?, uri.options.clone()))
 }
 
 /// Creates both halves of an open stream.
 pub(crate) fn both_of(opened: Opened, options: Options) -> (Sender, Receiver) {
     let began = clock::now();
-    let receiver = Receiver::new(opened.receiving, opened.runner.clone(), began);
-    let (half, fates) = (opened.sending, Fates::default());
-    let sender = Sender { half, options, next_seq: 0, fates, began, _runner: opened.runner };
+    let Opened { sending: half, receiving, runner, stream_id } = opened;
+    let receiver = Receiver::new(receiving, runner.clone(), stream_id.clone(), began);
+    let sender = Sender { half, options, next_seq: 0, fates: Fates::default(), began, stream_id, _runner: runner };
     (sender, receiver)
 }

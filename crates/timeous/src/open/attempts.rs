@@ -90,6 +90,10 @@ fn race(
         while let Some(attempt) = attempts.get(at) {
             match attempt.outcome(now, timeout) {
                 Some(Ok(())) => return Ok(Some(attempts.swap_remove(at).stream)),
+                // The listener refuses our credential: its other addresses would as well.
+                Some(Err(error @ Error::Sealing(_))) if error.culprit() == Culprit::Caller => {
+                    return Err(vec![(attempts.remove(at).remote, error)]);
+                }
                 Some(Err(error)) => {
                     failed.push((attempts.remove(at).remote, error));
                     next = now;
