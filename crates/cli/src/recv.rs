@@ -6,7 +6,7 @@ mod screen;
 mod serve;
 
 use timeous::core::Duration;
-use timeous::{Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
+use timeous::{Intent, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
 
 pub(crate) use self::args::RecvArgs;
 pub(crate) use self::screen::FrameCounts;
@@ -20,6 +20,7 @@ use crate::notice::tell;
 use crate::output::Output;
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
+use crate::security::tell_security;
 
 /// Latency without the Timeous protocol, unless given.
 const PLAIN_LATENCY: Duration = Duration::from_millis(300);
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
                     )));
                 }
             }
+            tell_security(&uri);
             let args = &RecvArgs {
                 immediate: args.immediate || uri.options.playout == PlayoutName::Immediate,
                 ..args.clone()
@@ -70,7 +72,7 @@ enum StreamSource {
 impl StreamSource {
     fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri)?)),
+            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri, Intent::Play)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 // Further callers are told that the receiver is busy.
