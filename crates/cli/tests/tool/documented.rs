@@ -35,7 +35,10 @@ fn runs() -> Vec<Run> {
     let run = |page, block, commands, ends, result| Run { page, block, commands, ends, result };
     let files = |page, block, commands, ends| run(page, block, commands, Some(ends), Some("out.mp4"));
     vec![
-        files("README.md", 1, &["@0", "@1"], 1),
+        files("README.md", 1, &["@0", "@1", "@2"], 2),
+        files("docs/guide/security.md", 0, &["@0", "@1", "@2"], 2),
+        files("docs/guide/security.md", 1, &["@0", "@1", "@2"], 2),
+        run("docs/guide/security.md", 2, &["@0", "@1", "@2"], Some(2), Some("call-1.mp4")),
         files("docs/guide/bad-link.md", 0, &["@0", "@1", "@2"], 2),
         files("docs/guide/tcp.md", 0, &["@0", "@1"], 1),
         run("docs/guide/daemon.md", 0, &[RECEIVE, "@0", "@1"], Some(2), Some("helper.mp4")),
@@ -101,6 +104,12 @@ fn here(command: &str) -> String {
     command
         .replace("receiver.example", "127.0.0.1")
         .replace("sender.example", "127.0.0.1")
+        // These lines go when the engine encrypts.
+        .replace("streamid=camera1&passphrase=file:pass", "encryption=off")
+        .replace("passphrase=file:pass", "encryption=off")
+        .replace("access=streams", "encryption=off")
+        .replace("cert=timeous.pem&key=timeous.key", "encryption=off")
+        .replace("fingerprint=$(timeous cert --show timeous.pem)", "encryption=off")
         .replace("-f v4l2 -i /dev/video0", "-re -f lavfi -i testsrc2=s=320x180:r=25")
         .replace("/dev/video0", "test")
         .replace("ffplay -f h264 -probesize 32 -flags low_delay -", &format!("{player} -f h264 -i - -f null -"))
@@ -117,6 +126,9 @@ fn script(run: &Run) -> String {
     let blocks = blocks(run.page);
     let documented = blocks.get(run.block).unwrap_or_else(|| panic!("{} has no block {}", run.page, run.block));
     let mut script = "set -m\nip link set lo up\n".to_owned();
+    if !documented.iter().any(|command| command.contains("passphrase --out")) {
+        script += "timeous passphrase --out pass\n";
+    }
     for (number, command) in run.commands.iter().enumerate() {
         let mut command = (*command).to_owned();
         for (at, text) in documented.iter().enumerate() {
