@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match Peer::parse(&args.uri)? {
-        Peer::Timeous(uri) => {
+        Peer::Timeous(mut uri) => {
             for (is_given, name) in [(args.latency.is_some(), "--latency"), (args.pt.is_some(), "--pt")] {
                 if is_given {
                     return Err(Failure::Usage(format!(
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
                 }
             }
             tell_security(&uri);
+            uri.options.security.callers = Some(Intent::Publish);
             let args = &RecvArgs {
                 immediate: args.immediate || uri.options.playout == PlayoutName::Immediate,
                 ..args.clone()

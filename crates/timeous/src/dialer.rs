@@ -9,7 +9,7 @@ use timeous_engine::{Waker, clock};
 use timeous_seal::Intent;
 
 use crate::error::{Culprit, Error};
-use crate::open::{Cancel, open_unless};
+use crate::open::{Cancel, Purpose, open_unless};
 use crate::options::{Reconnect, Role};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
@@ -120,7 +120,11 @@ impl Dialer {
             None => Some(Reconnect::LONGEST),
         };
         let backoff = longest.map(|longest| Backoff::new(longest, Rng::from_seed(seed())));
-        let caller = Caller { uri, intent, was_connected: false, backoff, shared: shared.clone() };
+        let purpose = match intent {
+            Intent::Publish => Purpose::Both,
+            Intent::Play => Purpose::Receive,
+        };
+        let caller = Caller { uri, purpose, was_connected: false, backoff, shared: shared.clone() };
         let thread = std::thread::Builder::new().name("timeous-dialer".to_owned());
         thread.spawn(move || caller.run()).map_err(system)?;
         Ok(Self { shared })
@@ -191,7 +195,7 @@ impl Shared {
 /// State of the calling thread.
 struct Caller {
     uri: Uri,
-    intent: Intent,
+    purpose: Purpose,
     was_connected: bool,
     /// Wait before the next call; `None` if a failed call is not repeated.
     backoff: Option<Backoff>,
@@ -207,7 +211,7 @@ impl Caller {
     fn call(&mut self) -> bool {
         let shared = self.shared.clone();
         let cancel = Cancel { wanted: &shared.stops, waker: &shared.wish };
-        let error = match open_unless(&self.uri, self.intent, Some(cancel)) {
+        let error = match open_unless(&self.uri, self.purpose, Some(cancel)) {
             Ok(None) => return false,
             Ok(Some(opened)) => {
                 self.was_connected = true;

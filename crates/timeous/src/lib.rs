@@ -20,6 +20,12 @@
 //! # }
 //! ```
 //!
+//! # Encryption
+//!
+//! A stream between two hosts needs a credential in the URI of each end, and is encrypted then: a passphrase
+//! (`timeous passphrase` makes one), or certificates. Without, [`Error::Security`] says what to write, and a listener takes
+//! callers of its own host only. [`Uri::with_access`] decides who may call; [`Incoming::stream_id`] is what they named.
+//!
 //! # The last word
 //!
 //! A policy drops what is not worth sending any more: one by name (key `policy`), or the application's own

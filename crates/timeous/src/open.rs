@@ -4,15 +4,16 @@ mod attempts;
 mod by_daemon;
 mod by_engine;
 mod handshake;
+mod purpose;
 mod sealing;
 
 use std::sync::{Arc, Mutex};
 
 use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
-use timeous_seal::Intent;
 
 pub(crate) use attempts::Cancel;
+pub(crate) use purpose::Purpose;
 
 use crate::error::Error;
 use crate::options::{Daemon, Options, Role, TransportName};
@@ -79,13 +80,13 @@ fn check(uri: &Uri) -> Result<(), UriError> {
     uri.options.check_security(matches!(uri.role, Role::Listener { .. })).map_err(UriError::BadMode)
 }
 
-/// Opens a stream: calls, or waits for a caller. `intent`: what the listener is asked for.
-pub(crate) fn open(uri: &Uri, intent: Intent) -> Result<Opened, Error> {
-    open_unless(uri, intent, None).map(|opened| opened.expect("nobody can cancel it"))
+/// Opens a stream: calls, or waits for a caller.
+pub(crate) fn open(uri: &Uri, purpose: Purpose) -> Result<Opened, Error> {
+    open_unless(uri, purpose, None).map(|opened| opened.expect("nobody can cancel it"))
 }
 
 /// Same as [`open`], but can be cancelled; `None`: it was.
-pub(crate) fn open_unless(uri: &Uri, intent: Intent, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
+pub(crate) fn open_unless(uri: &Uri, purpose: Purpose, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
     check(uri)?;
     match daemon_for(&uri.options)? {
         Some(mut client) => {
@@ -94,7 +95,7 @@ pub(crate) fn open_unless(uri: &Uri, intent: Intent, cancel: Option<Cancel<'_>>)
         }
         None => {
             let engine = shared_engine()?;
-            let opened = by_engine::open(&engine, uri, intent, cancel)?;
+            let opened = by_engine::open(&engine, uri, purpose, cancel)?;
             Ok(opened.map(|(stream, listener)| Opened::by_engine(stream, engine, listener)))
         }
     }
@@ -110,7 +111,7 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     }
     check(uri)?;
     let engine = shared_engine()?;
-    let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None)?;
+    let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None, None)?;
     Ok((engine, listener))
 }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use timeous_core::Instant;
 use timeous_engine::{CloseReason, ReceiveHalf, Received, Status, Waker, clock};
-use timeous_seal::Intent;
 
 use crate::error::Error;
-use crate::open::{Opened, Runner, open};
+use crate::open::{Opened, Purpose, Runner, open};
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
@@ -56,7 +55,7 @@ impl Receiver {
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
-        let Opened { receiving, runner, stream_id, .. } = open(uri, Intent::Play)?;
+        let Opened { receiving, runner, stream_id, .. } = open(uri, Purpose::Receive)?;
         Ok(Self::new(receiving, runner, stream_id, clock::now()))
     }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timeous_seal::{Access, Fingerprint};
+use timeous_seal::{Access, Fingerprint, Intent};
 use zeroize::Zeroizing;
 
 pub use access_list::{AccessList, AccessListError, AccessListProblem};
@@ -37,6 +37,9 @@ pub struct Security {
     pub stream_id: Option<String>,
     /// At a listener, file with an [`AccessList`].
     pub access: Option<PathBuf>,
+    /// At a listener with an access list, the intent of the callers that it admits: one that only receives sets
+    /// [`Intent::Publish`], so that nobody sends with the right to receive. `None`: any intent.
+    pub callers: Option<Intent>,
     /// At a listener, access decisions of the application's own: see [`Uri::with_access`](crate::Uri::with_access).
     pub own_access: Option<OwnAccess>,
     /// Whether packets are sent and taken without protection, also to and from other hosts.

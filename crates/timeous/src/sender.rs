@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
-use timeous_seal::Intent;
 
 use crate::error::{Error, SendError};
-use crate::open::{Opened, Runner, open};
+use crate::open::{Opened, Purpose, Runner, open};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
@@ -93,7 +92,7 @@ impl Sender {
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
-        Ok(open_both(uri)?.0)
+        Ok(both_of(open(uri, Purpose::Send)?, uri.options.clone()).0)
     }
 
     /// Queues an ADU and returns at once. It is sent when congestion control permits, unless it is dropped before.
@@ -297,7 +296,7 @@ impl Sender {
 /// # Errors
 /// See [`Error`].
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
-    Ok(both_of(open(uri, Intent::Publish)?, uri.options.clone()))
+    Ok(both_of(open(uri, Purpose::Both)?, uri.options.clone()))
 }
 
 /// Creates both halves of an open stream.

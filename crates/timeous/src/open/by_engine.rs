@@ -11,6 +11,7 @@ use timeous_seal::Intent;
 
 use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
+use super::purpose::Purpose;
 use super::sealing;
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
@@ -21,12 +22,12 @@ use crate::uri::Uri;
 pub(super) fn open(
     engine: &Engine,
     uri: &Uri,
-    intent: Intent,
+    purpose: Purpose,
     cancel: Option<Cancel<'_>>,
 ) -> Result<Option<(Stream, Option<Listener>)>, Error> {
     match &uri.role {
         Role::Caller { host, port } => {
-            let sealing = sealing::of_caller(&uri.options, host, intent)?;
+            let sealing = sealing::of_caller(&uri.options, host, purpose.intent())?;
             let connect = |remote| {
                 sealing::check_call(&uri.options, remote)?;
                 Ok(engine.connect(remote, config(&uri.options, sealing.clone()))?)
@@ -34,21 +35,22 @@ pub(super) fn open(
             Ok(call((host, *port), &uri.options, cancel, connect)?.map(|stream| (stream, None)))
         }
         Role::Listener { address, port } => {
-            let listener = listen(engine, local(*address, *port), &uri.options, Some(1))?;
+            let listener = listen(engine, local(*address, *port), &uri.options, Some(1), purpose.callers())?;
             let (stream, listener) = be_called(listener, &uri.options)?;
             Ok(Some((stream, Some(listener))))
         }
     }
 }
 
-/// Listens for up to `room` callers; `None`: any number.
+/// Listens for up to `room` callers; `None`: any number. `callers`: see [`Security::callers`](crate::Security::callers).
 pub(super) fn listen(
     engine: &Engine,
     local: SocketAddr,
     options: &Options,
     room: Option<usize>,
+    callers: Option<Intent>,
 ) -> Result<Listener, Error> {
-    let sealing = sealing::of_listener(options)?;
+    let sealing = sealing::of_listener(options, callers)?;
     Ok(engine.listen_with_room(local, config(options, sealing), room)?)
 }
 
@@ -139,7 +141,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let engine = Engine::start().unwrap();
         let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
-        let (mut stream, _) = open(&engine, &uri, Intent::Publish, None).unwrap().expect("nobody cancels");
+        let (mut stream, _) = open(&engine, &uri, Purpose::Send, None).unwrap().expect("nobody cancels");
         let _peer = listener.accept().unwrap();
         let end = clock::now() + PATIENCE;
         let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };

@@ -18,12 +18,12 @@ pub(super) fn of_caller(options: &Options, host: &str, intent: Intent) -> Result
     caller(options, host, intent).map(Sealing::Caller).map_err(Error::from).and_then(wired)
 }
 
-/// Protection of a listener.
-pub(super) fn of_listener(options: &Options) -> Result<Sealing, Error> {
+/// Protection of a listener; `callers`: see [`Security::callers`](crate::Security::callers).
+pub(super) fn of_listener(options: &Options, callers: Option<Intent>) -> Result<Sealing, Error> {
     if !options.security.has_credential() {
         return Ok(unsealed(options));
     }
-    listener(options).map(Sealing::Listener).map_err(Error::from).and_then(wired)
+    listener(options, callers).map(Sealing::Listener).map_err(Error::from).and_then(wired)
 }
 
 /// Refuses what the engine would not encrypt.
@@ -45,11 +45,11 @@ fn caller(options: &Options, host: &str, intent: Intent) -> Result<CallerCredent
         .map_err(|error| SecurityError::Credential { from: format!("calling {host}"), error })
 }
 
-fn listener(options: &Options) -> Result<ListenerCredential, SecurityError> {
+fn listener(options: &Options, callers: Option<Intent>) -> Result<ListenerCredential, SecurityError> {
     let security = &options.security;
     let access = match &security.own_access {
         Some(own) => own.0.clone(),
-        None => Arc::from(read::access(security)?),
+        None => Arc::from(read::access(security, callers)?),
     };
     let identity = read::identity(security)?;
     let authorities = match &security.authorities {
@@ -108,7 +108,7 @@ mod tests {
             assert!(made.is_ok(), "{query}: {made:?}");
         }
         for query in [pass, own.clone(), format!("access={}", at("list")), format!("{own}&ca={}", at("me.pem"))] {
-            let made = listener(&options(&format!("timeous://:7000?{query}")));
+            let made = listener(&options(&format!("timeous://:7000?{query}")), None);
             assert!(made.is_ok(), "{query}: {made:?}");
         }
         for host in ["192.0.2.1", "2001:db8::1", "camera.example"] {
@@ -122,7 +122,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list");
         fs::write(&path, "# cameras\ncamera1 correct-horse-1 both").unwrap();
-        let said = listener(&options(&format!("timeous://:7000?access={}", path.display()))).unwrap_err().to_string();
+        let said =
+            listener(&options(&format!("timeous://:7000?access={}", path.display())), None).unwrap_err().to_string();
         assert!(said.contains(&format!("access={}, line 2", path.display())), "{said}");
         assert!(!said.contains("horse"), "{said}");
     }
@@ -138,7 +139,7 @@ mod tests {
         }
         let uri = "timeous://:7000".parse::<Uri>().unwrap().with_access(Nobody);
         assert_eq!(uri, uri.clone());
-        let made = listener(&uri.options).unwrap();
+        let made = listener(&uri.options, None).unwrap();
         assert!(format!("{made:?}").contains("Nobody"), "{made:?}");
     }
 
@@ -155,8 +156,8 @@ mod tests {
         ] {
             assert_eq!(check_call(&options(uri), remote.parse().unwrap()).is_ok(), goes, "{uri} {remote}");
         }
-        assert!(matches!(of_listener(&options("timeous://:1")), Ok(Sealing::Local)));
-        assert!(matches!(of_listener(&options("timeous://:1?encryption=off")), Ok(Sealing::Off)));
+        assert!(matches!(of_listener(&options("timeous://:1"), None), Ok(Sealing::Local)));
+        assert!(matches!(of_listener(&options("timeous://:1?encryption=off"), None), Ok(Sealing::Off)));
         assert!(matches!(of_caller(&options("timeous://h"), "h", Intent::Play), Ok(Sealing::Local)));
     }
 }

@@ -16,9 +16,9 @@ impl Options {
             return Err("cert and key belong together: add the missing one (`timeous cert` makes both)");
         }
         if listens {
-            of_listener(security)?
+            of_listener(security)?;
         } else {
-            of_caller(security)?
+            of_caller(security)?;
         }
         match self.unsealable() {
             Some(reason) if security.has_credential() => Err(reason),

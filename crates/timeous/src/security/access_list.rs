@@ -31,6 +31,8 @@ const ANY: &str = "*";
 #[derive(Clone, Debug, Default)]
 pub struct AccessList {
     streams: BTreeMap<String, Grants>,
+    /// The only intent that is admitted, if not all.
+    only: Option<Intent>,
 }
 
 /// Passphrases for one stream.
@@ -63,6 +65,13 @@ impl AccessList {
         }
         Ok(list)
     }
+
+    /// Admits callers of this intent only, for a listener that only sends or only receives.
+    #[must_use]
+    pub fn only(mut self, intent: Intent) -> Self {
+        self.only = Some(intent);
+        self
+    }
 }
 
 impl Access for AccessList {
@@ -70,13 +79,21 @@ impl Access for AccessList {
         let Some(grants) = self.streams.get(call.stream_id).or_else(|| self.streams.get(ANY)) else {
             return Admission::Refused(Refusal::UnknownStream);
         };
+        match self.only {
+            Some(Intent::Publish) if call.intent == Intent::Play => return not_allowed("it only receives"),
+            Some(Intent::Play) if call.intent == Intent::Publish => return not_allowed("it only sends"),
+            _ => {}
+        }
         let (granted, refusal) = match call.intent {
             Intent::Publish => (&grants.publish, "the stream may be received, not sent"),
             Intent::Play => (&grants.play, "the stream may be sent, not received"),
         };
-        let refused = || Admission::Refused(Refusal::NotAllowed(refusal.to_owned()));
-        granted.clone().map_or_else(refused, Admission::With)
+        granted.clone().map_or_else(|| not_allowed(refusal), Admission::With)
     }
+}
+
+fn not_allowed(words: &str) -> Admission {
+    Admission::Refused(Refusal::NotAllowed(words.to_owned()))
 }
 
 /// Derives the keys of all lines, in order, by as many threads as there are processors.
@@ -239,6 +256,14 @@ mod tests {
         let without_any = AccessList::parse("camera1 play correct-horse-2").unwrap();
         assert_eq!(without_any.admit(&Call::new("", Intent::Play)), Admission::Refused(Refusal::UnknownStream));
         assert!(!format!("{list:?}").contains("horse"));
+    }
+
+    #[test]
+    fn a_listener_that_only_receives_admits_nobody_with_the_right_to_receive() {
+        let list = AccessList::parse(LIST).unwrap().only(Intent::Publish);
+        assert!(matches!(list.admit(&Call::new("camera1", Intent::Publish)), Admission::With(_)));
+        let refused = list.admit(&Call::new("camera1", Intent::Play));
+        assert!(matches!(refused, Admission::Refused(Refusal::NotAllowed(_))), "{refused:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use timeous_seal::{CertificateDer, Identity, Passphrase, SharedPassphrase, Trust, read_certificates};
+use timeous_seal::{CertificateDer, Identity, Intent, Passphrase, SharedPassphrase, Trust, read_certificates};
 use zeroize::Zeroizing;
 
 use super::access_list::AccessList;
@@ -60,8 +60,11 @@ pub(crate) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, S
     read_certificates(&file("ca", path)?).map_err(|error| SecurityError::Credential { from: from(), error })
 }
 
-/// Reads who may call a listener, unless the application decides.
-pub(crate) fn access(security: &Security) -> Result<Box<dyn timeous_seal::Access>, SecurityError> {
+/// Reads who may call a listener, unless the application decides. `callers`: the intent that an access list admits.
+pub(crate) fn access(
+    security: &Security,
+    callers: Option<Intent>,
+) -> Result<Box<dyn timeous_seal::Access>, SecurityError> {
     let Some(path) = &security.access else {
         let shared = security.passphrase.as_ref().map(passphrase).transpose()?;
         return Ok(Box::new(SharedPassphrase(shared)));
@@ -70,7 +73,10 @@ pub(crate) fn access(security: &Security) -> Result<Box<dyn timeous_seal::Access
     let error = |error| SecurityError::File { key: "access", path: shown(), error };
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(error)?);
     let list = AccessList::parse(&text).map_err(|error| SecurityError::Access { path: shown(), error })?;
-    Ok(Box::new(list))
+    Ok(Box::new(match callers.or(security.callers) {
+        Some(intent) => list.only(intent),
+        None => list,
+    }))
 }
 
 fn file(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecurityError> {
