@@ -116,9 +116,9 @@ impl fmt::Debug for PassphraseSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authorities {
-    /// Those that the system trusts.
+    /// The authorities that the system trusts.
     System,
-    /// Those of a PEM file.
+    /// The authorities of a PEM file.
     File(PathBuf),
 }
 

@@ -13,7 +13,7 @@ use super::derived::derived;
 /// Stream ID of a line that holds for all streams without a line of their own.
 const ANY: &str = "*";
 
-/// Who may send and receive which stream, by passphrases: the file of the key `access`.
+/// Passphrases for sending and receiving, by stream ID: the file of the key `access`.
 ///
 /// Each line has a stream ID (`*`: any other, also none), a right (`publish`: the caller may send; `play`: it may receive;
 /// `both`) and a passphrase, with blanks between them. `#` begins a comment. A stream has at most one passphrase for each
@@ -186,11 +186,11 @@ fn line(number: usize, text: &str) -> Result<Option<Line<'_>>, AccessListProblem
 pub struct AccessListError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The mistake.
     pub problem: AccessListProblem,
 }
 
-/// What is wrong with a line. It shows none of its words, which may be a passphrase in the wrong place.
+/// Mistake in a line. It shows none of the line's words, of which one may be a passphrase in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessListProblem {

@@ -21,20 +21,20 @@ pub enum SecurityError {
         /// Error of the system.
         error: std::io::Error,
     },
-    /// A file or variable with a passphrase holds something else.
+    /// A file or variable holds no passphrase.
     #[error("{from}: {problem}: `timeous passphrase` makes one")]
     Passphrase {
         /// Key and value, without the passphrase.
         from: String,
-        /// What is wrong.
+        /// The mistake.
         problem: &'static str,
     },
-    /// What was read is no credential.
+    /// The credential is malformed, or does not fit.
     #[error("{from}: {error}")]
     Credential {
         /// Key and value, without secrets.
         from: String,
-        /// What is wrong.
+        /// The mistake.
         error: CredentialError,
     },
     /// A line of the access list is wrong.
