@@ -42,7 +42,7 @@ enum Task {
     All(AllArgs),
     Peers(peers::PeersArgs),
     #[command(name = peers::COMMAND, hide = true)]
-    PeersMember(peers::MemberArgs),
+    PeersMember(Box<peers::MemberArgs>),
     #[command(name = processes::COMMAND, hide = true)]
     CrowdMember(processes::MemberArgs),
     #[command(name = cm_host::COMMAND, hide = true)]

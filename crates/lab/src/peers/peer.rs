@@ -122,8 +122,9 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
     let fixed = fixed.map(|(name, keys, advice)| (name.to_owned(), keys.to_owned(), advice.to_owned()));
     let asked = own.iter().map(|(name, keys)| (format!("timeous-{name}"), keys.clone(), keys.replace('&', ", ")));
     let peer = |(name, keys, advice): (String, String, String)| {
-        let keys =
-            format!("latency={}us{}{keys}", setting.deadline.as_micros(), if keys.is_empty() { "" } else { "&" });
+        let latency = setting.deadline.as_micros();
+        let protection = if is_protected(&keys) { "" } else { "&encryption=off" };
+        let keys = format!("latency={latency}us{protection}{}{keys}", if keys.is_empty() { "" } else { "&" });
         let program = |end: &str, words: String| Program::new(lab, &format!("{} {end} {words}", member::COMMAND));
         let receiver = format!("timeous://{RIGHT}:{PORT}?mode=listener&{keys} 127.0.0.1:{OUT_PORT}");
         let sender = format!("timeous://{RIGHT}:{PORT}?{keys} 127.0.0.1:{IN_PORT}");
@@ -132,6 +133,12 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
         Peer { name, title, advice: "docs/reference.md: latency is the deadline at the sender".to_owned(), way }
     };
     fixed.into_iter().chain(asked).map(peer).collect()
+}
+
+/// Whether the keys say how the stream is protected.
+fn is_protected(keys: &str) -> bool {
+    let security = format!("timeous://:1?{keys}").parse::<timeous::Uri>().map(|uri| uri.options.security);
+    security.is_ok_and(|security| security.has_credential() || security.is_plain)
 }
 
 fn tcp(name: &str, congestion: &'static str, drops: bool) -> Peer {

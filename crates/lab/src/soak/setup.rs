@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use timeous::core::{Duration, Instant};
 use timeous_engine::{
-    Carrier, Engine, EngineError, ReceiveHalf, SendHalf, Status, Stream, StreamConfig, TcpConfig, clock,
+    Carrier, Engine, EngineError, ReceiveHalf, Sealing, SendHalf, Status, Stream, StreamConfig, TcpConfig, clock,
 };
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::{Counters, Direction, LinkConfig};
@@ -104,6 +104,7 @@ fn config() -> StreamConfig {
     StreamConfig {
         tcp: TcpConfig { longest: MOST, connect_timeout: PATIENCE, ..TcpConfig::default() },
         slots: 512,
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     }
 }

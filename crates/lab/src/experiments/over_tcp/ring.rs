@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Instant};
-use timeous_engine::{Carrier, Engine, EngineError, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
+use timeous_engine::{Carrier, Engine, EngineError, Reach, Sealing, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
@@ -67,6 +67,7 @@ fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {
         tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
         slots: plan.slots,
         choice: plan.choice.clone(),
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     }
 }

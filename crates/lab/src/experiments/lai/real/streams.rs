@@ -9,7 +9,9 @@ use std::thread;
 
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
-use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Sealing, Status, Stream, StreamConfig, clock,
+};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::network::{RIGHT, TestNetwork};
@@ -187,6 +189,7 @@ fn config(plan: &Plan) -> StreamConfig {
         dccp_port: DCCP_PORT,
         choice: plan.choice.clone(),
         // The paper's DCCP does not retransmit.
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Udp)
     }
 }
