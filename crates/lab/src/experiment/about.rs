@@ -1,8 +1,12 @@
-//! Description of an experiment.
+//! Description of an experiment, and the function that runs it.
 
-/// Description of an experiment, known before it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct About {
+use super::error::LabError;
+use super::findings::Findings;
+use super::run::Run;
+
+/// An experiment of a paper, with a subcommand of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Experiment {
     /// Name of its subcommand, such as `lai-age`.
     pub(crate) name: &'static str,
     /// Short title.
@@ -17,9 +21,11 @@ pub(crate) struct About {
     pub(crate) seeds: u32,
     /// Approximate duration, for people: `5 s; real 1 min`.
     pub(crate) takes: &'static str,
+    /// Runs it in the form given by the parameters. [`LabError`] if it could not be run; bad results are claims.
+    pub(crate) run: fn(&Run<'_>) -> Result<Findings, LabError>,
 }
 
-impl About {
+impl Experiment {
     /// Default number of seeds in a form: one for a real run, which is not more random for a seed, unless the seed
     /// matters there, too, or there is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::about::About;
+use super::about::Experiment;
 use super::claim::Claim;
 use super::findings::Findings;
 use super::run::{Run, command};
 
 /// Returns all findings except the plots.
-pub(crate) fn record(about: &About, run: &Run<'_>, findings: &Findings) -> Value {
+pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> Value {
     json!({
         "name": about.name,
         "title": about.title,

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use super::about::About;
+use super::about::Experiment;
+use super::error::LabError;
 use super::progress::Progress;
 
 /// Extent of an experiment, where cells can be left out.
@@ -41,6 +42,31 @@ impl Run<'_> {
         (0..u64::from(self.seeds)).map(move |i| first.wrapping_add(i))
     }
 
+    /// Calls `work` once for each of `items` in every round, and returns the results of the rounds, each in the order of
+    /// the items. The order of the calls rotates, so that each is first equally often: other load on the machine affects
+    /// all alike.
+    ///
+    /// # Errors
+    /// That of the first call that failed.
+    pub(crate) fn rounds<I: Copy, T: Copy + Default, const N: usize>(
+        &self,
+        what: &str,
+        rounds: usize,
+        items: [I; N],
+        work: impl Fn(I) -> Result<T, LabError>,
+    ) -> Result<Vec<[T; N]>, LabError> {
+        let task = self.progress.task(what, rounds as u64);
+        let round = |number: usize| {
+            let mut round = [T::default(); N];
+            for index in (0..N).map(|place| (number + place) % N) {
+                round[index] = work(items[index])?;
+            }
+            task.step();
+            Ok(round)
+        };
+        (0..rounds).map(round).collect()
+    }
+
     /// Calls `work` for each of `items` on as many threads as there are cores. Results are in the order of the items.
     pub(crate) fn each<I: Sync, T: Send>(&self, what: &str, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
         let task = self.progress.task(what, items.len() as u64);
@@ -65,7 +91,7 @@ impl Run<'_> {
 }
 
 /// Command line that repeats the run.
-pub(super) fn command(about: &About, run: &Run<'_>) -> String {
+pub(super) fn command(about: &Experiment, run: &Run<'_>) -> String {
     let mut words = format!("timeous-lab {} --seed {}", about.name, run.seed);
     if run.seeds != about.seeds_of(run.real) {
         words.push_str(&format!(" --seeds {}", run.seeds));
@@ -92,5 +118,18 @@ mod tests {
         let seeds: Vec<u64> = run.seeds().collect();
         assert_eq!(run.each("seeds", &seeds, |seed| seed * 2), (7..107).map(|seed| seed * 2).collect::<Vec<_>>());
         assert!(run.each("nothing", &[], |seed: &u64| *seed).is_empty());
+    }
+
+    #[test]
+    fn rounds_rotate_and_keep_their_order() {
+        let progress = Progress::silent();
+        let run = Run { seed: 7, seeds: 1, real: true, extent: Extent::Usual, progress: &progress };
+        let calls = std::cell::RefCell::new(Vec::new());
+        let work = |item: u64| {
+            calls.borrow_mut().push(item);
+            Ok(10 * item)
+        };
+        assert_eq!(run.rounds("rounds", 2, [1, 2], work).unwrap(), [[10, 20], [10, 20]]);
+        assert_eq!(calls.into_inner(), [1, 2, 2, 1]);
     }
 }

@@ -1,6 +1,6 @@
 //! Findings as a section of the HTML page.
 
-use super::about::About;
+use super::about::Experiment;
 use super::claim::{Bound, Claim};
 use super::findings::Findings;
 use super::run::{Run, command};
@@ -8,7 +8,7 @@ use super::text::{seeds, verdict};
 use crate::report::{Cell, Mark, Page};
 
 /// Writes the section; `data` is the name of the raw data file.
-pub(crate) fn section(page: &mut Page, about: &About, run: &Run<'_>, findings: &Findings, data: &str) {
+pub(crate) fn section(page: &mut Page, about: &Experiment, run: &Run<'_>, findings: &Findings, data: &str) {
     let form = if run.real { "on this machine's kernel" } else { "in virtual time" };
     page.paragraph(&format!("{}; {form}, {}.", about.source, seeds(run)));
     page.paragraph(&format!("The paper: {}", about.paper));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::about::About;
+use super::about::Experiment;
 use super::claim::{Bound, Claim};
 use super::findings::Findings;
 use super::run::Run;
@@ -10,7 +10,7 @@ use crate::report::columns::columns;
 use crate::report::markdown;
 
 /// Title, tables, claims, setup and notes.
-pub(crate) fn text(about: &About, run: &Run<'_>, findings: &Findings) -> String {
+pub(crate) fn text(about: &Experiment, run: &Run<'_>, findings: &Findings) -> String {
     let mut out = String::new();
     let form = if run.real { "on this machine's kernel" } else { "in virtual time" };
     let _ = writeln!(out, "{}: {}", about.name, about.title);
@@ -48,7 +48,7 @@ pub(super) fn seeds(run: &Run<'_>) -> String {
 }
 
 /// Description and claims in Markdown, for the documentation.
-pub(crate) fn markdown(about: &About, run: &Run<'_>, findings: &Findings) -> String {
+pub(crate) fn markdown(about: &Experiment, run: &Run<'_>, findings: &Findings) -> String {
     let rows: Vec<_> = findings.claims.iter().map(of_claim).collect();
     format!(
         "## {}: {}\n{}; {}. The paper: {}\n\n{}",

@@ -18,7 +18,7 @@ use crate::tun::TcpConfig;
 use rustix::process::setpriority_process;
 use timeous::core::Duration;
 
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
+use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
 use conditions::Condition;
 use network::{SYSCTLS, TestNetwork};
 use summary::{Summary, spread};
@@ -33,30 +33,24 @@ const MOST_FAVOURED: i32 = -20;
 /// Accepted ratio of our rate to the kernel's: 20 % to either side.
 const NEAR: Bound = Bound::Within(0.8, 1.2);
 
-/// Experiment tcp-kernel.
-pub(crate) struct TcpKernel;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tcp-kernel",
+    title: "Our TCP and the kernel's talk to each other, as fast as the kernel's to itself",
+    source: "no paper: what a TCP that is compared with has to show first",
+    paper: "nothing; the kernel is what is compared with",
+    forms: Forms::Real,
+    seeds: 7,
+    takes: "real 8 min, as root",
+    run,
+};
 
-impl Experiment for TcpKernel {
-    fn about(&self) -> About {
-        About {
-            name: "tcp-kernel",
-            title: "Our TCP and the kernel's talk to each other, as fast as the kernel's to itself",
-            source: "no paper: what a TCP that is compared with has to show first",
-            paper: "nothing; the kernel is what is compared with",
-            forms: Forms::Real,
-            seeds: 7,
-            takes: "real 8 min, as root",
-        }
-    }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        // A thread's priority applies to it and to the threads that it starts.
-        let measured = || {
-            let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
-            measure(run, favoured)
-        };
-        thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
-    }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    // A thread's priority applies to it and to the threads that it starts.
+    let measured = || {
+        let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
+        measure(run, favoured)
+    };
+    thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
 }
 
 fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
@@ -129,54 +123,43 @@ fn claims(found: &[ConditionResults]) -> Vec<Claim> {
         let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
         let ratio = ours.median / kernel.median;
         let measured = format!("{ratio:.2} ({:.1} Mbit/s beside {:.1})", ours.median, kernel.median);
-        Claim::new(&format!("{}: our rate over the kernel's", compared.name()), "", measured, ratio).pass(NEAR)
+        Claim::new(format!("{}: our rate over the kernel's", compared.name()), "", measured, ratio).pass(NEAR)
     });
     [bytes].into_iter().chain(near).collect()
 }
 
 fn rates(found: &[ConditionResults]) -> Table {
-    let head = ["path", "kernel, Mbit/s", "least to most", "ours, Mbit/s", "least to most", "ours over kernel"];
-    let mut table = Table::new("Median rates of 10 MB", &head);
-    for compared in found {
-        let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
-        let median = |summary: &Summary| format!("{:.2}", summary.median);
-        table.row([
-            compared.name(),
-            median(&kernel),
-            spread(&kernel),
-            median(&ours),
-            spread(&ours),
-            format!("{:.3}", ours.median / kernel.median),
-        ]);
-    }
-    table
+    let rates = |compared: &ConditionResults| [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
+    Rows::of(found.iter().map(|compared| (compared, rates(compared))))
+        .column("path", |(compared, _)| compared.name())
+        .number("kernel, Mbit/s", 2, |(_, [kernel, _])| kernel.median)
+        .column("least to most", |(_, [kernel, _])| spread(kernel))
+        .number("ours, Mbit/s", 2, |(_, [_, ours])| ours.median)
+        .column("least to most", |(_, [_, ours])| spread(ours))
+        .number("ours over kernel", 3, |(_, [kernel, ours])| ours.median / kernel.median)
+        .table("Median rates of 10 MB")
 }
 
 /// Builds a table of the senders' loss recovery: means, for kernel to kernel, then with our stack
 /// at one end.
 fn repairs(found: &[ConditionResults]) -> Table {
-    let head = ["path", "packets lost", "packets sent", "timeouts", "probes", "recoveries", "undone"];
-    let mut table = Table::new("The sender: kernel to kernel / with our stack at one end, means", &head);
-    for compared in found {
+    let means = |compared: &ConditionResults, what: &dyn Fn(&Outcome) -> u64| {
+        let mean = |runs: &[TransferResult]| mean(runs.iter().flatten().map(|outcome| what(outcome) as f64));
+        format!("{:.1} / {:.1}", mean(&compared.kernel), mean(&compared.ours))
+    };
+    let links = |compared: &ConditionResults, what: fn(&timeous_net::Counters) -> u64| {
         let link = usize::from(compared.way == Direction::Left);
-        let means = |what: &dyn Fn(&Outcome) -> u64| {
-            let mean = |runs: &[TransferResult]| {
-                let values: Vec<u64> = runs.iter().flatten().map(what).collect();
-                values.iter().sum::<u64>() as f64 / values.len() as f64
-            };
-            format!("{:.1} / {:.1}", mean(&compared.kernel), mean(&compared.ours))
-        };
-        table.row([
-            compared.name(),
-            means(&|outcome| outcome.links[link].losses + outcome.links[link].queue_drops),
-            means(&|outcome| outcome.links[link].packets_in),
-            means(&|outcome| outcome.repairs.timeouts),
-            means(&|outcome| outcome.repairs.probes),
-            means(&|outcome| outcome.repairs.recoveries),
-            means(&|outcome| outcome.repairs.undone),
-        ]);
-    }
-    table
+        means(compared, &|outcome| what(&outcome.links[link]))
+    };
+    Rows::of(found)
+        .column("path", |of| of.name())
+        .column("packets lost", |of| links(of, |link| link.losses + link.queue_drops))
+        .column("packets sent", |of| links(of, |link| link.packets_in))
+        .column("timeouts", |of| means(of, &|outcome| outcome.repairs.timeouts))
+        .column("probes", |of| means(of, &|outcome| outcome.repairs.probes))
+        .column("recoveries", |of| means(of, &|outcome| outcome.repairs.recoveries))
+        .column("undone", |of| means(of, &|outcome| outcome.repairs.undone))
+        .table("The sender: kernel to kernel / with our stack at one end, means")
 }
 
 fn failures(found: &[ConditionResults]) -> Vec<String> {
@@ -209,29 +192,20 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
     let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), network.sysctl(name)?)));
     let values: Vec<String> = values.collect::<Result<_, LabError>>()?;
     let set = SYSCTLS.map(|(name, value)| format!("{} = {value}", short(name)));
-    let mut setup = vec![
-        Choice::ours(
-            "topology",
-            "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which forwards",
-            "both stacks send over the same link, with the same seeds",
-        ),
-        Choice::ours("link", conditions::LINK, "a loss of 5 % takes long; so the whole ends in minutes"),
-        Choice::ours("kernel", format!("Linux {}", network.sysctl("kernel/osrelease")?), "the machine's"),
-        Choice::ours("the kernel is set to", set.join(", "), "the same algorithm as ours; no memory between runs"),
-        Choice::ours("the kernel has", values.join(", "), "its defaults"),
-        Choice::ours("our TCP", "NewReno; SACK, timestamps, RACK, tail loss probe", "its default is what Linux does"),
-        Choice::ours(
-            "priority",
-            if favoured { "nice -20: the emulator, and all ends" } else { "as any program" },
-            "our TCP has to be woken for each packet, the kernel's has not: other programs would meet ours only",
-        ),
-        Choice::ours(
-            "runs",
-            format!("{} with losses, {} without", conditions[1].runs(seeds), conditions[0].runs(seeds)),
-            "the median of rates that losses make random",
-        ),
-        Choice::ours("time of a transfer", "from the call to the last byte", "alike for both"),
-    ];
+    let mut setup = setup! {
+        ours "topology": "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which \
+            forwards" => "both stacks send over the same link, with the same seeds";
+        ours "link": "{}", conditions::LINK => "a loss of 5 % takes long; so the whole ends in minutes";
+        ours "kernel": "Linux {}", network.sysctl("kernel/osrelease")? => "the machine's";
+        ours "the kernel is set to": "{}", set.join(", ") => "the same algorithm as ours; no memory between runs";
+        ours "the kernel has": "{}", values.join(", ") => "its defaults";
+        ours "our TCP": "NewReno; SACK, timestamps, RACK, tail loss probe" => "its default is what Linux does";
+        ours "priority": "{}", if favoured { "nice -20: the emulator, and all ends" } else { "as any program" }
+            => "our TCP has to be woken for each packet, the kernel's has not: other programs would meet ours only";
+        ours "runs": "{} with losses, {} without", conditions[1].runs(seeds), conditions[0].runs(seeds)
+            => "the median of rates that losses make random";
+        ours "time of a transfer": "from the call to the last byte" => "alike for both";
+    };
     setup.extend(conditions.iter().map(|condition| Choice::ours(condition.name, condition.what, "each way")));
     Ok(setup)
 }

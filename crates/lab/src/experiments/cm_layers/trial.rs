@@ -9,11 +9,10 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, RateTrace};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
-use super::super::cm::packet::OVERHEAD;
-use super::super::cm::receiver::{AckPolicy, Receiver};
-use super::super::cm::sender::Sender;
+use super::super::cm::{AckPolicy, OVERHEAD, Receiver, Sender};
 use super::series::Steps;
 use super::video::{GrantedVideo, RateCallbackVideo, SIZE, Video};
+use crate::experiment::values;
 
 /// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
@@ -33,42 +32,20 @@ pub(super) const BEGIN: Duration = Duration::from_secs(4);
 /// Sampling interval of the figures.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// API of the manager that the application uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Api {
-    /// Request and callback: layers are chosen at each grant.
-    Alf,
-    /// Rate callbacks: layers are chosen at each.
-    Rate,
-    /// Rate callbacks with late feedback.
-    Late,
-}
-
-impl Api {
-    pub(super) const ALL: [Self; 3] = [Self::Alf, Self::Rate, Self::Late];
-
-    /// Returns the name for output.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Alf => "ALF",
-            Self::Rate => "rate callbacks",
-            Self::Late => "rate callbacks, late feedback",
-        }
+values! {
+    /// API of the manager that the application uses.
+    pub(super) enum Api {
+        /// Request and callback: layers are chosen at each grant.
+        Alf = "ALF",
+        /// Rate callbacks: layers are chosen at each.
+        Rate = "rate callbacks",
+        /// Rate callbacks with late feedback.
+        Late = "rate callbacks, late feedback",
     }
-}
-
-/// Parameters of a trial.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
-    pub(super) api: Api,
-    pub(super) seed: u64,
 }
 
 /// Outcome of a trial. Times are in seconds, rates in bit/s.
 pub(super) struct Outcome {
-    pub(super) api: Api,
-    pub(super) seed: u64,
     /// Rate of the path.
     pub(super) available: Steps,
     /// Rate that the manager reported.
@@ -101,78 +78,74 @@ fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
     (0..count).map(|n| (at(n), rate(n))).collect()
 }
 
-impl Trial {
-    pub(super) fn run(&self) -> Outcome {
-        match self.api {
-            Api::Alf => self.with(GrantedVideo::default()),
-            Api::Rate | Api::Late => self.with(RateCallbackVideo::default()),
+/// Runs a trial.
+pub(super) fn run(api: Api, seed: u64) -> Outcome {
+    match api {
+        Api::Alf => with(api, seed, GrantedVideo::default()),
+        Api::Rate | Api::Late => with(api, seed, RateCallbackVideo::default()),
+    }
+}
+
+fn with<V: Video>(api: Api, seed: u64, video: V) -> Outcome {
+    let mut rng = Rng::from_seed(seed);
+    let steps = trace(&mut rng);
+    let mut network = Network::new(rng.next_u64());
+    let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
+    let from = network.add_host(here.ip(), Machine::new(here.ip()));
+    let to = network.add_host(there.ip(), Machine::new(there.ip()));
+    let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+    let narrow = LinkConfig {
+        capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
+        queue: Limit::Packets(QUEUE),
+        ..way.clone()
+    };
+    let (link, _) = network.connect(from, to, narrow, way);
+    let (when, late) = match api {
+        Api::Late => (AckPolicy::Late(LATE.0, LATE.1), LATE.1),
+        Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
+    };
+    let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
+    let sender = network.with_host(from, |_, machine| {
+        let own = machine.add_manager(Kind::Aimd);
+        machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
+    });
+    let receiver = network.with_host(to, |_, machine| {
+        let any = machine.add_manager(Kind::Aimd);
+        machine.add(there.port(), any, Receiver::new(when))
+    });
+    network.run_until(Instant::ZERO + end());
+    outcome(&steps, &network, link, (from, sender), (to, receiver))
+}
+
+fn outcome<V: Video>(
+    steps: &[(Duration, Rate)],
+    network: &Network<Machine>,
+    link: LinkId,
+    (from, sender): (NodeId, Handle<Sender<V>>),
+    (to, receiver): (NodeId, Handle<Receiver>),
+) -> Outcome {
+    let sender = network.host(from).agent(sender);
+    let seconds = |at: &Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
+    let layers = sender.application().chosen().list();
+    let arrivals = network.host(to).agent(receiver).arrivals();
+    let count = end().as_nanos() / SAMPLE.as_nanos();
+    let mut bytes = vec![0; count as usize];
+    for arrival in arrivals {
+        let slot = arrival.at.saturating_since(Instant::ZERO).as_nanos() / SAMPLE.as_nanos();
+        if let Some(sum) = bytes.get_mut(slot as usize) {
+            *sum += arrival.packet.len + OVERHEAD;
         }
     }
-
-    fn with<V: Video>(&self, video: V) -> Outcome {
-        let mut rng = Rng::from_seed(self.seed);
-        let steps = trace(&mut rng);
-        let mut network = Network::new(rng.next_u64());
-        let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
-        let from = network.add_host(here.ip(), Machine::new(here.ip()));
-        let to = network.add_host(there.ip(), Machine::new(there.ip()));
-        let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
-        let narrow = LinkConfig {
-            capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
-            queue: Limit::Packets(QUEUE),
-            ..way.clone()
-        };
-        let (link, _) = network.connect(from, to, narrow, way);
-        let (when, late) = match self.api {
-            Api::Late => (AckPolicy::Late(LATE.0, LATE.1), LATE.1),
-            Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
-        };
-        let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
-        let sender = network.with_host(from, |_, machine| {
-            let own = machine.add_manager(Kind::Aimd);
-            machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
-        });
-        let receiver = network.with_host(to, |_, machine| {
-            let any = machine.add_manager(Kind::Aimd);
-            machine.add(there.port(), any, Receiver::new(when))
-        });
-        network.run_until(Instant::ZERO + end());
-        self.outcome(&steps, &network, link, (from, sender), (to, receiver))
-    }
-
-    fn outcome<V: Video>(
-        &self,
-        steps: &[(Duration, Rate)],
-        network: &Network<Machine>,
-        link: LinkId,
-        (from, sender): (NodeId, Handle<Sender<V>>),
-        (to, receiver): (NodeId, Handle<Receiver>),
-    ) -> Outcome {
-        let sender = network.host(from).agent(sender);
-        let seconds = |at: &Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
-        let layers = sender.application().chosen().list();
-        let arrivals = network.host(to).agent(receiver).arrivals();
-        let count = end().as_nanos() / SAMPLE.as_nanos();
-        let mut bytes = vec![0; count as usize];
-        for arrival in arrivals {
-            let slot = arrival.at.saturating_since(Instant::ZERO).as_nanos() / SAMPLE.as_nanos();
-            if let Some(sum) = bytes.get_mut(slot as usize) {
-                *sum += arrival.packet.len + OVERHEAD;
-            }
-        }
-        let sample = SAMPLE.as_secs_f64();
-        let arrived = bytes.iter().enumerate().map(|(n, &sum)| ((n as f64 + 0.5) * sample, 8.0 * sum as f64 / sample));
-        let counters = network.link(link).counters();
-        Outcome {
-            api: self.api,
-            seed: self.seed,
-            available: Steps::new(steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64))),
-            reported: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rate))),
-            rtt: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rtt.as_secs_f64()))),
-            layers: Steps::new(layers.iter().map(|(at, layers)| (seconds(at), *layers as f64))),
-            arrived: arrived.collect(),
-            dropped: counters.queue_drops as f64 / counters.packets_in.max(1) as f64,
-            end: end().as_secs_f64(),
-        }
+    let sample = SAMPLE.as_secs_f64();
+    let arrived = bytes.iter().enumerate().map(|(n, &sum)| ((n as f64 + 0.5) * sample, 8.0 * sum as f64 / sample));
+    let counters = network.link(link).counters();
+    Outcome {
+        available: Steps::new(steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64))),
+        reported: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rate))),
+        rtt: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rtt.as_secs_f64()))),
+        layers: Steps::new(layers.iter().map(|(at, layers)| (seconds(at), *layers as f64))),
+        arrived: arrived.collect(),
+        dropped: counters.queue_drops as f64 / counters.packets_in.max(1) as f64,
+        end: end().as_secs_f64(),
     }
 }

@@ -17,7 +17,7 @@ use timeous_engine::clock;
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
-use crate::experiment::{Choice, LabError, Run};
+use crate::experiment::{Choice, LabError, Run, setup};
 use capture::{CaptureFilter, StreamCapture};
 use network::TestNetwork;
 use streams::{Log, PORT, Plan};
@@ -33,25 +33,16 @@ const OTHER_PORT: u16 = 6_001;
 
 /// Returns the choices that apply to real kernels only.
 pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
-    vec![
-        Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
-        Choice::paper(
-            "congestion control",
-            "Reno, as DCCP's",
-            "§4.2: exactly the same as TCP's; the kernel's own is Reno here",
-        ),
-        Choice::ours("send buffer of TCP", "the kernel's choice", "as the paper's kernel chose it"),
-        Choice::ours(
-            "lasting",
-            format!("{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()),
-            "hundreds of packets at the least",
-        ),
-        Choice::ours(
-            "all flows",
-            "at once, each over a link of its own",
-            "none can disturb another, and it takes no longer than one",
-        ),
-    ]
+    setup! {
+        ours "machines": "network namespaces of one" => "one clock for all, and no other traffic";
+        paper "congestion control": "Reno, as DCCP's"
+            => "§4.2: exactly the same as TCP's; the kernel's own is Reno here";
+        ours "send buffer of TCP": "the kernel's choice" => "as the paper's kernel chose it";
+        ours "lasting": "{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()
+            => "hundreds of packets at the least";
+        ours "all flows": "at once, each over a link of its own"
+            => "none can disturb another, and it takes no longer than one";
+    }
 }
 
 /// Returns the choices of §4.2 on real kernels.

@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn the_median_seed_speaks_and_the_others_are_its_spread() {
-        let claim = |value: f64| vec![Claim::new("x", "", format!("{value}"), value).pass(Bound::AtLeast(2.0))];
+        let claim = |value: f64| vec![Claim::new("x", "", format!("{value}"), value).pass(2.0..)];
         let claims = over_seeds([5.0, 1.0, 2.0].map(claim).to_vec());
         assert_eq!(claims.len(), 1);
         assert_eq!((claims[0].value, claims[0].passes()), (2.0, Some(true)));

@@ -4,31 +4,17 @@ use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::Jitter;
 
-use crate::experiment::Choice;
+use crate::experiment::{Choice, setup, values};
 
-/// Transport of the measured stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Transport {
-    /// Reliable in-order delivery.
-    Tcp,
-    /// No congestion control.
-    Udp,
-    /// DCCP from a packet ring.
-    Timeous,
-}
-
-impl Transport {
-    /// All transports, in the paper's order.
-    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Timeous];
-
-    /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Timeous => "Timeous",
-        }
+values! {
+    /// Transport of the measured stream.
+    pub(crate) enum Transport {
+        /// No congestion control.
+        Udp = "UDP",
+        /// Reliable in-order delivery.
+        Tcp = "TCP",
+        /// DCCP from a packet ring.
+        Timeous = "Timeous",
     }
 }
 
@@ -64,35 +50,25 @@ pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
 /// Returns the choices where two flows share the link.
 pub(super) fn shared_choices() -> Vec<Choice> {
-    vec![Choice::ours(
-        "way to the link",
-        "15 ± 15 ms each way, half a packet's time there, for both flows",
-        "without it each packet meets the queue as the one before it did, and one flow has most of the link, 0.79 for real: \
-         phase effects (Floyd & Jacobson 1992). Added after results without it had been seen",
-    )]
+    setup! {
+        ours "way to the link": "15 ± 15 ms each way, half a packet's time there, for both flows"
+            => "without it each packet meets the queue as the one before it did, and one flow has most of the link, \
+            0.79 for real: phase effects (Floyd & Jacobson 1992). Added after results without it had been seen";
+    }
 }
 
 /// Returns the choices of both experiments.
 pub(super) fn choices() -> Vec<Choice> {
     let number = |n: &dyn ToString, unit: &str| format!("{} {unit}", n.to_string());
-    vec![
-        Choice::paper("link", "token bucket, 50 kB/s", "§4.2"),
-        Choice::ours(
-            "bucket",
-            number(&BURST, "bytes"),
-            "two packets: the paper does not say, and more would be a second queue",
-        ),
-        Choice::ours(
-            "queue at the bucket",
-            number(&QUEUE, "packets, drop-tail"),
-            "the paper does not say; its losses of 0.5 to 0.7 % are those of a window that fills a queue of about 20",
-        ),
-        Choice::ours(
-            "delay of the wire",
-            "5 ms each way",
-            "the paper does not say; the queue is most of the round trip",
-        ),
-        Choice::paper("payload of a packet", number(&SIZE, "bytes"), "§4.2: the TCP MTU"),
-        Choice::ours("warm-up", "10 s, not counted", "the flows find their shares of the link first"),
-    ]
+    setup! {
+        paper "link": "token bucket, 50 kB/s" => "§4.2";
+        ours "bucket": "{}", number(&BURST, "bytes")
+            => "two packets: the paper does not say, and more would be a second queue";
+        ours "queue at the bucket": "{}", number(&QUEUE, "packets, drop-tail")
+            => "the paper does not say; its losses of 0.5 to 0.7 % are those of a window that fills a queue of about \
+            20";
+        ours "delay of the wire": "5 ms each way" => "the paper does not say; the queue is most of the round trip";
+        paper "payload of a packet": "{}", number(&SIZE, "bytes") => "§4.2: the TCP MTU";
+        ours "warm-up": "10 s, not counted" => "the flows find their shares of the link first";
+    }
 }

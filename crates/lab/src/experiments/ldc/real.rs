@@ -8,11 +8,13 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_tcp::record;
 
-use super::super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
+use super::super::over_tcp;
+use super::super::over_tcp::{Control, Log, Offer, Plan, SenderKind};
 use super::super::tcp_kernel::network::Links;
-use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, choices, first_way};
-use super::trial::{Sender, Trial, ViewerOutcome};
-use crate::experiment::{Choice, Findings, LabError, Run};
+use super::{
+    Cell, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, Sender, ViewerOutcome, Views, choices, first_way,
+};
+use crate::experiment::{Choice, Claim, Figure, Findings, Grid, LabError, Run, Table, cross, setup};
 
 /// Senders compared with plain TCP.
 const LATE: [SenderKind; 2] = [SenderKind::Ring, SenderKind::Late];
@@ -28,64 +30,63 @@ const PACKET: usize = record::sealed_len(SIZE) + HEADERS;
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn run(
+pub(super) fn run(
     run: &Run<'_>,
     start_ups: &[Duration],
-    findings: impl Fn(&[ViewerOutcome]) -> Result<Findings, LabError>,
+    findings: impl Fn(&Views) -> Result<Findings, LabError>,
 ) -> Result<Findings, LabError> {
-    let mut wishes = Vec::new();
-    for seed in run.seeds() {
-        for &start_up in start_ups {
-            for rate in RATES {
-                for control in Control::ALL {
-                    for way in [SenderKind::Plain, SenderKind::Ring, SenderKind::Late] {
-                        let sender = if way == SenderKind::Plain { Sender::Plain } else { Sender::LateChoice };
-                        wishes.push((control, way, Trial { sender, rate, start_up, seed }));
-                    }
-                }
-            }
-        }
-    }
-    let plans: Vec<Plan> = wishes.iter().map(|(control, way, trial)| plan(*control, *way, trial)).collect();
-    let logs = over_tcp::all(run, &plans)?;
-    let viewed: Vec<(Control, SenderKind, ViewerOutcome)> =
-        wishes.iter().zip(&logs).map(|((control, way, trial), log)| (*control, *way, view(trial, log))).collect();
+    let ways = [
+        (SenderKind::Plain, Sender::Plain),
+        (SenderKind::Ring, Sender::LateChoice),
+        (SenderKind::Late, Sender::LateChoice),
+    ];
+    let paths: Vec<_> =
+        cross(start_ups.to_vec(), cross(RATES, cross(Control::ALL, ways).collect::<Vec<_>>()).collect::<Vec<_>>())
+            .collect();
+    let wish = |(seed, (start_up, (rate, (control, (way, sender)))))| Wish {
+        control,
+        way,
+        cell: Cell { start_up, rate, sender },
+        seed,
+    };
+    let wishes: Vec<Wish> = cross(run.seeds(), paths).map(wish).collect();
+    let logs = over_tcp::all(run, &wishes.iter().map(plan).collect::<Vec<_>>())?;
     let mut all = Findings { setup: setup(), ..Findings::default() };
     let mut data = Vec::new();
-    for control in Control::ALL {
-        for late in LATE {
-            let these =
-                viewed.iter().filter(|(of, way, _)| *of == control && (*way == late || *way == SenderKind::Plain));
-            let these: Vec<ViewerOutcome> = these.map(|(.., viewed)| viewed.clone()).collect();
-            let name = format!("{}, {}", control.name(), late.name());
-            let found = findings(&these)?;
-            merge(&mut all, &name, found, &mut data);
-        }
+    for (control, late) in cross(Control::ALL, LATE) {
+        let these = wishes
+            .iter()
+            .zip(&logs)
+            .filter(|(wish, _)| wish.control == control && (wish.way == late || wish.way == SenderKind::Plain));
+        let these = these.map(|(wish, log)| (wish.cell, wish.seed, view(&wish.cell, log)));
+        let name = format!("{}, {}", control.name(), late.name());
+        merge(&mut all, &name, findings(&Grid::from_runs(these.collect()))?, &mut data);
     }
     all.notes.push(reached(&wishes, &logs));
     all.data = data.into();
     Ok(all)
 }
 
+/// Stream to measure.
+struct Wish {
+    control: Control,
+    way: SenderKind,
+    cell: Cell,
+    seed: u64,
+}
+
 fn merge(all: &mut Findings, name: &str, found: Findings, data: &mut Vec<serde_json::Value>) {
-    all.tables.extend(found.tables.into_iter().map(|mut table| {
-        table.title = format!("{name}: {}", table.title);
-        table
-    }));
-    all.claims.extend(found.claims.into_iter().map(|mut claim| {
-        claim.what = format!("{name}: {}", claim.what);
-        claim
-    }));
-    all.figures.extend(found.figures.into_iter().map(|mut figure| {
-        figure.caption = format!("{name}. {}", figure.caption);
-        figure
-    }));
+    all.tables
+        .extend(found.tables.into_iter().map(|table| Table { title: format!("{name}: {}", table.title), ..table }));
+    all.claims.extend(found.claims.into_iter().map(|claim| Claim { what: format!("{name}: {}", claim.what), ..claim }));
+    let figures = found.figures.into_iter();
+    all.figures.extend(figures.map(|figure| Figure { caption: format!("{name}. {}", figure.caption), ..figure }));
     data.push(serde_json::json!({ "sender": name, "found": found.data }));
 }
 
-fn reached(wishes: &[(Control, SenderKind, Trial)], logs: &[Log]) -> String {
+fn reached(wishes: &[Wish], logs: &[Log]) -> String {
     let of = |counts: &dyn Fn(&Log) -> u64| -> u64 {
-        let late = wishes.iter().zip(logs).filter(|((_, way, _), _)| *way == SenderKind::Late);
+        let late = wishes.iter().zip(logs).filter(|(wish, _)| wish.way == SenderKind::Late);
         late.map(|(_, log)| counts(log)).sum()
     };
     format!(
@@ -99,7 +100,7 @@ fn reached(wishes: &[(Control, SenderKind, Trial)], logs: &[Log]) -> String {
     )
 }
 
-fn plan(control: Control, way: SenderKind, trial: &Trial) -> Plan {
+fn plan(&Wish { control, way, cell: ref trial, seed }: &Wish) -> Plan {
     let forward = LinkConfig {
         capacity: Capacity::Fixed(trial.rate),
         queue: Limit::Packets(QUEUE),
@@ -114,7 +115,7 @@ fn plan(control: Control, way: SenderKind, trial: &Trial) -> Plan {
         links: Links { forward, back },
         mtu: Some(PACKET as u16),
         behaviour: None,
-        seed: trial.seed ^ trial.rate.as_bps() << 20,
+        seed: seed ^ trial.rate.as_bps() << 20,
         offers: offers(trial.start_up + first_way(trial.rate, PACKET)),
         slots: SLOTS,
         choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Layers::default()) }),
@@ -134,30 +135,14 @@ fn offers(latency: Duration) -> Arc<[Offer]> {
     (0..SECONDS).flat_map(of_second).collect()
 }
 
-fn view(trial: &Trial, log: &Log) -> ViewerOutcome {
+fn view(trial: &Cell, log: &Log) -> ViewerOutcome {
     let first = log.arrived.iter().flatten().min().copied().unwrap_or(log.begin);
     let end = log.begin + Duration::from_secs(SECONDS);
-    let mut viewed = ViewerOutcome {
-        sender: trial.sender,
-        kbps: trial.rate.as_bps() / 1_000,
-        start_up: trial.start_up.as_millis() / 1_000,
-        seed: trial.seed,
-        received: log.arrived.iter().flatten().filter(|at| **at < end).count() as u64 * SIZE as u64,
-        arrived: 0,
-        in_time: 0,
-        layers: [0.0; LAYERS],
-        lateness: Vec::new(),
-    };
+    let received = log.arrived.iter().flatten().filter(|at| **at < end).count() as u64 * SIZE as u64;
+    let mut viewed = ViewerOutcome::of(received);
     for (index, at) in log.arrived.iter().enumerate().filter_map(|(index, at)| Some((index, (*at)?))) {
-        let (second, layer) = (index / (LAYERS * PACKETS), index / PACKETS % LAYERS);
-        let playout = first + trial.start_up + Duration::from_secs(second as u64);
-        viewed.arrived += SIZE as u64;
-        if at <= playout {
-            viewed.in_time += SIZE as u64;
-            viewed.layers[layer] += SIZE as f64 / (SECONDS * BYTES) as f64;
-        }
-        let late = at.saturating_since(playout).as_secs_f64() - playout.saturating_since(at).as_secs_f64();
-        viewed.lateness.push((second as u64, late));
+        let (second, layer) = ((index / (LAYERS * PACKETS)) as u64, index / PACKETS % LAYERS);
+        viewed.count(second, layer, at, first + trial.start_up + Duration::from_secs(second));
     }
     viewed
 }
@@ -165,19 +150,13 @@ fn view(trial: &Trial, log: &Log) -> ViewerOutcome {
 fn setup() -> Vec<Choice> {
     let kept =
         choices().into_iter().filter(|choice| !["transport", "send buffer of plain TCP"].contains(&&*choice.what));
-    let own = [
-        Choice::ours(
-            "late choice, real",
-            "the packet ring before the kernel's socket with `TCP_NOTSENT_LOWAT`; and that with late choice into retransmissions",
-            "the first is what the paper's patch does, the second what it leaves open",
-        ),
-        Choice::ours(
-            "congestion control",
-            "the kernel's Reno and CUBIC, with SACK",
-            "the paper has New Reno with DSACK",
-        ),
-        Choice::ours("a packet", "a record in a segment of its own, by the link's MTU", "as in virtual time"),
-        Choice::ours("received", "payload of datagrams, without records' framing", "the same for both"),
-    ];
+    let own = setup! {
+        ours "late choice, real": "the packet ring before the kernel's socket with `TCP_NOTSENT_LOWAT`; and that with \
+            late choice into retransmissions"
+            => "the first is what the paper's patch does, the second what it leaves open";
+        ours "congestion control": "the kernel's Reno and CUBIC, with SACK" => "the paper has New Reno with DSACK";
+        ours "a packet": "a record in a segment of its own, by the link's MTU" => "as in virtual time";
+        ours "received": "payload of datagrams, without records' framing" => "the same for both";
+    };
     kept.chain(own).chain(over_tcp::choices()).collect()
 }

@@ -7,52 +7,27 @@ use timeous_engine::NewChoice;
 use timeous_host::MiddleboxBehaviour;
 
 use super::super::tcp_kernel::network::Links;
+use crate::experiment::values;
 
-/// Sender of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SenderKind {
-    /// Program that writes into the kernel's socket.
-    Plain,
-    /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
-    Ring,
-    /// `Ring`, with late choice that reaches into the kernel's queue and its retransmissions.
-    Late,
-    /// Packet ring with our own TCP, on a TUN device.
-    Own,
-}
-
-impl SenderKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Plain, Self::Ring, Self::Late, Self::Own];
-
-    /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain TCP",
-            Self::Ring => "ring, NOTSENT_LOWAT",
-            Self::Late => "ring, into retransmissions",
-            Self::Own => "own TCP",
-        }
+values! {
+    /// Sender of a stream.
+    pub(crate) enum SenderKind {
+        /// Program that writes into the kernel's socket.
+        Plain = "plain TCP",
+        /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
+        Ring = "ring, NOTSENT_LOWAT",
+        /// `Ring`, with late choice that reaches into the kernel's queue and its retransmissions.
+        Late = "ring, into retransmissions",
+        /// Packet ring with our own TCP, on a TUN device.
+        Own = "own TCP",
     }
 }
 
-/// Congestion control of the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Control {
-    Reno,
-    Cubic,
-}
-
-impl Control {
-    pub(crate) const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
-
-    /// Returns the kernel's name for it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-        }
+values! {
+    /// Congestion control of the sender.
+    pub(crate) enum Control {
+            Reno = "reno",
+            Cubic = "cubic",
     }
 }
 

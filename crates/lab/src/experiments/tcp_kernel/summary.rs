@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::transfer::Outcome;
+use crate::experiment::Sorted;
 
 /// Rates in Mbit/s. An unfinished run counts with rate zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,11 +24,8 @@ impl Summary {
         Self::of_rates(runs.iter().map(rate).collect())
     }
 
-    fn of_rates(mut rates: Vec<f64>) -> Self {
-        rates.sort_by(f64::total_cmp);
-        let at = |index: usize| rates.get(index).copied().unwrap_or(f64::NAN);
-        let (lower, upper) = (rates.len().saturating_sub(1) / 2, rates.len() / 2);
-        Self { least: at(0), median: (at(lower) + at(upper)) / 2.0, most: at(rates.len().saturating_sub(1)) }
+    fn of_rates(rates: Sorted) -> Self {
+        Self { least: rates.percentile(0.0), median: rates.median(), most: rates.percentile(100.0) }
     }
 }
 
@@ -66,18 +64,5 @@ pub(super) fn record(run: &Result<Outcome, String>) -> Value {
             })
         }
         Err(why) => json!({ "failed": why }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        let median = |rates: &[f64]| Summary::of_rates(rates.to_vec()).median;
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
     }
 }

@@ -14,8 +14,8 @@ use super::super::tcp_kernel::network::Links;
 use super::super::tl::offers::{INTERVAL, SIZES};
 use super::super::tl::trial::{Protocol, link};
 use super::super::tl::{PLAYOUT, RTT};
-use super::judge::{self, BEHAVIOURS, Measured};
-use crate::experiment::{Choice, Findings, LabError, Run};
+use super::{BEHAVIOURS, Measured};
+use crate::experiment::{Choice, Claim, Findings, Grid, LabError, Run, cross, setup};
 
 /// Number of datagrams: one minute.
 const COUNT: u64 = 3_000;
@@ -31,31 +31,29 @@ const WAYS: [(SenderKind, Protocol); 3] =
 /// # Errors
 /// Missing features of the machine.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let mut wishes = Vec::new();
-    for control in Control::ALL {
-        for behaviour in BEHAVIOURS {
-            for (way, protocol) in WAYS {
-                wishes.extend(run.seeds().map(|seed| (behaviour, protocol, plan(control, behaviour, way, seed))));
-            }
-        }
-    }
+    let ways = cross(BEHAVIOURS, WAYS);
+    let wishes =
+        cross(Control::ALL, cross(ways.collect::<Vec<_>>(), run.seeds().collect::<Vec<_>>()).collect::<Vec<_>>());
+    let wishes: Vec<_> = wishes
+        .map(|(control, ((behaviour, (way, protocol)), seed))| {
+            (behaviour, protocol, plan(control, behaviour, way, seed))
+        })
+        .collect();
     let plans: Vec<Plan> = wishes.iter().map(|(.., plan)| plan.clone()).collect();
     let logs = over_tcp::all(run, &plans)?;
     let mut all = Findings::default();
     for control in Control::ALL {
         let these = wishes.iter().zip(&logs).filter(|((.., plan), _)| plan.control == control);
-        let measured: Vec<Measured> =
-            these.map(|((behaviour, protocol, plan), log)| measure(*behaviour, *protocol, plan, log)).collect();
+        let these = these.map(|((at, of, plan), log)| ((*at, *of), plan.seed, measure(plan, log)));
         let title = format!("{}: streams of {COUNT} datagrams at 8 % loss, the mean over the seeds", control.name());
-        let found = judge::findings(&measured, &WAYS.map(|(_, protocol)| protocol), &title, setup())?;
+        let streams = Grid::from_runs(these.collect());
+        let found = super::findings(&streams, &WAYS.map(|(_, protocol)| protocol), &title, setup())?;
         all.setup = found.setup;
         all.notes = found.notes;
         all.tables.extend(found.tables);
         all.figures.extend(found.figures);
-        all.claims.extend(found.claims.into_iter().map(|mut claim| {
-            claim.what = format!("{}: {}", control.name(), claim.what);
-            claim
-        }));
+        let of_control = |claim: Claim| Claim { what: format!("{}: {}", control.name(), claim.what), ..claim };
+        all.claims.extend(found.claims.into_iter().map(of_control));
         all.data[control.name()] = found.data;
     }
     Ok(all)
@@ -81,19 +79,17 @@ fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: 
     }
 }
 
-fn measure(behaviour: MiddleboxBehaviour, protocol: Protocol, plan: &Plan, log: &Log) -> Measured {
-    let share = |came: &[Option<_>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
+fn measure(plan: &Plan, log: &Log) -> Measured {
     let in_time = |(arrived, offer): (&Option<_>, &Offer)| arrived.is_some_and(|at| at <= offer.deadline(log.begin));
     let bytes = |counts: &dyn Fn((&Option<_>, &Offer)) -> bool| {
         let these = log.arrived.iter().zip(plan.offers.iter()).filter(|&each| counts(each));
         these.map(|(_, offer)| offer.len).sum::<usize>() as f64
     };
+    let (came, last) = super::shares(&log.arrived);
     Measured {
-        behaviour,
-        protocol,
         in_time: 100.0 * bytes(&in_time) / bytes(&|_| true).max(1.0),
-        came: share(&log.arrived),
-        last: share(&log.arrived[log.arrived.len() * 9 / 10..]),
+        came,
+        last,
         changed: log.status.replaced + log.status.padded,
         refused: log.status.refused,
         connections: 1 + u32::from(log.status.ended),
@@ -102,38 +98,24 @@ fn measure(behaviour: MiddleboxBehaviour, protocol: Protocol, plan: &Plan, log: 
 }
 
 fn setup() -> Vec<Choice> {
-    let mut all = vec![
-        Choice::paper("middleboxes", "pass, cached original, silence, reset", "§4.2"),
-        Choice::ours("besides", "cutting, joining (5 ms), other sequence numbers", "Honda et al. saw those, too"),
-        Choice::ours("middlebox", "that of the virtual form, between two TUN devices", "before the link that loses"),
-        Choice::ours(
-            "MTU",
-            "1500 on the sender's side of the middlebox, 3000 behind it",
-            "one that joins two segments makes a longer one, which goes on as it is",
-        ),
-        Choice::ours(
-            "sent",
-            format!("{COUNT} datagrams, one each 20 ms, of 550 and 650 bytes in turn; 8 % loss"),
-            "a minute of the paper's stream",
-        ),
-        Choice::ours(
-            "senders",
-            "the ring to the kernel's queue (C); plain TCP (A); the ring into retransmissions (C, timelines)",
-            "to a plain receiver",
-        ),
-        Choice::ours(
-            "after a reset",
-            "the program calls again, and nothing is changed when it is sent again",
-            "a connection cannot outlive a reset; the receiver takes the new call also where the reset was lost on its way there, as \
-             any server would (at 8 % loss that is one in twelve; it waited for the old call's end at first, and got nothing more)",
-        ),
-        Choice::ours(
-            "goes on where TCP would",
-            "of the last tenth of the datagrams as many come as from the ring without changes, within 5 %",
-            "plain TCP was the reference of a first run; it brings all, however late, so that what was given up as late counted \
-             against the ring, which has nothing to do with middleboxes",
-        ),
-    ];
+    let mut all = setup! {
+        paper "middleboxes": "pass, cached original, silence, reset" => "§4.2";
+        ours "besides": "cutting, joining (5 ms), other sequence numbers" => "Honda et al. saw those, too";
+        ours "middlebox": "that of the virtual form, between two TUN devices" => "before the link that loses";
+        ours "MTU": "1500 on the sender's side of the middlebox, 3000 behind it"
+            => "one that joins two segments makes a longer one, which goes on as it is";
+        ours "sent": "{COUNT} datagrams, one each 20 ms, of 550 and 650 bytes in turn; 8 % loss"
+            => "a minute of the paper's stream";
+        ours "senders": "the ring to the kernel's queue (C); plain TCP (A); the ring into retransmissions (C, \
+            timelines)" => "to a plain receiver";
+        ours "after a reset": "the program calls again, and nothing is changed when it is sent again"
+            => "a connection cannot outlive a reset; the receiver takes the new call also where the reset was lost on \
+            its way there, as any server would (at 8 % loss that is one in twelve; it waited for the old call's end \
+            at first, and got nothing more)";
+        ours "goes on where TCP would": "of the last tenth of the datagrams as many come as from the ring without \
+            changes, within 5 %" => "plain TCP was the reference of a first run; it brings all, however late, so that \
+            what was given up as late counted against the ring, which has nothing to do with middleboxes";
+    };
     all.extend(over_tcp::choices());
     all
 }
