@@ -5,6 +5,7 @@ mod camera;
 mod demo;
 mod experiment;
 mod experiments;
+mod machine;
 mod peers;
 mod report;
 mod soak;

@@ -1,7 +1,6 @@
 //! Comparison with other protocols' implementations: the same trace over the same links, with one evaluation for all.
 
 mod capture;
-mod cross_traffic;
 mod datagram;
 mod judge;
 mod link_runs;

@@ -1,14 +1,12 @@
 //! One run of the camera comparison: a link, its receiver and sender, and a camera with a frame every 40 ms.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::{fs, thread};
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
@@ -22,6 +20,7 @@ use crate::demo::error::DemoError;
 use crate::demo::plan::time;
 use crate::demo::process::{Process, free_ports, is_open};
 use crate::demo::run::{SOON, listening_at};
+use crate::machine::sleep_until;
 
 /// Time from the start of the link to the first frame: both tools have finished their handshakes by then.
 const LEAD: Duration = Duration::from_secs(2);
@@ -157,13 +156,6 @@ fn connect(port: u16) -> Result<UdpSocket, DemoError> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(DemoError::Ports)?;
     socket.connect(("127.0.0.1", port)).map_err(DemoError::Ports)?;
     Ok(socket)
-}
-
-fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not: a frame's delay is measured from the time at which it goes in.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
 /// Reads a pipe to its end.

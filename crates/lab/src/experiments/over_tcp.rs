@@ -11,15 +11,17 @@ mod userspace_tcp;
 
 use std::thread;
 
+use middlebox::MiddleboxThread;
 use rustix::process::setpriority_process;
 use tempfile::NamedTempFile;
 use timeous::core::Instant;
 use timeous_engine::clock;
 
-use super::tcp_kernel::network::{TestNetwork, machine};
+use super::tcp_kernel::network::TestNetwork;
 use crate::experiment::{Choice, LabError, Run, setup};
+use crate::machine::machine;
+
 pub(crate) use capture::{CarriedBytes, StreamContent};
-use middlebox::MiddleboxThread;
 pub(crate) use plan::{Control, Offer, Plan, SenderKind};
 pub(crate) use setup::SenderStatus;
 

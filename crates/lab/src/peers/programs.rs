@@ -8,6 +8,7 @@ use timeous_net::emulator::Namespace;
 
 use super::peer::Program;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// A running program.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl RunningProgram {
         let mut command = Command::new(&program.path);
         command.args(&program.words).stdin(Stdio::null()).stdout(out).stderr(err);
         // A child is in the namespace of the thread that starts it.
-        let child = namespace.within(move || command.spawn()).map_err(|error| LabError::Machine(error.to_string()))?;
+        let child = namespace.within(move || command.spawn()).map_err(machine)?;
         child.map(Self).map_err(LabError::file(&program.path))
     }
 

@@ -7,6 +7,7 @@ use super::content::{self, DatagramId, LEAST, MOST};
 use super::setup::PATIENCE;
 use super::tally::Offered;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Range of latencies in milliseconds: some leave no time for a retransmission.
 const LATENCIES: [u64; 2] = [30, 400];
@@ -55,15 +56,14 @@ fn offer(ring: &mut SendHalf, offered: &mut Offered, rng: &mut Rng) -> Result<()
         Ok(_) => offered.offer(),
         // If the ring is full the datagram is skipped and not counted.
         Err(EnqueueError::Full) => {}
-        Err(error) => return Err(LabError::Machine(error.to_string())),
+        Err(error) => return Err(machine(error)),
     }
     Ok(())
 }
 
 /// Rewrites the newest datagrams that have not been sent.
 fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<(), LabError> {
-    let broken = |error: &dyn std::fmt::Display| LabError::Machine(error.to_string());
-    let mut pulled = ring.ring().pull_back(newest).map_err(|error| broken(&error))?;
+    let mut pulled = ring.ring().pull_back(newest).map_err(machine)?;
     for place in 0..pulled.places() {
         let Some(queued) = pulled.queued(place).filter(|queued| queued.dead.is_none()) else { continue };
         let seq = queued.meta.seq.0;
@@ -71,7 +71,7 @@ fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<
         match pulled.rewrite(place, &queued.meta, &content::of(name)) {
             Ok(()) => offered.rewritten(name),
             Err(EnqueueError::Full) => {}
-            Err(error) => return Err(broken(&error)),
+            Err(error) => return Err(machine(error)),
         }
     }
     pulled.release();

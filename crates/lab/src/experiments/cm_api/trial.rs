@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use timeous::clock;
 use timeous::cm::{CongestionManager, ManagerLocation};
 use timeous::core::Duration;
@@ -17,6 +16,7 @@ use super::method::{Api, ManagerPlacement, SendMethod};
 use super::wire::Wire;
 use super::{buffered, receiver, tcp};
 use crate::experiment::LabError;
+use crate::machine::{stay_on, two_processors};
 
 /// Cost of one trial's packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,14 +74,12 @@ impl TestNetwork {
             Ok(managed) => (Some(managed), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
         let network = Self {
             wire: Wire::make()?,
             in_process: open(ManagerLocation::InProcess)?,
             daemon: open(ManagerLocation::Daemon(Some(path)))?,
             managed,
-            processors: [allowed.next(), allowed.next()],
+            processors: two_processors(),
             served,
             _directory: directory,
         };
@@ -160,13 +158,4 @@ impl TestNetwork {
 #[allow(clippy::needless_pass_by_value)]
 fn refused(error: timeous::cm::Error) -> LabError {
     LabError::Machine(format!("the Congestion Manager: {error}"))
-}
-
-fn stay_on(processor: Option<usize>) {
-    if let Some(processor) = processor {
-        let mut set = CpuSet::new();
-        set.set(processor);
-        // Failure is harmless: pinning only makes results steadier.
-        let _ = sched_setaffinity(None, &set);
-    }
 }

@@ -5,14 +5,13 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Barrier;
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
 use timeous_net::emulator::Namespace;
 
-use super::super::managed::{machine, pair};
 use crate::experiment::LabError;
+use crate::machine::{Call, stay_on, two_processors, veth};
 
 /// The receiver's address.
 const RIGHT: &str = "10.79.0.2";
@@ -39,25 +38,15 @@ pub(super) struct TestLink {
 impl TestLink {
     /// Builds namespaces and links.
     pub(super) fn make() -> Result<Self, LabError> {
-        let name = |side: &str| format!("timeous-cpu-{}{side}", std::process::id());
-        let open = |side: &str| Namespace::open_or_make(&name(side)).map_err(machine);
-        let (left, right) = (open("l")?, open("r")?);
-        let peer = name("r");
-        left.ip(&["link", "add", "veth0", "type", "veth", "peer", "name", "veth1", "netns", &peer]).map_err(machine)?;
-        for (namespace, device, address) in [(&left, "veth0", "10.79.0.1/24"), (&right, "veth1", "10.79.0.2/24")] {
-            namespace.ip(&["address", "add", address, "dev", device]).map_err(machine)?;
-            namespace.ip(&["link", "set", device, "up"]).map_err(machine)?;
-            // Otherwise a connection would begin with the previous one's cached metrics.
-            namespace.set_sysctl("net/ipv4/tcp_no_metrics_save", "1").map_err(machine)?;
-        }
-        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-        Ok(Self { left, right, processors: [allowed.next(), allowed.next()] })
+        let [left, right] = veth("cpu", &[["10.79.0.1", RIGHT]], true)?;
+        Ok(Self { left, right, processors: two_processors() })
     }
 
     /// Sends `bytes` over one connection with this congestion control.
     pub(super) fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
-        let (sending, receiving) = pair(&self.left, &self.right, RIGHT, congestion_control)?;
+        let address = format!("{RIGHT}:0").parse().expect("an address and a port");
+        let call = Call { congestion_control, ..Call::default() };
+        let (sending, receiving) = call.open(&self.left, &self.right, address)?;
         let [at_sender, at_receiver] = self.processors;
         // Both threads are running before the clock starts.
         let ready = Barrier::new(2);
@@ -81,15 +70,6 @@ impl TestLink {
             }
             Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
         })
-    }
-}
-
-fn stay_on(processor: Option<usize>) {
-    if let Some(processor) = processor {
-        let mut set = CpuSet::new();
-        set.set(processor);
-        // Failure is harmless: pinning only makes results steadier.
-        let _ = sched_setaffinity(None, &set);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The experiment on this machine's kernel: its TCP in a macroflow, beside Reno of another host.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -12,11 +11,12 @@ use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
-use super::super::managed::{Managed, machine, pair};
+use super::super::managed::Managed;
 use super::super::tcp::shared::jain;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
 use super::{QUEUE, RATE, RTT, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Rows, Run, mean, setup, values};
+use crate::machine::{Call, drain, machine, send_until, sleep};
 
 /// Measured time after the warm-up.
 const TIME: Duration = Duration::from_secs(60);
@@ -27,10 +27,7 @@ const EVEN: Bound = Bound::Within(0.4, 0.6);
 /// Jain's index among the ensemble's flows.
 const JAIN: Bound = Bound::AtLeast(0.98);
 /// Addresses of the far end, and of a second host there.
-const RIGHT: [&str; 2] = ["10.77.0.2", "10.77.0.3"];
-/// Write timeout, after which a sender checks whether to stop.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
-
+const RIGHT: [[u8; 4]; 2] = [[10, 77, 0, 2], [10, 77, 0, 3]];
 values! {
     /// Flows at the bottleneck.
     enum Case {
@@ -107,10 +104,14 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
         Case::Two => [managed.name(); 2],
         Case::Apart => ["reno"; 2],
     };
-    let connect = |side: usize| match case {
-        // Both macroflows belong to one host.
-        Case::Two => pair(&network.left, &network.right, RIGHT[side], controls[side]),
-        _ => pair([&network.left, &other][side], &network.right, RIGHT[0], controls[side]),
+    let connect = |side: usize| {
+        let call = Call { congestion_control: controls[side], ..Call::default() };
+        let [host, address] = match case {
+            // Both macroflows belong to one host.
+            Case::Two => [0, side],
+            _ => [side, 0],
+        };
+        call.open([&network.left, &other][host], &network.right, SocketAddr::new(RIGHT[address].into(), 0))
     };
     let sides =
         [(0, first), (1, second)].map(|(side, count)| (0..count).map(|_| connect(side)).collect::<Result<Vec<_>, _>>());
@@ -149,8 +150,9 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
     thread::scope(|scope| {
         for (side, counts) in sides.iter().zip(&counts) {
             for ((sending, receiving), count) in side.iter().zip(counts) {
-                scope.spawn(|| receive(receiving, count));
-                scope.spawn(|| send(sending, receiving, &stop));
+                scope.spawn(|| drain(receiving, count));
+                // Unsent data shows in the rate.
+                scope.spawn(|| drop(send_until(sending, receiving, &stop)));
             }
         }
         let received =
@@ -164,34 +166,6 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
         let rates = |side: usize| before[side].iter().zip(&after[side]).map(rate).collect::<Vec<_>>();
         Ok([rates(0), rates(1)])
     })
-}
-
-fn sleep(duration: Duration) {
-    let time = rustix::thread::Timespec { tv_sec: duration.as_secs_f64() as i64, tv_nsec: 0 };
-    // No signal interrupts it; a shorter time would be measured as such.
-    let _ = rustix::thread::nanosleep(&time);
-}
-
-fn send(mut sending: &TcpStream, receiving: &TcpStream, stop: &AtomicBool) {
-    let block = [0; 16 << 10];
-    let _ = sending.set_write_timeout(Some(LOOK));
-    while !stop.load(Ordering::Relaxed) {
-        match sending.write(&block) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // Unsent data shows in the rate.
-            Err(_) => break,
-        }
-    }
-    // Data still in flight is not needed.
-    let _ = receiving.shutdown(Shutdown::Both);
-}
-
-fn receive(mut receiving: &TcpStream, count: &AtomicU64) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(len @ 1..) = receiving.read(&mut buffer) {
-        count.fetch_add(len as u64, Ordering::Relaxed);
-    }
 }
 
 fn findings(outcomes: &[Outcome]) -> Findings {

@@ -17,6 +17,7 @@ use super::messages::{ClientArgs, FinalReport, ProgressReport, Work};
 use super::packet;
 use super::proc::resident;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Interval between checks for unacknowledged packets.
 const SWEEP: Duration = Duration::from_millis(50);
@@ -31,7 +32,7 @@ const AHEAD: u32 = 2;
 /// # Errors
 /// Missing features of the machine.
 pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
-    let work: Work = serde_json::from_str(&args.work).map_err(|error| LabError::Machine(error.to_string()))?;
+    let work: Work = serde_json::from_str(&args.work).map_err(machine)?;
     if let Some(uid) = work.uid {
         // The process is single-threaded.
         let uid = rustix::process::Uid::from_raw(uid);
@@ -55,7 +56,7 @@ fn hear() -> Result<(), LabError> {
 }
 
 fn write_line(what: &impl serde::Serialize) -> Result<(), LabError> {
-    let line = serde_json::to_string(what).map_err(|error| LabError::Machine(error.to_string()))?;
+    let line = serde_json::to_string(what).map_err(machine)?;
     writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
 }
 

@@ -15,6 +15,7 @@ use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 
 use super::packet;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Interval between checks of the stop flag.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -118,10 +119,9 @@ impl Wire {
         back: LinkConfig,
         seed: u64,
     ) -> Result<Self, LabError> {
-        let failed = |error: timeous_net::emulator::EmulatorError| LabError::Machine(error.to_string());
         let (any, target) = (SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([127, 0, 0, 1], far.port)));
         let config = RelayConfig { forward, back, seed, max_clients: 1_024, ..RelayConfig::new(any, target) };
-        let mut relay = Relay::bind(config).map_err(failed)?;
+        let mut relay = Relay::bind(config).map_err(machine)?;
         let stop = Stop::new().map_err(LabError::system("start a link"))?;
         let stopper = stop.stopper().map_err(LabError::system("start a link"))?;
         let port = relay.local_addr().port();

@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use rustix::thread::{Timespec, nanosleep};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use timeous::clock;
@@ -18,16 +17,10 @@ use timeous_ipc::{Client, Options};
 use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
 use super::proc;
 use crate::experiment::LabError;
+use crate::machine::{machine, sleep};
 
 /// Longest wait for any step.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-pub(super) fn pause(time: Duration) {
-    let time =
-        Timespec { tv_sec: (time.as_nanos() / 1_000_000_000) as i64, tv_nsec: (time.as_nanos() % 1_000_000_000) as _ };
-    // No signal interrupts it.
-    let _ = nanosleep(&time);
-}
 
 /// Running `timeous daemon`.
 pub(super) struct DaemonHost {
@@ -103,7 +96,7 @@ impl DaemonHost {
             if clock::now() > begin + PATIENCE {
                 return Err(LabError::Machine(format!("waited in vain until {what}")));
             }
-            pause(Duration::from_millis(2));
+            sleep(Duration::from_millis(2));
         }
         Ok(clock::now() - begin)
     }
@@ -129,7 +122,7 @@ impl ClientProcess {
     pub(super) fn start(work: &Work) -> Result<Self, LabError> {
         let failed = || LabError::system("start a client process");
         let own = std::env::current_exe().map_err(failed())?;
-        let text = serde_json::to_string(work).map_err(|error| LabError::Machine(error.to_string()))?;
+        let text = serde_json::to_string(work).map_err(machine)?;
         let mut child = Command::new(own)
             .args([COMMAND, &text])
             .stdin(Stdio::piped())

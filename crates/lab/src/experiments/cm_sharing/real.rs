@@ -13,9 +13,10 @@ use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
-use super::super::managed::{Managed, machine};
+use super::super::managed::Managed;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
 use crate::experiment::{Chart, Choice, Claim, Findings, LabError, Rows, Run, cross, mean, setup, values};
+use crate::machine::{machine, sleep};
 
 /// Bytes of the file.
 const LEN: usize = 128 << 10;
@@ -151,9 +152,7 @@ fn fetches(
         }
         seconds.push(fetch(&network.right)?);
         step();
-        let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as _ };
-        // No signal interrupts it.
-        let _ = rustix::thread::nanosleep(&pause);
+        sleep(PAUSE);
     }
     Ok(seconds)
 }
@@ -176,7 +175,7 @@ impl Server {
             if clock::now() > end {
                 return Err(LabError::Machine("python3 -m http.server does not answer".to_owned()));
             }
-            let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
+            sleep(Duration::from_millis(20));
         }
         Ok(server)
     }

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use capture::{CaptureFilter, StreamCapture};
+use network::TestNetwork;
+use streams::{Log, PORT, Plan};
 use timeous::core::{Duration, Instant, LateChoice, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
@@ -18,9 +21,7 @@ use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, LabError, Run, setup};
-use capture::{CaptureFilter, StreamCapture};
-use network::TestNetwork;
-use streams::{Log, PORT, Plan};
+use crate::machine::sleep_until;
 
 /// Duration of each flow of §4.2, as in virtual time: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
@@ -128,7 +129,7 @@ fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, La
         let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&network, OTHER_PORT, &stop)));
         if beside_tcp {
             let chance = Rng::from_seed(wish.seed).below(ALONE.as_nanos());
-            streams::sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
+            sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
         }
         let begin = clock::now();
         let log = streams::stream(wish.transport, &network, &wish.plan);

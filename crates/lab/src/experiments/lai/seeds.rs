@@ -23,7 +23,6 @@ fn of_one_kind(mut claims: Vec<Claim>) -> Option<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Bound;
 
     #[test]
     fn the_median_seed_speaks_and_the_others_are_its_spread() {

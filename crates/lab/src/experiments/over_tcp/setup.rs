@@ -1,10 +1,7 @@
 //! Shared parameters of all streams: addresses, timeouts, and the sender's counters.
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
-use timeous::core::{Duration, Instant};
+use timeous::core::Duration;
 use timeous_engine::Reach;
-
-use crate::experiment::LabError;
 
 /// Address of the receiver.
 pub(super) const RIGHT: &str = "10.77.0.2:5000";
@@ -29,16 +26,4 @@ pub(crate) struct SenderStatus {
     pub(crate) refused: bool,
     /// Whether the connection ended early.
     pub(crate) ended: bool,
-}
-
-/// Returns the error for a connection without an answer.
-pub(super) fn no_connection() -> LabError {
-    LabError::Machine("nobody answered at the other end of the link: is a firewall between the namespaces?".to_owned())
-}
-
-pub(super) fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // An interrupted sleep is harmless: each packet's send time is recorded.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }

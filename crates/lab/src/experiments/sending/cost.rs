@@ -11,6 +11,7 @@ use nix::sys::time::TimeValLike;
 use super::method::{SendMethod, Sender};
 use super::sink::Sink;
 use crate::experiment::{LabError, Progress, Sorted};
+use crate::machine::machine;
 
 /// Way and packet size to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub(crate) fn measure(
     progress: &Progress,
 ) -> Result<Vec<Cost>, LabError> {
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
-    let open = |case: &Case| Sender::open(case.way, case.payload).map_err(|error| LabError::Machine(error.to_string()));
+    let open = |case: &Case| Sender::open(case.way, case.payload).map_err(machine);
     let senders: Result<Vec<Sender>, LabError> = sink.before(|| cases.iter().map(open).collect())?;
     thread::scope(|scope| {
         let start = |(sender, case): (Sender, &Case)| Worker::start(scope, sender, case.way);

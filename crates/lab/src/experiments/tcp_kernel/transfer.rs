@@ -1,21 +1,21 @@
 //! One transfer over a bed of its own, between the kernel's TCP at the right and either stack at
 //! the left.
 
-use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 use std::path::Path;
-use std::thread;
+use std::{io, thread};
 
-use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_engine::clock;
 use timeous_net::Counters;
 
 use super::kernel::{self, ArrivedBytes};
-use super::network::{Links, OURS, TestNetwork, machine};
+use super::network::{Links, OURS, TestNetwork};
 use super::recovery::{self, RecoveryCounters};
 use super::userspace::UserspaceConnection;
 use crate::experiment::LabError;
+use crate::machine::machine;
+use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 
 /// Address at which the right kernel listens.
 const RIGHT: &str = "10.77.0.2:5000";

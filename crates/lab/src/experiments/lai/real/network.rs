@@ -1,17 +1,15 @@
 //! Two network namespaces of this machine, joined by the emulated link, which runs in a thread of
 //! its own.
 
-use std::thread::{self, JoinHandle};
-
 use tempfile::NamedTempFile;
-use timeous::core::Instant;
 use timeous_net::LinkConfig;
 use timeous_net::capture::Capture;
-use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::emulator::{Namespace, RouterConfig};
 use timeous_net::link::{Capacity, Limit};
 
 use super::super::setup;
 use crate::experiment::LabError;
+use crate::machine::{RunningLink, machine};
 
 /// Address of the far end.
 pub(super) const RIGHT: &str = "10.77.0.2";
@@ -27,7 +25,7 @@ pub(super) struct TestNetwork {
     /// Receiving namespace.
     pub(super) right: Namespace,
     capture: NamedTempFile,
-    wires: Vec<LinkThread>,
+    wires: Vec<RunningLink>,
 }
 
 impl TestNetwork {
@@ -49,9 +47,9 @@ impl TestNetwork {
         };
         link.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
         link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
-        let mut wires = vec![LinkThread::lay(link)?];
+        let mut wires = vec![RunningLink::start(link)?];
         if shared {
-            wires.push(LinkThread::lay(way_to_the_link(&left, &middle, seed))?);
+            wires.push(RunningLink::start(way_to_the_link(&left, &middle, seed))?);
             let middle = open(&middle)?;
             middle.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
             open(&left)?.ip(&["route", "add", "10.77.0.0/24", "via", MIDDLE]).map_err(machine)?;
@@ -73,32 +71,8 @@ impl TestNetwork {
     /// Removes the link, and returns its capture.
     pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
         // Removed in reverse order: the first link created the middle namespace and deletes it.
-        self.wires.into_iter().rev().try_for_each(LinkThread::end)?;
+        self.wires.into_iter().rev().try_for_each(|wire| wire.end().map(drop))?;
         Ok(self.capture)
-    }
-}
-
-/// Emulated link, run by a thread of its own.
-struct LinkThread {
-    stopper: Stopper,
-    router: JoinHandle<Result<(), EmulatorError>>,
-}
-
-impl LinkThread {
-    fn lay(config: RouterConfig) -> Result<Self, LabError> {
-        let mut router = Router::open(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
-        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop)?;
-            router.flush()
-        });
-        Ok(Self { stopper, router })
-    }
-
-    fn end(self) -> Result<(), LabError> {
-        self.stopper.stop();
-        self.router.join().expect("the router does not panic").map_err(machine)
     }
 }
 
@@ -112,9 +86,4 @@ fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
     way.right.device = "timeous1".to_owned();
     (way.forward, way.back) = (setup::access(), setup::access());
     way
-}
-
-/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
-fn machine(error: impl std::fmt::Display) -> LabError {
-    LabError::Machine(error.to_string())
 }

@@ -7,7 +7,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
 use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
 
@@ -15,6 +14,7 @@ use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::network::{RIGHT, TestNetwork};
 use super::sockets;
 use crate::experiment::LabError;
+use crate::machine::{machine, sleep_until};
 
 /// Port of the stream's receiver.
 pub(super) const PORT: u16 = 6_000;
@@ -82,13 +82,6 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
     Ok(sent)
 }
 
-pub(super) fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // An interrupted sleep is harmless: each packet's send time is recorded.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-}
-
 fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
     let (mut sending, mut receiving) = sockets::pair(network, PORT)?;
     thread::scope(|scope| {
@@ -146,7 +139,6 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
 }
 
 fn timeous(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
-    let machine = |error: timeous_engine::EngineError| LabError::Machine(error.to_string());
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let receiving_engine = network.at_right(Engine::start)?.map_err(machine)?;
