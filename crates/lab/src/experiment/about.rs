@@ -2,7 +2,7 @@
 
 use super::error::LabError;
 use super::findings::Findings;
-use super::run::Run;
+use super::run::{Extent, Run};
 
 /// An experiment of a paper, with a subcommand of its own.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,23 @@ impl Experiment {
     /// matters there, too, or there is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {
         if real && self.forms == Forms::Both { 1 } else { self.seeds }
+    }
+
+    /// Command line that repeats the run.
+    pub(super) fn command(&self, run: &Run<'_>) -> String {
+        let mut words = format!("timeous-lab {} --seed {}", self.name, run.seed);
+        if run.seeds != self.seeds_of(run.real) {
+            words.push_str(&format!(" --seeds {}", run.seeds));
+        }
+        if run.real {
+            words.push_str(" --real");
+        }
+        match run.extent {
+            Extent::Small => words.push_str(" --extent small"),
+            Extent::Usual => {}
+            Extent::Full => words.push_str(" --extent full"),
+        }
+        words
     }
 }
 

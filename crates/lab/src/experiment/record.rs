@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::about::Experiment;
 use super::claim::Claim;
 use super::findings::Findings;
-use super::run::{Run, command};
+use super::run::Run;
 
 /// Returns all findings except the plots.
 pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> Value {
@@ -14,7 +14,7 @@ pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> 
         "title": about.title,
         "source": about.source,
         "paper": about.paper,
-        "command": command(about, run),
+        "command": about.command(run),
         "form": if run.real { "real" } else { "virtual" },
         "seed": run.seed,
         "seeds": run.seeds,

@@ -4,7 +4,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use super::about::Experiment;
 use super::error::LabError;
 use super::progress::Progress;
 
@@ -88,23 +87,6 @@ impl Run<'_> {
         done.sort_unstable_by_key(|(index, _)| *index);
         done.into_iter().map(|(_, result)| result).collect()
     }
-}
-
-/// Command line that repeats the run.
-pub(super) fn command(about: &Experiment, run: &Run<'_>) -> String {
-    let mut words = format!("timeous-lab {} --seed {}", about.name, run.seed);
-    if run.seeds != about.seeds_of(run.real) {
-        words.push_str(&format!(" --seeds {}", run.seeds));
-    }
-    if run.real {
-        words.push_str(" --real");
-    }
-    match run.extent {
-        Extent::Small => words.push_str(" --extent small"),
-        Extent::Usual => {}
-        Extent::Full => words.push_str(" --extent full"),
-    }
-    words
 }
 
 #[cfg(test)]

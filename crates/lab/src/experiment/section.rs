@@ -3,7 +3,7 @@
 use super::about::Experiment;
 use super::claim::{Bound, Claim};
 use super::findings::Findings;
-use super::run::{Run, command};
+use super::run::Run;
 use super::text::{seeds, verdict};
 use crate::report::{Cell, Mark, Page};
 
@@ -37,7 +37,7 @@ pub(crate) fn section(page: &mut Page, about: &Experiment, run: &Run<'_>, findin
         page.cells(&["what", "chosen", "by", "why, or where"], &rows);
     }
     page.subheading("Again");
-    page.listing(&command(about, run));
+    page.listing(&about.command(run));
     page.link(data, "The measurements as JSON");
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Returns the mean; NaN without values.
 pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let (sum, count) = values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    let (sum, count) = values.into_iter().fold((-0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
 }
 

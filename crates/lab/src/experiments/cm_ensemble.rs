@@ -3,9 +3,11 @@
 
 mod real;
 
+use real::{QUEUE, RATE, RTT, WARM_UP};
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous::core::{Duration, Instant, Rng};
 use timeous_cm::Kind;
 use timeous_host::sources::Bulk;
 use timeous_host::{Feed, Handle, Machine, ManagerId, Socket, Tcp};
@@ -138,13 +140,8 @@ fn choices() -> Vec<Choice> {
     }
 }
 
-const RATE: Rate = Rate::from_bps(10_000_000);
-const RTT: Duration = Duration::from_millis(60);
-/// Queue of the bottleneck, in packets: one round trip's worth.
-const QUEUE: usize = 50;
 /// Time within which flows start.
 const BEGINNING: Duration = Duration::from_secs(1);
-const WARM_UP: Duration = Duration::from_secs(20);
 const TIME: Duration = Duration::from_secs(60);
 /// Time slices of the figure.
 const SLICES: u64 = 30;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use serde_json::json;
-use timeous::core::Duration;
+use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
@@ -14,10 +14,14 @@ use timeous_net::link::{Capacity, Limit};
 use super::super::managed::Managed;
 use super::super::tcp::shared::jain;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
-use super::{QUEUE, RATE, RTT, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Rows, Run, mean, setup, values};
 use crate::machine::{Call, drain, machine, send_until, sleep};
 
+/// Link, warm-up, and its queue in packets, one round trip's worth; in virtual time, too.
+pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
+pub(super) const RTT: Duration = Duration::from_millis(60);
+pub(super) const QUEUE: usize = 50;
+pub(super) const WARM_UP: Duration = Duration::from_secs(20);
 /// Measured time after the warm-up.
 const TIME: Duration = Duration::from_secs(60);
 /// Links per case, run at the same time.

@@ -3,8 +3,7 @@
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::StreamTransport;
-use super::trial::{self, Cell};
-use super::{Streams, TODAY};
+use super::trial::{Cell, Streams, TODAY, run_cell};
 use crate::experiment::{Claim, Rows, Run, Stats, Table};
 
 /// Transports of the paper.
@@ -17,7 +16,7 @@ const FEW_SEEDS: usize = 5;
 pub(crate) fn run_apart(run: &Run<'_>, aparts: &[(&str, SetupDifference)], rtts: &[u64]) -> Streams {
     let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
     let aparts: Vec<_> = aparts.iter().map(|&(_, apart)| apart).collect();
-    run.grid_of("streams, something otherwise", Cell::all(&aparts, rtts, &PAPERS), &seeds, trial::run)
+    run.grid_of("streams, something otherwise", Cell::all(&aparts, rtts, &PAPERS), &seeds, run_cell)
 }
 
 /// Order of the paper's transports by one value.

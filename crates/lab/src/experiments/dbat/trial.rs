@@ -19,6 +19,21 @@ use super::super::goddard::server::{BUFFER, Server};
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, StreamTransport, queue};
+use crate::experiment::{Grid, Run};
+
+/// Outcomes of streams by transport, round-trip time and difference of the setup.
+pub(crate) type Streams = Grid<Cell, Outcome>;
+
+/// Phrases for titles: the paper's TCP, or today's.
+pub(crate) const NS2: &str = "with ns-2's TCP";
+pub(crate) const TODAY: &str = "with today's TCP";
+
+/// Runs every transport at each of these round-trip times (milliseconds) for each seed, with the paper's TCP and with
+/// today's.
+pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
+    let of = |what, apart| run.grid(what, Cell::all(&[apart], rtts, &StreamTransport::ALL), run_cell);
+    (of("streams", SetupDifference::PAPER), of("streams beside today's TCP", SetupDifference::TODAY))
+}
 
 /// Ports of the stream, at streamer and player.
 const STREAMER: u16 = 5_004;
@@ -183,7 +198,7 @@ impl Topology {
 }
 
 /// Runs a trial.
-pub(super) fn run(cell: &Cell, seed: u64) -> Outcome {
+pub(super) fn run_cell(cell: &Cell, seed: u64) -> Outcome {
     let mut topology = Topology::new(seed, cell.rtt, cell.apart);
     topology.web();
     let ftp = topology.ftp();
