@@ -1,6 +1,5 @@
 //! A live camera by Timeous and by SRT, over the same links, with the same latency: frames, and their delay.
 
-mod arrivals;
 mod clip;
 mod idle;
 mod judge;
@@ -8,7 +7,6 @@ mod link;
 mod run;
 mod table;
 mod tool;
-mod ts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,21 +14,21 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use clip::Clip;
+use judge::Judgement;
+use link::LinkName;
+use run::{PathKind, RunInputs};
 use serde::Serialize;
+use table::Row;
 use timeous::core::Duration;
 use timeous::core::units::parse_duration;
+use tool::{SRT, Tool, ToolOptions};
 
 use crate::demo;
 use crate::demo::error::DemoError;
 use crate::experiment::Progress;
 use crate::report::columns::columns;
 use crate::report::markdown;
-use clip::Clip;
-use judge::Judgement;
-use link::LinkName;
-use run::{PathKind, RunInputs};
-use table::Row;
-use tool::{SRT, Tool, ToolOptions};
 
 /// Streams a live camera by Timeous and by SRT over seven links, and compares frames and delay
 ///

@@ -9,7 +9,6 @@ mod judge;
 mod page;
 pub(crate) mod plan;
 pub(crate) mod process;
-mod progress;
 pub(crate) mod run;
 mod table;
 mod video;
@@ -18,16 +17,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use timeous::core::units::{parse_duration, parse_rate};
-use timeous::core::{Duration, Rate};
-use timeous_net::link::Limit;
-
 use clip::Clip;
 use error::DemoError;
 use judge::{Approach, Row, broken_promises};
 use plan::{Setting, time};
-use progress::Progress;
-use run::{Run, Stage};
+use run::{Progress, Run, Stage};
+use timeous::core::units::{parse_duration, parse_rate};
+use timeous::core::{Duration, Rate};
+use timeous_net::link::Limit;
 
 use crate::report::Video;
 

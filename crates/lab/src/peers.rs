@@ -3,35 +3,32 @@
 mod capture;
 mod datagram;
 mod judge;
-mod link_runs;
 mod links;
 mod member;
 mod peer;
-mod programs;
 mod receiver;
 mod sender;
 mod summary;
 mod trace;
 mod trial;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{fs, thread};
 
 use clap::Args;
+use links::{LinkName, Setting};
+use peer::Peer;
+use summary::{LinkRuns, Row, Summary};
 use timeous::core::Duration;
 use timeous::core::units::parse_duration;
-
-use crate::experiment::{LabError, Progress};
-use link_runs::LinkRuns;
-use links::{LinkName, Setting};
-pub(crate) use member::{COMMAND, MemberArgs, run as member};
-use peer::Peer;
-use summary::{Row, Summary};
 use trace::Trace;
 use trial::{Outcome, Plan};
+
+use crate::experiment::{LabError, Progress};
+
+pub(crate) use member::{COMMAND, MemberArgs, run as member};
 
 /// Sends one trace over one link by each of Timeous and its peers, and counts the frames that are decodable in time
 ///

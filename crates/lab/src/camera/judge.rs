@@ -2,8 +2,7 @@
 
 use timeous::core::{Duration, Instant};
 
-use super::arrivals::Arrivals;
-use super::clip::{Clip, INTERVAL, is_slice, number_in};
+use super::clip::{Arrivals, Clip, INTERVAL, is_slice, number_in};
 
 /// Delay of a frame that came out complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,10 @@ use std::{fs, thread};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-use super::arrivals::Arrivals;
-use super::clip::{Clip, ClipFrame, INTERVAL};
+use super::clip::{self, Arrivals, Clip, ClipFrame, INTERVAL};
 use super::judge::{Judgement, judge};
 use super::link::LinkName;
 use super::tool::{Tool, ToolOptions};
-use super::ts;
 use crate::demo::error::DemoError;
 use crate::demo::plan::time;
 use crate::demo::process::{Process, free_ports, is_open};
@@ -81,7 +79,7 @@ impl RunInputs<'_> {
         thread::scope(|scope| {
             let came = scope.spawn(|| match tool {
                 Tool::Timeous => read_pipe(stdout),
-                Tool::Srt => ts::elementary(&read_socket(&sink, &has_ended)),
+                Tool::Srt => clip::elementary(&read_socket(&sink, &has_ended)),
             });
             let feed = match tool {
                 Tool::Timeous => Ok(Feed::Pipe(stdin)),

@@ -1,13 +1,13 @@
 //! A live encoder that follows its stream's advice, over a link whose rate falls to a third and comes back.
 
 mod judge;
-mod records;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use judge::{Course, Frame, Sample, Verdict, judge, read_frames, read_samples};
 use timeous::clock;
 use timeous::core::units::{parse_duration, parse_rate};
 use timeous::core::{Duration, Instant, Rate};
@@ -17,8 +17,6 @@ use super::plan::time;
 use super::process::{Process, free_ports, is_open, set_by_signals};
 use super::run::{SOON, listening_at};
 use crate::report::plot::{Lines, Series};
-use judge::{Course, Verdict, judge};
-use records::{Frame, Sample, read_frames, read_samples};
 
 /// Drives a live encoder over a link whose rate falls to a third and comes back
 ///

@@ -2,21 +2,18 @@
 //! deadline, beside an upper bound.
 
 mod findings;
-pub(crate) mod outcome;
-mod rate_profile;
-mod sender;
 mod setup;
 pub(crate) mod stream;
 mod transitions;
-mod trial;
+pub(crate) mod trial;
+
+use findings::{Behaviour, CellOutcomes};
+use setup::{Cell, Part};
+use stream::SenderKind;
+use trial::{Outcome, Trial};
 
 use crate::bound::Bound;
 use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run};
-use findings::{Behaviour, CellOutcomes};
-use outcome::Outcome;
-use sender::SenderKind;
-use setup::{Cell, Part};
-use trial::Trial;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bloat",

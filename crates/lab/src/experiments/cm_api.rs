@@ -3,21 +3,17 @@
 
 mod alf;
 mod buffered;
-mod clocks;
 pub(crate) mod daemon;
 mod method;
-mod receiver;
-mod tcp;
 mod trial;
-mod wire;
 
+use method::{ManagerPlacement, SendMethod};
 use serde_json::json;
+use trial::{Cost, TestNetwork};
 
 use crate::experiment::{
     Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, Table, cross, setup,
 };
-use method::{ManagerPlacement, SendMethod};
-use trial::{Cost, TestNetwork};
 
 /// Packet sizes in bytes.
 const SIZES: [usize; 4] = [168, 400, 800, 1_400];

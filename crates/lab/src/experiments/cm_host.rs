@@ -8,17 +8,15 @@ mod host;
 mod judge;
 mod killed_clients;
 mod messages;
-mod packet;
-mod proc;
 mod scale;
 mod users;
 
 use host::DaemonHost;
 
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+
 pub(crate) use client::client;
 pub(crate) use messages::{COMMAND, ClientArgs};
-
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cm-host",

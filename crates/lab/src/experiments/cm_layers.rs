@@ -1,7 +1,6 @@
 //! cm-layers: a stream of four layers that adapts to the rate of its path (Andersen et al. §4.4,
 //! figures 8, 9 and 10).
 
-mod series;
 mod trial;
 mod video;
 

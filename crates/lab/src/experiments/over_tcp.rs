@@ -6,7 +6,6 @@ mod plain;
 mod plan;
 mod receiver;
 mod ring;
-mod setup;
 mod userspace_tcp;
 
 use std::thread;
@@ -22,8 +21,7 @@ use crate::experiment::{Choice, LabError, Run, setup};
 use crate::machine::machine;
 
 pub(crate) use capture::{CarriedBytes, StreamContent};
-pub(crate) use plan::{Control, Offer, Plan, SenderKind};
-pub(crate) use setup::SenderStatus;
+pub(crate) use plan::{Control, Offer, Plan, SenderKind, SenderStatus};
 
 /// Concurrent streams: none shares a link, and together they are far below the machine's capacity.
 const AT_ONCE: usize = 24;

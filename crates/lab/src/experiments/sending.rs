@@ -5,16 +5,14 @@ pub(crate) mod cost;
 pub(crate) mod count;
 pub(crate) mod method;
 pub(crate) mod processes;
-mod sent;
 pub(crate) mod sink;
-mod thread;
 
-use serde_json::json;
-
-use crate::experiment::{Choice, Rows, Table, setup};
 use cost::{Case, Cost, MeasurementLength};
 use count::Counts;
 use method::SendMethod;
+use serde_json::json;
+
+use crate::experiment::{Choice, Rows, Table, setup};
 
 /// Returns the choices common to both forms of the experiments of §4.1.
 fn choices_of_both() -> Vec<Choice> {

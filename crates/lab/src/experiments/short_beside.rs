@@ -17,8 +17,8 @@ use timeous_tcp::Config as TcpConfig;
 use crate::experiment::{
     Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sorted, Table, cross, metric, setup,
 };
-use crate::experiments::bloat::outcome::outcome;
 use crate::experiments::bloat::stream::{ReferencePattern, stream};
+use crate::experiments::bloat::trial::outcome;
 
 /// Controllers; with a single seed the first one only.
 const KINDS: [Kind; 6] = [Kind::Copa, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];

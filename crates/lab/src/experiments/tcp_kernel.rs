@@ -4,25 +4,21 @@
 mod conditions;
 mod kernel;
 pub(crate) mod network;
-mod recovery;
-mod summary;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod userspace;
 
-#[cfg(test)]
-mod tests;
-
 use std::thread;
 
-use crate::tun::TcpConfig;
-use rustix::process::setpriority_process;
-use timeous::core::Duration;
-
-use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
 use conditions::Condition;
 use network::{SYSCTLS, TestNetwork};
-use summary::{Summary, spread};
-use transfer::{Direction, Outcome, Plan, Stack, transfer};
+use rustix::process::setpriority_process;
+use timeous::core::Duration;
+use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
+
+use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
+use crate::tun::TcpConfig;
 
 /// Bytes per transfer.
 const LEN: usize = 10_000_000;
@@ -108,7 +104,7 @@ impl ConditionResults {
     }
 
     fn record(&self) -> serde_json::Value {
-        let runs = |runs: &[TransferResult]| runs.iter().map(summary::record).collect::<Vec<_>>();
+        let runs = |runs: &[TransferResult]| runs.iter().map(transfer::record).collect::<Vec<_>>();
         serde_json::json!({ "what": self.name(), "kernel": runs(&self.kernel), "ours": runs(&self.ours) })
     }
 }

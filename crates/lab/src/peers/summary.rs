@@ -8,16 +8,15 @@ use timeous::core::{Duration, Instant};
 
 use super::capture::SentDatagram;
 use super::judge::ReceivedDatagram;
-use super::link_runs::LinkRuns;
 use super::links::{LinkName, Setting};
 use super::peer::Peer;
 use super::trace::Trace;
 use super::trial::{Outcome, RunResults};
+use crate::bound::Bound;
 use crate::experiment::LabError;
-use crate::report::Page;
 use crate::report::columns::columns;
-use crate::report::markdown;
 use crate::report::plot::{Bar, Bars};
+use crate::report::{Page, markdown};
 
 /// Result of a run, for people and programs.
 #[derive(Clone, Debug, Serialize)]
@@ -350,4 +349,17 @@ pub(crate) fn journeys(trace: &Trace, ran: &RunResults) -> String {
         }
     }
     text
+}
+
+/// Common parts of a link's runs.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkRuns {
+    /// The link.
+    pub(crate) link: LinkName,
+    /// Settings of all runs over the link.
+    pub(crate) setting: Setting,
+    /// Peers, set up for these settings; the same over every link, in the same order.
+    pub(crate) peers: Vec<Peer>,
+    /// Upper bound of decodable frames.
+    pub(crate) bound: Bound,
 }

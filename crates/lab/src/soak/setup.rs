@@ -7,7 +7,7 @@ use timeous_engine::{Carrier, Engine, ReceiveHalf, SendHalf, Status, Stream, Str
 use timeous_net::emulator::{Namespace, RouterConfig};
 use timeous_net::{Counters, Direction, LinkConfig};
 
-use super::content::MOST;
+use super::tally::MOST;
 use crate::experiment::LabError;
 use crate::machine::{RunningLink, machine, no_connection};
 

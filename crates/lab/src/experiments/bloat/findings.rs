@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::outcome::Outcome;
-use super::sender::SenderKind;
 use super::setup::{self, Cell, DIMENSIONS};
+use super::stream::SenderKind;
+use super::trial::Outcome;
 use crate::bound::Bound;
 use crate::experiment::{self, At, Claim, Findings, Grid, Rows, Stats, Table};
 

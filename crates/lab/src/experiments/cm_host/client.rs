@@ -13,9 +13,8 @@ use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Instant};
 use timeous_ipc::{Client, ClientError, Event, Flow, OpenFlow, Options, Refusal};
 
-use super::messages::{ClientArgs, FinalReport, ProgressReport, Work};
-use super::packet;
-use super::proc::resident;
+use super::host::resident;
+use super::messages::{self, ClientArgs, FinalReport, ProgressReport, Work};
 use crate::experiment::LabError;
 use crate::machine::machine;
 
@@ -175,7 +174,7 @@ impl<'a> Sender<'a> {
     fn hear_far(&mut self) -> Result<(), LabError> {
         let mut room = [0; 2_048];
         while let Ok((len, _)) = self.socket.recv_from(&mut room) {
-            let Some((number, rest)) = packet::split(&room[..len]) else { continue };
+            let Some((number, rest)) = messages::split(&room[..len]) else { continue };
             let place = number.wrapping_sub(self.work.first) as usize;
             let (Some(own), Ok(ack)) = (self.flows.get_mut(place), Ack::decode(rest)) else { continue };
             // An acknowledgement of a packet never sent belongs to another flow and is ignored.
@@ -218,7 +217,7 @@ impl<'a> Sender<'a> {
     fn send(&mut self, place: usize) -> Result<(), LabError> {
         let own = &mut self.flows[place];
         let number = own.feedback.sent(clock::now(), self.work.len);
-        let bytes = packet::packet(self.work.first + place as u32, number, self.work.len as usize);
+        let bytes = messages::packet(self.work.first + place as u32, number, self.work.len as usize);
         self.done.sent += 1;
         match self.socket.send_to(&bytes, own.to) {
             Ok(_) => Ok(()),

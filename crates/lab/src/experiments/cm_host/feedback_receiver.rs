@@ -13,7 +13,7 @@ use timeous::core::{Duration, Instant};
 use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 
-use super::packet;
+use super::messages;
 use crate::experiment::LabError;
 use crate::machine::machine;
 
@@ -86,7 +86,7 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
     let mut room = [0; 2_048];
     while !over.load(Ordering::Relaxed) {
         let Ok((len, from)) = socket.recv_from(&mut room) else { continue };
-        let Some((flow, number)) = packet::read(&room[..len]) else { continue };
+        let Some((flow, number)) = messages::read(&room[..len]) else { continue };
         let now = clock::now();
         let ack = {
             let mut flows = flows.lock().expect("nobody panics while holding it");
@@ -100,7 +100,7 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
         };
         if let Some(ack) = ack {
             // A killed client receives no acknowledgement.
-            let _ = socket.send_to(&packet::back(flow, &ack.encode()), from);
+            let _ = socket.send_to(&messages::back(flow, &ack.encode()), from);
         }
     }
 }

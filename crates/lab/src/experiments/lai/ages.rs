@@ -3,8 +3,7 @@
 use serde_json::json;
 use timeous::core::{Duration, Instant};
 
-use super::seeds::over_seeds;
-use super::setup::{self, Transport, WARM_UP};
+use super::setup::{self, Transport, WARM_UP, over_seeds};
 use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, Sorted, Table, setup};
 use crate::report::plot::{Series, cumulative};
 

@@ -3,7 +3,6 @@
 
 mod capture;
 mod network;
-mod sockets;
 mod streams;
 
 use std::sync::Arc;
@@ -126,7 +125,7 @@ fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, La
     let network = TestNetwork::make(name, wish.seed, beside_tcp)?;
     let stop = AtomicBool::new(false);
     let (begin, log) = thread::scope(|scope| {
-        let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&network, OTHER_PORT, &stop)));
+        let other = beside_tcp.then(|| scope.spawn(|| network::long_flow(&network, OTHER_PORT, &stop)));
         if beside_tcp {
             let chance = Rng::from_seed(wish.seed).below(ALONE.as_nanos());
             sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));

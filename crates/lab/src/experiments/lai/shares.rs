@@ -4,8 +4,7 @@ use serde_json::json;
 use timeous::core::Duration;
 
 use super::ages::LinkPackets;
-use super::seeds::over_seeds;
-use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
+use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport, over_seeds};
 use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, cross, setup};
 
 /// Results of one flow.

@@ -8,7 +8,7 @@ use timeous::core::{Duration, Instant};
 use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
 
-use super::setup::PORT;
+use super::plan::PORT;
 use crate::experiment::LabError;
 use crate::machine::arrivals;
 

@@ -9,8 +9,7 @@ use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 use timeous_tcp::record;
 
-use super::plan::Plan;
-use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, SenderStatus};
+use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT, SenderStatus};
 use crate::experiment::LabError;
 use crate::machine::{machine, sleep_until};
 

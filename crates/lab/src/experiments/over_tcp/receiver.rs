@@ -9,8 +9,7 @@ use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
 
 use super::super::tcp_kernel::network::TestNetwork;
-use super::plan::Plan;
-use super::setup::{LEAD, LOOK, PATIENCE, RIGHT};
+use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection, sleep_until};
 

@@ -7,8 +7,7 @@ use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpCo
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
-use super::plan::{Plan, SenderKind};
-use super::setup::{LEAD, PATIENCE, RIGHT, SenderStatus};
+use super::plan::{LEAD, PATIENCE, Plan, RIGHT, SenderKind, SenderStatus};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection, sleep_until};
 

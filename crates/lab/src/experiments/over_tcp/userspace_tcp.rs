@@ -9,8 +9,7 @@ use timeous_host::stamp;
 use timeous_ring::{Config, Producer, RingSource, create};
 
 use super::super::tcp_kernel::network::TestNetwork;
-use super::plan::{Control, Plan};
-use super::setup::{LEAD, PATIENCE, RIGHT, SenderStatus};
+use super::plan::{Control, LEAD, PATIENCE, Plan, RIGHT, SenderStatus};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection};
 use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunHost};

@@ -11,8 +11,7 @@ use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
 use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
-use super::network::{RIGHT, TestNetwork};
-use super::sockets;
+use super::network::{self, RIGHT, TestNetwork};
 use crate::experiment::LabError;
 use crate::machine::{machine, sleep_until};
 
@@ -83,7 +82,7 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
 }
 
 fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
-    let (mut sending, mut receiving) = sockets::pair(network, PORT)?;
+    let (mut sending, mut receiving) = network::pair(network, PORT)?;
     thread::scope(|scope| {
         let receiver = scope.spawn(move || {
             let mut received = BTreeMap::new();
