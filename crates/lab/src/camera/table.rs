@@ -36,7 +36,7 @@ impl Row {
         let delays: Vec<_> = runs.iter().map(|run| run.delays(|whole| whole.last)).collect();
         let mean = |quantile| {
             let values: Vec<f64> = delays.iter().filter_map(|delays| delays.quantile(quantile)).collect();
-            (!values.is_empty()).then(|| round(values.iter().sum::<f64>() / values.len() as f64))
+            (!values.is_empty()).then(|| round(crate::experiment::mean(values)))
         };
         Self {
             link: link.name(),

@@ -7,6 +7,7 @@ use timeous::core::{Duration, Instant};
 
 use super::capture::LinkTransit;
 use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
+use crate::experiment::Sorted;
 
 /// Approach of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -216,16 +217,9 @@ fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, la
 }
 
 fn delays(frames: &[EvaluatedFrame]) -> Option<Delays> {
-    let mut delays: Vec<Duration> = frames.iter().filter_map(|frame| frame.delay).collect();
-    delays.sort_unstable();
-    let percentile = |percent| Some(nearest_rank(&delays, percent)?.as_secs_f64() * 1e3);
-    Some(Delays { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)? })
-}
-
-/// Percentile by nearest rank: the least value that at least `percent` of the sorted values do not exceed.
-fn nearest_rank(sorted: &[Duration], percent: usize) -> Option<Duration> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied()
+    let delays: Sorted = frames.iter().filter_map(|frame| Some(frame.delay?.as_secs_f64() * 1e3)).collect();
+    let at = |percent| delays.percentile(percent);
+    (!delays.is_empty()).then(|| Delays { p50: at(50.0), p95: at(95.0), p99: at(99.0) })
 }
 
 /// Number of packets that entered the link after their deadline; without one in the journal, after that of their frame.

@@ -1,7 +1,6 @@
 //! Parameters of a run, and helpers.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::convert::Infallible;
 use std::thread;
 
 use super::error::LabError;
@@ -68,24 +67,9 @@ impl Run<'_> {
 
     /// Calls `work` for each of `items` on as many threads as there are cores. Results are in the order of the items.
     pub(crate) fn each<I: Sync, T: Send>(&self, what: &str, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-        let task = self.progress.task(what, items.len() as u64);
-        let next = AtomicU32::new(0);
-        let done = Mutex::new(Vec::with_capacity(items.len()));
-        let worker = || {
-            while let Some((index, item)) = {
-                let index = next.fetch_add(1, Ordering::Relaxed) as usize;
-                items.get(index).map(|item| (index, item))
-            } {
-                let result = work(item);
-                done.lock().expect("no worker panics while it holds the results").push((index, result));
-                task.step();
-            }
-        };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
-        let mut done = done.into_inner().expect("no worker panics while it holds the results");
-        done.sort_unstable_by_key(|(index, _)| *index);
-        done.into_iter().map(|(_, result)| result).collect()
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let Ok(results) = self.progress.all(what, items, threads, |_, item| Ok::<_, Infallible>(work(item)));
+        results
     }
 }
 

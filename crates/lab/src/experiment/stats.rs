@@ -60,6 +60,10 @@ impl Sorted {
         mean(self.0.iter().copied())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn at(&self, index: usize) -> f64 {
         self.0.get(index).copied().unwrap_or(f64::NAN)
     }
@@ -122,6 +126,11 @@ mod tests {
         assert_eq!([0, 50, 100].map(|percent| sorted.after(percent)), [1.0, 3.0, 4.0]);
         assert_eq!((sorted.median(), Sorted::from_iter([3.0, 1.0, 2.0]).median()), (2.5, 2.0));
         assert_eq!(sorted.median_interval(), (1.0, 4.0), "four values say little");
+        let twenty = (1..=20).map(f64::from).collect::<Sorted>();
+        assert_eq!(
+            [1.0, 50.0, 95.0, 99.0, 100.0].map(|percent| twenty.percentile(percent)),
+            [1.0, 10.0, 19.0, 20.0, 20.0]
+        );
         let none = Sorted::default();
         assert!(none.percentile(50.0).is_nan() && none.nearest(50.0).is_nan() && none.median().is_nan());
     }

@@ -98,7 +98,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     });
     let rows = streams.rows().axis("path", |at| at.0.name()).axis("protocol", |at| at.1.name());
     let figure = |title, y, metric: Metric<Measured>| {
-        let random = cross(PROTOCOLS, LOSSES).map(|(protocol, loss)| (protocol, loss));
+        let random = cross(PROTOCOLS, LOSSES);
         let point = |&(protocol, loss): &_| (loss * 100.0, streams.mean(&(Path::Random(loss), protocol), metric.value));
         let chart = Chart { title, x: "loss, %", y, caption: "Random loss. The mean over the seeds." };
         chart.of(random, |(protocol, _)| protocol.name().to_owned(), point)

@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::trace::Trace;
 use super::trial::{Outcome, RunResults};
 use crate::bound::Bound;
-use crate::experiment::LabError;
+use crate::experiment::{LabError, mean};
 use crate::report::columns::columns;
 use crate::report::plot::{Bar, Bars};
 use crate::report::{Page, markdown};
@@ -273,11 +273,6 @@ impl Summary<'_> {
         }
         broken
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    sum / f64::from(count.max(1))
 }
 
 fn cells(title: &str, rows: &[&Row], bound: f64) -> Vec<String> {

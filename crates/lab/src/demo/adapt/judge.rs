@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::experiment::{Sorted, mean};
 use serde::Deserialize;
 use timeous::core::{Duration, Instant, Rate};
 
@@ -57,7 +58,7 @@ pub(super) fn judge(course: &Course, samples: &[Sample], frames: &[Frame]) -> Ve
         .copied()
         .filter(|frame| frame.captured >= course.begins && frame.captured < course.ends)
         .collect();
-    let before = mean(samples, course.falls.saturating_sub(BEFORE), course.falls);
+    let before = mean_rate(samples, course.falls.saturating_sub(BEFORE), course.falls);
     let most = Rate::from_bps(before.as_bps() / 4 * 3);
     let down = first(samples, course.falls, course.returns, |rate| rate <= course.low);
     let up = first(samples, course.returns, course.ends, |rate| rate >= most);
@@ -91,24 +92,19 @@ fn follows(what: &'static str, after: Option<Duration>, to: String) -> Verdict {
 /// Queue relative to `Max_Th`; 95 % of the samples must be below it.
 fn queue(course: &Course, samples: &[Sample]) -> Verdict {
     let seen = samples.iter().filter(|sample| sample.at >= course.begins && sample.at < course.ends);
-    let mut shares: Vec<f64> = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64)).collect();
-    shares.sort_by(f64::total_cmp);
-    let p95 = shares.get((shares.len() * 95).div_ceil(100).saturating_sub(1)).copied();
+    let shares = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64));
+    let p95 = shares.collect::<Sorted>().percentile(95.0);
     Verdict {
         what: "95 % of the send buffer's lengths are within",
-        found: p95.map_or("nothing was seen".to_owned(), |p95| format!("{p95:.2} of Max_Th")),
+        found: if p95.is_nan() { "nothing was seen".to_owned() } else { format!("{p95:.2} of Max_Th") },
         bound: "at most 1".to_owned(),
-        holds: p95.is_some_and(|p95| p95 <= 1.0),
+        holds: p95 <= 1.0,
     }
 }
 
-fn mean(samples: &[Sample], from: Instant, to: Instant) -> Rate {
-    let rates: Vec<u64> = samples
-        .iter()
-        .filter(|sample| sample.at >= from && sample.at < to)
-        .map(|sample| sample.asked.as_bps())
-        .collect();
-    Rate::from_bps(rates.iter().sum::<u64>() / (rates.len() as u64).max(1))
+fn mean_rate(samples: &[Sample], from: Instant, to: Instant) -> Rate {
+    let within = samples.iter().filter(|sample| sample.at >= from && sample.at < to);
+    Rate::from_bps(mean(within.map(|sample| sample.asked.as_bps() as f64)) as u64)
 }
 
 /// Time from `from` to the first matching bitrate, before `to`.

@@ -78,14 +78,6 @@ fn what_the_receiver_had_forgotten_before_it_was_whole_is_late_and_not_lost() {
 }
 
 #[test]
-fn percentiles_are_by_nearest_rank() {
-    let values: Vec<Duration> = (1..=20).map(Duration::from_millis).collect();
-    let at = |percent| nearest_rank(&values, percent).map(Duration::as_millis);
-    assert_eq!([at(1), at(50), at(95), at(99), at(100)], [1, 10, 19, 20, 20].map(Some));
-    assert_eq!(nearest_rank(&[], 50), None);
-}
-
-#[test]
 fn a_packet_leaves_late_by_its_own_deadline_or_by_that_of_its_frame() {
     let mut evidence = evidence();
     evidence.passages = vec![passed(1, 100, Some(140)), passed(2, 111, None)];

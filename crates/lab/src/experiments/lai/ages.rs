@@ -165,7 +165,7 @@ fn notes([udp, tcp, timeous]: &[Delays; 3]) -> Vec<String> {
 }
 
 /// Adds a column for each of these percentiles, and the mean.
-fn percentiles<'a>(rows: Rows<&'a Delays>, digits: usize, of: fn(&Delays) -> &Sorted) -> Rows<&'a Delays> {
+fn percentiles(rows: Rows<&Delays>, digits: usize, of: fn(&Delays) -> &Sorted) -> Rows<&Delays> {
     let heads = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("most", 100.0)];
     let rows = heads
         .into_iter()
