@@ -144,19 +144,19 @@ const SYNC: u8 = 0x47;
 /// PID that ffmpeg's muxer gives its first stream.
 const VIDEO: u16 = 0x100;
 
-/// Cuts a stream into ts_frames: tables go with the frame before which they stand.
-pub(crate) fn ts_frames(ts: &[u8]) -> Vec<Vec<u8>> {
-    let mut ts_frames: Vec<Vec<u8>> = Vec::new();
+/// Cuts a stream into frames: tables go with the frame before which they stand.
+fn ts_frames(ts: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames: Vec<Vec<u8>> = Vec::new();
     let mut tables = Vec::new();
     for packet in ts.chunks_exact(PACKET) {
         let (is_video, is_start) = (pid(packet) == VIDEO, packet[1] & 0x40 != 0);
-        match (is_video, is_start, ts_frames.last_mut()) {
+        match (is_video, is_start, frames.last_mut()) {
             (true, false, Some(frame)) => frame.extend_from_slice(packet),
-            (true, _, _) => ts_frames.push([std::mem::take(&mut tables).as_slice(), packet].concat()),
+            (true, _, _) => frames.push([std::mem::take(&mut tables).as_slice(), packet].concat()),
             (false, _, _) => tables.extend_from_slice(packet),
         }
     }
-    ts_frames
+    frames
 }
 
 /// Elementary stream of the packets that came. What was lost leaves no gap: a NAL unit around it is another one.

@@ -7,39 +7,27 @@ use timeous::core::{Duration, Instant};
 
 use super::capture::LinkTransit;
 use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
-use crate::experiment::Sorted;
+use crate::experiment::{Sorted, values};
 
-/// Approach of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Approach {
-    /// RTP over UDP at the video's rate.
-    Udp,
-    /// Congestion control behind a plain queue.
-    Fifo,
-    /// Congestion control with late choice.
-    Timeous,
+values! {
+    /// Approach of a run.
+    pub(crate) enum Approach {
+        /// RTP over UDP at the video's rate.
+        Udp = "udp",
+        /// Congestion control behind a plain queue.
+        Fifo = "fifo",
+        /// Congestion control with late choice.
+        Timeous = "timeous",
+    }
 }
 
 impl Approach {
-    /// All approaches, in the order of the table.
-    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Fifo, Self::Timeous];
-
     /// Title for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Udp => "UDP, constant rate",
             Self::Fifo => "plain queue (fifo)",
             Self::Timeous => "Timeous",
-        }
-    }
-
-    /// Name in file names.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Fifo => "fifo",
-            Self::Timeous => "timeous",
         }
     }
 }

@@ -99,6 +99,7 @@ mod tests {
         let packet = |frame: &Frame| SentPacket {
             id: RtpId { timestamp: timestamp(frame), sequence: 0 },
             kind: Kind::P,
+            bytes: 1_000,
             captured: captured(frame),
             deadline: None,
             given_up: false,

@@ -32,13 +32,13 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
         Extent::Usual => Part::Pairs,
         Extent::Full => Part::All,
     };
-    let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::BESIDE);
+    let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::ALL);
     if part == Part::Handful {
         return Ok(findings::findings(&crowded, &[], None));
     }
     let room = judged(run, "cells with room", &setup::with_room(), &[SenderKind::Timeous, SenderKind::NoRepair]);
     // How each sender reacts to capacity that returns and to an application-limited minute.
-    let returns = run.grid("changes", SenderKind::ALL, |&way, seed| {
+    let returns = run.grid("changes", SenderKind::REAL, |&way, seed| {
         let until_used = transitions::until_used(way, seed).as_secs_f64();
         Behaviour { until_used, burst: transitions::burst(way, seed) }
     });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::journal::{SentPacket, read_received, read_sent};
 use crate::experiment::{Sorted, mean};
 use serde::Deserialize;
 use timeous::core::{Duration, Instant, Rate};
@@ -162,34 +163,16 @@ pub(super) fn read_samples(text: &str) -> Result<Vec<Sample>, String> {
     rows.filter_map(|row| row.map(sample).transpose()).collect()
 }
 
-#[derive(Deserialize)]
-struct SentRow {
-    rtp_timestamp: u32,
-    bytes: u64,
-    captured: u64,
-}
-
-#[derive(Deserialize)]
-struct ReceivedRow {
-    rtp_timestamp: u32,
-    fate: String,
-    completed: Option<u64>,
-}
-
 /// Parses the sender's packets and the receiver's frames; returns all encoded frames, in order.
 pub(super) fn read_frames(sent: &str, received: &str) -> Result<Vec<Frame>, String> {
     let mut frames: BTreeMap<u32, Frame> = BTreeMap::new();
-    for row in csv::Reader::from_reader(sent.as_bytes()).deserialize() {
-        let SentRow { rtp_timestamp, bytes, captured } = row.map_err(|error| error.to_string())?;
-        let captured = Instant::from_nanos(captured);
+    for SentPacket { id, bytes, captured, .. } in read_sent(sent.as_bytes()).map_err(|error| error.to_string())? {
         let new = Frame { captured, bytes: 0, completed: None, shown: false };
-        frames.entry(rtp_timestamp).or_insert(new).bytes += bytes;
+        frames.entry(id.timestamp).or_insert(new).bytes += bytes;
     }
-    for row in csv::Reader::from_reader(received.as_bytes()).deserialize() {
-        let ReceivedRow { rtp_timestamp, fate, completed } = row.map_err(|error| error.to_string())?;
-        if let Some(frame) = frames.get_mut(&rtp_timestamp) {
-            frame.completed = completed.map(Instant::from_nanos);
-            frame.shown = fate == "Decodable";
+    for came in read_received(received.as_bytes()).map_err(|error| error.to_string())? {
+        if let Some(frame) = frames.get_mut(&came.timestamp) {
+            (frame.completed, frame.shown) = (came.completed, came.shown);
         }
     }
     let mut frames: Vec<Frame> = frames.into_values().collect();

@@ -10,7 +10,7 @@ fn at(ms: u64) -> Instant {
 
 fn sent(number: u16, kind: Kind, captured: u64, deadline: Option<u64>, given_up: bool) -> SentPacket {
     let id = RtpId { timestamp: u32::from(number) * 10, sequence: number };
-    SentPacket { id, kind, captured: at(captured), deadline: deadline.map(at), given_up }
+    SentPacket { id, kind, bytes: 1_000, captured: at(captured), deadline: deadline.map(at), given_up }
 }
 
 fn received(number: u32, completed: Option<u64>, shown: bool) -> ReceivedFrame {

@@ -79,7 +79,7 @@ pub(super) fn findings(crowded: &[CellOutcomes], room: &[CellOutcomes], returns:
             .pass(MEAN..),
         Claim::number("worst cell, percent of the bound", "–", 1, least(crowded, SenderKind::Timeous)).pass(WORST..),
     ];
-    for way in SenderKind::ALL.into_iter().skip(1) {
+    for way in SenderKind::REAL.into_iter().skip(1) {
         let (ours, theirs) = (mean(crowded, SenderKind::Timeous), mean(crowded, way));
         let what = format!("more of the bound in the mean than {}", with(way));
         claims.push(Claim::order(what, "–", format!("{ours:.1} against {theirs:.1} %"), ours > theirs));
@@ -124,7 +124,7 @@ fn least(cells: &[CellOutcomes], way: SenderKind) -> f64 {
 fn ways(cells: &[CellOutcomes]) -> Table {
     let late =
         |way: &SenderKind| -> u64 { cells.iter().flat_map(|cell| &cell.outcomes[way]).map(|one| one.late).sum() };
-    Rows::of(SenderKind::BESIDE)
+    Rows::of(SenderKind::ALL)
         .column("sender", |way| way.name())
         .number("mean, % of the bound", 1, |&way| mean(cells, way))
         .number("worst cell, %", 1, |&way| least(cells, way))
@@ -152,7 +152,7 @@ fn dimensions(cells: &[CellOutcomes]) -> Table {
         .column("cells", |(_, cells)| cells.len())
         .number("worst, %", 1, |(_, cells)| least(cells, SenderKind::Timeous))
         .each(
-            SenderKind::BESIDE,
+            SenderKind::ALL,
             |way| format!("{}, %", way.name()),
             |(_, cells), &way| format!("{:.1}", mean(cells, way)),
         )

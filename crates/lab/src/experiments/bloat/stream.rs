@@ -6,6 +6,8 @@ use timeous_cm::Kind;
 use timeous_dccp::Ccid;
 use timeous_host::sources::Frame;
 
+use crate::experiment::values;
+
 /// Frames per second.
 const RATE: u64 = 25;
 /// Size of a keyframe in multiples of another frame, as low-latency encoders make them.
@@ -86,48 +88,33 @@ pub(crate) fn stream(shape: ReferencePattern, kbps: u64, lasting: Duration, rng:
     (0..count).map(frame).collect()
 }
 
-/// Sender of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SenderKind {
-    /// Timeous with all of its parts.
-    Timeous,
-    /// Timeous with the link's true rate at each instant in place of its controller, which no real
-    /// sender can know. It sees round trips and losses as they happen, and knows nothing in
-    /// advance.
-    Told,
-    /// Timeous with a controller that fills queues.
-    NoController,
-    /// Timeous with a policy that looks no further than its queue.
-    NoPlan,
-    /// Timeous without repair of lost packets.
-    NoRepair,
-    /// TCP-like congestion control.
-    TcpLike,
-    /// TFRC congestion control.
-    Tfrc,
+values! {
+    /// Sender of a trial.
+    pub(super) enum SenderKind {
+        /// Timeous with all of its parts.
+        Timeous = "Timeous",
+        /// Timeous with the link's true rate at each instant in place of its controller, which no real
+        /// sender can know. It sees round trips and losses as they happen, and knows nothing in
+        /// advance.
+        Told = "told the rate",
+        /// Timeous with a controller that fills queues.
+        NoController = "without the controller",
+        /// Timeous with a policy that looks no further than its queue.
+        NoPlan = "without the plan",
+        /// Timeous without repair of lost packets.
+        NoRepair = "without the repair",
+        /// TCP-like congestion control.
+        TcpLike = "TCP-like",
+        /// TFRC congestion control.
+        Tfrc = "TFRC",
+    }
 }
 
 impl SenderKind {
-    pub(super) const ALL: [Self; 6] =
+    /// Senders compared in all cells. Where there is too much data, `Told` is the most that
+    /// congestion control could reach.
+    pub(super) const REAL: [Self; 6] =
         [Self::Timeous, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
-
-    /// Senders compared in cells with too much data; `Told` is the most that congestion control
-    /// could reach.
-    pub(super) const BESIDE: [Self; 7] =
-        [Self::Timeous, Self::Told, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Timeous => "Timeous",
-            Self::Told => "told the rate",
-            Self::NoController => "without the controller",
-            Self::NoPlan => "without the plan",
-            Self::NoRepair => "without the repair",
-            Self::TcpLike => "TCP-like",
-            Self::Tfrc => "TFRC",
-        }
-    }
 
     pub(super) fn controller(self) -> Kind {
         match self {

@@ -1,4 +1,5 @@
-//! Trial: packets of one size, sent in one way; its duration and processor time.
+//! Trial: packets of one size, sent in one way over a veth pair; its sockets, receivers, duration and
+//! processor time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -246,7 +247,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Receives up to `packets` packets, acknowledges each by a datagram, and returns the number
 /// received.
-pub(super) fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
+fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
     socket.set_read_timeout(Some(SILENCE))?;
     let (mut acks, mut buffer, mut came) = (Acks::every(1, Duration::ZERO), [0; 2_048], 0);
     while came < packets {
@@ -265,10 +266,10 @@ pub(super) fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<
 }
 
 /// Receives all of a connection, and returns the number of bytes.
-pub(super) fn receive_stream(mut receive_stream: &TcpStream) -> io::Result<u64> {
+fn receive_stream(mut stream: &TcpStream) -> io::Result<u64> {
     let (mut buffer, mut came) = (vec![0; CHUNK], 0);
     loop {
-        match receive_stream.read(&mut buffer)? {
+        match stream.read(&mut buffer)? {
             0 => return Ok(came),
             len => came += len as u64,
         }
@@ -277,7 +278,7 @@ pub(super) fn receive_stream(mut receive_stream: &TcpStream) -> io::Result<u64> 
 
 /// Sends all packets; returns when the last one is acknowledged and the other end has closed the
 /// connection.
-pub(super) fn send_by_tcp(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
+fn send_by_tcp(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
     let payload = vec![0; size];
     let (now, mut answer) = (Timespec::default(), [0; 1_024]);
     for _ in 0..packets {

@@ -208,7 +208,7 @@ struct Wakers {
 }
 
 /// Sends `packets` packets; the processor time of both threads counts.
-pub(super) fn send_with_thread(
+fn send_with_thread(
     rig: &mut Rig,
     producer: &mut Producer,
     payload: usize,
