@@ -145,7 +145,7 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
 fn claims(outcomes: &[Outcome<'_>], seed: u64) -> String {
     let known = outcomes.iter().filter_map(|outcome| {
         let findings = outcome.result.as_ref().ok().filter(|findings| !findings.claims.is_empty())?;
-        Some(experiment::markdown(outcome.about, &outcome.run, findings))
+        Some(experiment::claims(outcome.about, &outcome.run, findings))
     });
     format!(
         "# Claims of the papers' experiments\n\n`timeous-lab all --seed {seed} --out report` writes this page \
@@ -163,8 +163,7 @@ fn row(outcome: &Outcome<'_>) -> Vec<Cell> {
                 LabError::LeftOut(_) => ("left out", Mark::Plain),
                 _ => ("not run", Mark::Bad),
             };
-            let cell = |text: &str, mark| Cell { text: text.to_owned(), mark };
-            vec![cell(&outcome.id(), Mark::Plain), cell(what, mark), cell(what, mark)]
+            vec![Cell::new(&outcome.id(), Mark::Plain), Cell::new(what, mark), Cell::new(what, mark)]
         }
     }
 }

@@ -224,7 +224,7 @@ impl Summary<'_> {
             let shares = self.courses.iter().map(|course| range(&self.of(course, peer)));
             rows.push(std::iter::once(peer.title.clone()).chain(shares).collect());
         }
-        markdown::table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+        markdown::table(&head, &rows)
     }
 
     /// Formats the results as JSON, for programs.
