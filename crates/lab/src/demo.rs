@@ -2,7 +2,6 @@
 
 pub(crate) mod adapt;
 mod capture;
-mod clip;
 pub(crate) mod error;
 mod journal;
 mod judge;
@@ -17,7 +16,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clip::Clip;
 use error::DemoError;
 use judge::{Approach, Row, broken_promises};
 use plan::{Setting, time};
@@ -25,6 +23,7 @@ use run::{Progress, Run, Stage};
 use timeous::core::units::{parse_duration, parse_rate};
 use timeous::core::{Duration, Rate};
 use timeous_net::link::Limit;
+use video::Clip;
 
 use crate::report::Video;
 

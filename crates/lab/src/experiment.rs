@@ -1,6 +1,5 @@
 //! Framework of experiments: declared axes, metrics and claims, from which all output is made.
 
-mod about;
 mod claim;
 mod error;
 mod findings;
@@ -10,12 +9,11 @@ mod progress;
 mod run;
 mod stats;
 
-pub(crate) use about::{Experiment, Forms};
 pub(crate) use claim::{Bound, Claim};
 pub(crate) use error::LabError;
 pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
 pub(crate) use grid::{At, Grid, Metric, cross, metric, values};
 pub(crate) use output::{claims, record, section, summary, text};
 pub(crate) use progress::Progress;
-pub(crate) use run::{Extent, Run};
+pub(crate) use run::{Experiment, Extent, Forms, Run};
 pub(crate) use stats::{Sorted, Stats, least, mean, most};

@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::about::Experiment;
 use super::claim::{Bound, Claim};
 use super::findings::Findings;
-use super::run::Run;
+use super::run::{Experiment, Run};
 use crate::report::columns::columns;
 use crate::report::{Cell, Mark, Page, markdown};
 

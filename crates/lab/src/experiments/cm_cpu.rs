@@ -1,15 +1,21 @@
 //! cm-cpu: processor time and throughput of the kernel's TCP with its window from the Congestion
 //! Manager (Andersen et al. §4.1, figures 4 and 5).
 
-mod transfer;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Barrier;
+use std::thread;
 
 use rustix::process::setpriority_process;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use timeous::core::Duration;
+use timeous::core::{Duration, Instant};
+use timeous_engine::clock;
+use timeous_net::emulator::Namespace;
 
 use super::managed::Managed;
 use crate::experiment::{Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, setup, values};
-use transfer::{Cost, TestLink};
+use crate::machine::{Call, stay_on, two_processors, veth};
 
 /// Bytes per connection, and number of rounds.
 const SIZES: [Size; 3] = [
@@ -179,5 +185,92 @@ fn choices(favoured: bool) -> Vec<Choice> {
             its own";
         ours "paths": "forgotten after each connection" => "otherwise TCP/CM would begin with the window before";
         ours "priority": "{}", if favoured { "nice -20" } else { "as any program" } => "other programs disturb less";
+    }
+}
+
+/// The receiver's address.
+const RIGHT: &str = "10.79.0.2";
+/// Buffer for one write or read, in bytes.
+const CHUNK: usize = 256 << 10;
+
+/// Cost of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    /// Time from the first byte written to the last one received.
+    took: Duration,
+    /// Processor time over all processors.
+    cpu: Duration,
+}
+
+/// Two network namespaces and a veth pair between them.
+struct TestLink {
+    left: Namespace,
+    right: Namespace,
+    /// Processors of the sender and the receiver.
+    processors: [Option<usize>; 2],
+}
+
+impl TestLink {
+    /// Builds namespaces and links.
+    fn make() -> Result<Self, LabError> {
+        let [left, right] = veth("cpu", &[["10.79.0.1", RIGHT]], true)?;
+        Ok(Self { left, right, processors: two_processors() })
+    }
+
+    /// Sends `bytes` over one connection with this congestion control.
+    fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
+        let address = format!("{RIGHT}:0").parse().expect("an address and a port");
+        let call = Call { congestion_control, ..Call::default() };
+        let (sending, receiving) = call.open(&self.left, &self.right, address)?;
+        let [at_sender, at_receiver] = self.processors;
+        // Both threads are running before the clock starts.
+        let ready = Barrier::new(2);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                stay_on(at_receiver);
+                ready.wait();
+                receive(&receiving)
+            });
+            let sender = scope.spawn(|| {
+                stay_on(at_sender);
+                ready.wait();
+                let begin = (clock::now(), processor_time());
+                send(&sending, bytes).map(|()| begin)
+            });
+            let begun = sender.join().expect("a sender does not panic");
+            let (received, ended, used) = receiver.join().expect("a receiver does not panic")?;
+            let (began, before) = begun?;
+            if received != bytes {
+                return Err(LabError::Machine(format!("{received} of {bytes} bytes arrived over a veth pair")));
+            }
+            Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
+        })
+    }
+}
+
+/// Returns the processor time of this process.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
+}
+
+fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), LabError> {
+    let chunk = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(CHUNK);
+        stream.write_all(&chunk[..len]).map_err(LabError::system("send over a veth pair"))?;
+        left -= len;
+    }
+    stream.shutdown(Shutdown::Write).map_err(LabError::system("end a connection"))
+}
+
+fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), LabError> {
+    let (mut buffer, mut received) = (vec![0; CHUNK], 0);
+    loop {
+        match stream.read(&mut buffer).map_err(LabError::system("receive over a veth pair"))? {
+            0 => return Ok((received, clock::now(), processor_time())),
+            len => received += len,
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! tcp-kernel: our TCP against the kernel's: identical bytes, and a rate like the kernel's against
 //! itself.
 
-mod conditions;
 mod kernel;
 pub(crate) mod network;
 #[cfg(test)]
@@ -11,10 +10,11 @@ mod userspace;
 
 use std::thread;
 
-use conditions::Condition;
-use network::{SYSCTLS, TestNetwork};
+use network::{Links, SYSCTLS, TestNetwork};
 use rustix::process::setpriority_process;
-use timeous::core::Duration;
+use timeous::core::{Duration, Rate};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
 
 use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
@@ -50,7 +50,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 }
 
 fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
-    let conditions = conditions::all();
+    let conditions = all_conditions();
     let task =
         run.progress.task("transfers", conditions.iter().map(|condition| 4 * condition.runs(run.seeds) as u64).sum());
     let mut found = Vec::new();
@@ -191,7 +191,7 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
     let mut setup = setup! {
         ours "topology": "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which \
             forwards" => "both stacks send over the same link, with the same seeds";
-        ours "link": "{}", conditions::LINK => "a loss of 5 % takes long; so the whole ends in minutes";
+        ours "link": "{}", LINK => "a loss of 5 % takes long; so the whole ends in minutes";
         ours "kernel": "Linux {}", network.sysctl("kernel/osrelease")? => "the machine's";
         ours "the kernel is set to": "{}", set.join(", ") => "the same algorithm as ours; no memory between runs";
         ours "the kernel has": "{}", values.join(", ") => "its defaults";
@@ -204,4 +204,63 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
     };
     setup.extend(conditions.iter().map(|condition| Choice::ours(condition.name, condition.what, "each way")));
     Ok(setup)
+}
+
+/// Description of the link.
+const LINK: &str = "40 Mbit/s, 2 ms, a drop-tail queue of 100 packets, each way";
+
+/// Path with one impairment.
+#[derive(Clone, Debug)]
+struct Condition {
+    /// Short name.
+    name: &'static str,
+    /// Full description.
+    what: &'static str,
+    link: LinkConfig,
+}
+
+/// Number of runs for a path without random losses, whose rate hardly varies.
+const FEW: usize = 3;
+
+impl Condition {
+    /// Returns the number of runs out of `seeds`: random losses make rates random.
+    fn runs(&self, seeds: u32) -> usize {
+        let runs = seeds as usize;
+        if self.link.loss == Loss::None { runs.min(FEW) } else { runs }
+    }
+
+    /// Returns the links of the path.
+    fn links(&self) -> Links {
+        Links { forward: self.link.clone(), back: self.link.clone() }
+    }
+}
+
+fn link() -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_kbps(40_000)),
+        delay: Duration::from_millis(2),
+        queue: Limit::Packets(100),
+        ..LinkConfig::default()
+    }
+}
+
+/// Returns all conditions.
+fn all_conditions() -> Vec<Condition> {
+    let lossy = |p| LinkConfig { loss: Loss::Bernoulli { p }, ..link() };
+    let reorder = Reorder { share: 0.01, by: Some(Duration::from_millis(2)) };
+    vec![
+        Condition { name: "no loss", what: "nothing but the queue drops packets", link: link() },
+        Condition { name: "1 % loss", what: "of the packets, each for itself", link: lossy(0.01) },
+        Condition { name: "5 % loss", what: "of the packets, each for itself", link: lossy(0.05) },
+        Condition {
+            name: "reordering",
+            what: "1 % of the packets are held back by 2 ms: six or seven others overtake them at this rate",
+            link: LinkConfig { reorder, ..link() },
+        },
+        Condition {
+            name: "duplication",
+            what: "1 % of the packets arrive twice",
+            link: LinkConfig { duplicate: 0.01, ..link() },
+        },
+    ]
 }
