@@ -110,7 +110,7 @@ bench:
 	$(CARGO) bench -p timeous-ipc --bench ipc
 	$(CARGO) bench -p timeous-net --bench sim
 	$(CARGO) bench -p timeous-host --bench transports
-	$(CARGO) bench -p timeous-engine --bench send
+	$(CARGO) bench -p timeous-lab --bench send
 	$(CARGO) bench -p timeous --bench streams
 	$(CARGO) bench -p timeous --bench workers
 	$(CARGO) bench -p timeous --bench fan_out

@@ -118,13 +118,12 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::Incoming { .. } | Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats
-                | Event::Moved { .. } => {}
                 Event::Connected => heard.connected = true,
                 Event::Received(_) => heard.received += 1,
                 Event::Acked { token, .. } => self.queues.source(id).acked(token),
                 Event::Lost { token } => self.queues.source(id).lost(token),
                 Event::Closed { reason } => heard.closed = Some(reason),
+                _ => {}
             }
         }
     }

@@ -218,7 +218,7 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::Acked { token } => self.queues.source(id).acked(token),
+                Event::Acked { token, .. } => self.queues.source(id).acked(token),
                 Event::Lost { token } => self.queues.source(id).lost(token),
                 Event::Closed { reason } => {
                     heard.closed = Some(reason);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use timeous_choice::dbat::{DropRule, Marking, Settings};
 use timeous_choice::{Chain, Dbat, Dependencies, QueueLimit, named};
 use timeous_core::{Duration, LateChoice, Priority, SubStream};
-use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
+use timeous_engine::{Carrier, Ccid, DccpConfig, Sealing, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Marked, Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
 /// Minimum of timers: shorter ones load the engine without use.
@@ -38,6 +38,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         slots: spec.slots,
         choice: Arc::new(move || choice(policy)),
         repair: spec.repair.map(Priority),
+        sealing: Sealing::Off,
     }
 }
 

@@ -1,78 +1,55 @@
 //! A DCCP connection as a state machine: state, commands, and the order in which a driver calls it (RFC 4340 §8).
 
-mod acks;
-mod again;
-mod arrival;
-mod asked;
+mod acknowledgement;
+mod checksum;
 mod closing;
 mod config;
-mod control;
-mod delivered;
+mod congestion;
 mod delivery;
-mod drops;
 mod events;
+mod feedback;
 mod handshake;
-mod heed;
-mod moving;
-mod options;
+mod incoming;
+mod input;
+mod lifecycle;
+mod log;
+mod migration;
+mod negotiation;
+mod output;
 mod parity;
-mod protection;
-mod rates;
-mod receive;
-mod reception;
 pub(crate) mod refusal;
-mod repeats;
-mod restraint;
-mod round;
-mod seal;
+mod retransmission;
+mod round_trip;
 mod sequence;
 mod state;
-mod timeouts;
 mod timers;
-mod to_answer;
-mod transmit;
-mod wishes;
+mod transmission;
 
-use std::collections::VecDeque;
-
-use timeous_cm::{CmError, Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
+use timeous_cm::{Destination, FlowId, Manager};
+use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, Rng, Transmit, Transport};
 
 pub use config::{Config, Parity};
 pub use events::{CloseReason, Event, Statistics};
 pub use state::State;
 
-use crate::ack_vector::AckVector;
 use crate::ccid::Ccid;
-use crate::ccid2::{AckRatio, PeerGaps, Receiver, Sender};
 use crate::ccid3;
 use crate::features::{Feature, Features, Role};
-use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
-use again::Repeats;
-use arrival::Arrival;
-use asked::Handshake;
-use control::Control;
-use protection::Protection;
-use reception::Reception;
-use restraint::Restraint;
-use round::{PeerPace, Round};
+use acknowledgement::Acknowledgement;
+use congestion::Congestion;
+use delivery::Delivery;
+use lifecycle::Lifecycle;
+use log::Log;
+use negotiation::Negotiation;
+use parity::Protection;
+use retransmission::Retransmission;
+use round_trip::RoundTrip;
 use sequence::Sequence;
 use timers::{Timer, TimerTable};
-use to_answer::ToAnswer;
-
-/// Round-trip time assumed before the first measurement (RFC 4340 §3.4).
-const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Rate limit for Syncs: "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
-const SYNCS_PER_SECOND: u32 = 8;
-/// Maximum size of our Ack Vector in an acknowledgement, in bytes: one option, whose length of at most 255 includes
-/// type and length (RFC 4340 §5.8, §11.4).
-const MAX_ACK_VECTOR: usize = 253;
-/// Packets below the Ack Vector's start that are still remembered, to tell late packets from duplicates. Chosen by us:
-/// a higher value makes Ack Vectors longer.
-const LATE_WINDOW: u32 = 64;
+use transmission::{Control, Transmission};
 
 /// The endpoints of a connection and the service requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,78 +101,30 @@ pub struct Target {
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
-    role: Role,
-    state: State,
     target: Target,
-    /// Service Codes that a listening connection accepts.
-    services: Vec<ServiceCode>,
     order: DriveOrder,
     timers: TimerTable,
-    /// Retransmissions so far of the packet behind `Timer::Resend`.
-    resends: u32,
-    /// Consecutive timeouts without feedback (RFC 4341 §5).
-    silences: u32,
+    lifecycle: Lifecycle,
     sequence: Sequence,
-    features: Features,
-    /// Whether the peer was asked for Ack Vectors as an option (it may decline).
-    asked_for_vectors: bool,
-    /// Earliest time of the next packet that only carries feature negotiation (RFC 4340 §6.6.1).
-    features_at: Instant,
-    feature_resends: u32,
-    control: VecDeque<Control>,
-    events: VecDeque<Event>,
-    statistics: Statistics,
-    flow: Option<FlowId>,
-    rtt: Duration,
-    /// Longest delay of an acknowledgement that the peer has reported.
-    peer_delay: Duration,
-    /// Time of the last round-trip measurement.
-    measured_at: Option<Instant>,
-    /// Lower bound of the next feedback timeout, while the round-trip estimate is stale; else zero.
-    least_timeout: Duration,
-    /// Time of the last valid packet received.
-    heard_at: Option<Instant>,
-    answers: RateLimit,
-    sender: Sender,
-    ack_ratio: AckRatio,
-    gaps: PeerGaps,
-    round: Round,
-    peer_pace: PeerPace,
-    receiver: Receiver,
-    vector: AckVector,
-    /// Rate-based sender and receiver (CCID 3 and 4); `None` with CCID 2.
-    rate_sender: Option<Box<ccid3::Sender>>,
-    rate_receiver: Option<Box<ccid3::Receiver>>,
-    handshake: Handshake,
-    /// Reason why the last implausible feedback was rejected.
-    implausible: Option<ccid3::Implausible>,
-    /// Whether acknowledgeable packets have arrived since the last acknowledgement was sent, and when that was sent.
-    owes_ack: bool,
-    acked_at: Instant,
-    options: OptionList,
-    received: ToAnswer,
-    reception: Reception,
-    restraint: Restraint,
-    repeats: Repeats,
-    arrival: Arrival,
+    negotiation: Negotiation,
+    round_trip: RoundTrip,
+    /// Congestion control of our data.
+    congestion: Congestion,
+    retransmission: Retransmission,
+    /// Parity of our data.
     protection: Protection,
-    /// Whether the source, in this round of polling, reported queued ADUs and then returned none.
-    found_nothing: bool,
-    /// Pulls announced to the source for this instant and not made yet.
-    expected: u32,
-    expected_at: Instant,
-    /// Consecutive packets sent without data, for NDP Count (RFC 4340 §7.7).
-    ndp_run: u64,
-    /// First number that a server sends in OPEN, until the client has acknowledged it or a later one.
-    unconfirmed: Option<Seq>,
-    /// Whether this end asked for the close.
-    closing_here: bool,
+    /// Acknowledgement of the peer's packets.
+    acknowledgement: Acknowledgement,
+    /// Delivery of the peer's data.
+    delivery: Delivery,
+    transmission: Transmission,
+    log: Log,
 }
 
 impl Connection {
     /// Creates a client and queues its Request.
     pub fn connect(now: Instant, config: Config, target: Target, rng: &mut Rng) -> Self {
-        let mut connection = Self::new(now, config, Role::Client, target, rng);
+        let mut connection = Self::new(now, config, Lifecycle::new(Role::Client, &[]), target, rng);
         connection.begin_request(now);
         connection
     }
@@ -210,69 +139,31 @@ impl Connection {
         rng: &mut Rng,
     ) -> Self {
         let target = Target { destination, local_port, remote_port: 0, service: ServiceCode::NONE };
-        let mut connection = Self::new(now, config, Role::Server, target, rng);
-        connection.services = services.to_vec();
-        connection.state = State::Listen;
-        connection
+        Self::new(now, config, Lifecycle::new(Role::Server, services), target, rng)
     }
 
-    fn new(now: Instant, mut config: Config, role: Role, target: Target, rng: &mut Rng) -> Self {
+    fn new(now: Instant, mut config: Config, lifecycle: Lifecycle, target: Target, rng: &mut Rng) -> Self {
         config.mps = config.mps.clamp(Config::MIN_MPS, usize::from(u16::MAX));
         let initial = config.initial_seq.unwrap_or_else(|| Seq::new(rng.next_u64()));
         let mut order = DriveOrder::default();
         // A new `DriveOrder` accepts any instant.
         let _ = order.fed(now);
         Self {
-            features: wishes::features(role, &config),
-            asked_for_vectors: role == Role::Client,
+            negotiation: Negotiation::new(now, lifecycle.role(), &config),
             config,
-            role,
-            state: State::Closed,
             target,
-            services: Vec::new(),
             order,
             timers: TimerTable::default(),
-            resends: 0,
-            silences: 0,
+            lifecycle,
             sequence: Sequence::new(initial),
-            features_at: now,
-            feature_resends: 0,
-            control: VecDeque::new(),
-            events: VecDeque::new(),
-            statistics: Statistics::default(),
-            flow: None,
-            rtt: DEFAULT_RTT,
-            peer_delay: Duration::ZERO,
-            measured_at: None,
-            least_timeout: Duration::ZERO,
-            heard_at: None,
-            answers: RateLimit::per_second(SYNCS_PER_SECOND),
-            sender: Sender::new(),
-            ack_ratio: AckRatio::new(),
-            gaps: PeerGaps::default(),
-            round: Round::default(),
-            peer_pace: PeerPace::default(),
-            receiver: Receiver::default(),
-            vector: AckVector::new(MAX_ACK_VECTOR, LATE_WINDOW),
-            rate_sender: None,
-            rate_receiver: None,
-            handshake: Handshake::default(),
-            implausible: None,
-            owes_ack: false,
-            acked_at: now,
-            options: OptionList::new(),
-            received: ToAnswer::default(),
-            reception: Reception::default(),
-            restraint: Restraint::default(),
-            repeats: Repeats::default(),
-            arrival: Arrival::default(),
+            round_trip: RoundTrip::default(),
+            congestion: Congestion::default(),
+            retransmission: Retransmission::default(),
             protection: Protection::default(),
-            found_nothing: false,
-            expected: 0,
-            expected_at: Instant::ZERO,
-            ndp_run: 0,
-            unconfirmed: None,
-            closing_here: false,
+            acknowledgement: Acknowledgement::new(now),
+            delivery: Delivery::new(),
+            transmission: Transmission::new(),
+            log: Log::default(),
         }
     }
 
@@ -304,6 +195,23 @@ impl Connection {
         self.config.mps = self.config.mps.min(mps.max(Config::MIN_MPS));
     }
 
+    /// Sets the free receive buffer to `room` bytes; data that do not fit are dropped and reported to the peer
+    /// ("Receive Buffer", RFC 4340 §11.7). `is_slow`: asks the peer not to raise its rate (§11.6).
+    pub fn set_receive_room(&mut self, room: usize, is_slow: bool) {
+        self.delivery.set_room(room, is_slow);
+    }
+
+    /// Stops delivery: the application no longer reads. Further data are reported to the peer as dropped ("Application
+    /// Not Listening", RFC 4340 §11.7.2).
+    pub fn stop_receiving(&mut self) {
+        self.delivery.stop();
+    }
+
+    /// Whether the peer accepts retransmissions.
+    pub fn takes_repeats(&self) -> bool {
+        self.retransmission.is_accepted()
+    }
+
     /// Largest payload that fits into every data packet. A larger ADU may fit into a packet with few options; otherwise
     /// its source skips it as too large.
     pub fn max_payload(&self) -> usize {
@@ -312,12 +220,12 @@ impl Connection {
 
     /// State of the connection (RFC 4340 §4.3).
     pub fn state(&self) -> State {
-        self.state
+        self.lifecycle.state()
     }
 
     /// Role of this end: client or server.
     pub fn role(&self) -> Role {
-        self.role
+        self.lifecycle.role()
     }
 
     /// Endpoints and service; a listening connection does not know all of them yet.
@@ -334,42 +242,42 @@ impl Connection {
 
     /// Counters of the connection.
     pub fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.log.statistics
     }
 
     /// Negotiated features.
     pub fn features(&self) -> &Features {
-        &self.features
+        self.negotiation.features()
     }
 
     /// Congestion control of the data that this end sends.
     pub fn ccid(&self) -> Ccid {
-        Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
+        self.negotiation.ccid()
     }
 
     /// Congestion control of the data that the peer sends.
     pub fn peer_ccid(&self) -> Ccid {
-        Ccid::from_number(self.features.remote(Feature::Ccid)).unwrap_or_default()
+        Ccid::from_number(self.features().remote(Feature::Ccid)).unwrap_or_default()
     }
 
     /// Loss event rate that the peer reports for our data, with CCID 3 or 4; 0 before the first loss.
     pub fn loss_event_rate(&self) -> Option<f64> {
-        self.rate_sender.as_ref().map(|sender| sender.loss_event_rate())
+        self.congestion.rate_sender().map(|sender| sender.loss_event_rate())
     }
 
     /// Reason why the peer's feedback was last rejected, for the log; [`Statistics::implausible`] counts rejections.
     pub fn last_implausible(&self) -> Option<ccid3::Implausible> {
-        self.implausible
+        self.congestion.implausible()
     }
 
     /// Round-trip time of the handshake, unless one of its packets was retransmitted.
     pub fn handshake_rtt(&self) -> Option<Duration> {
-        if let Handshake::Took(rtt) = self.handshake { Some(rtt) } else { None }
+        self.lifecycle.handshake_rtt()
     }
 
     /// The connection's flow in the Congestion Manager, from the end of the handshake to the end of the connection.
     pub fn flow(&self) -> Option<FlowId> {
-        self.flow
+        self.congestion.flow()
     }
 
     /// Duration of TIMEWAIT, for which the ports stay reserved (RFC 4340 §8.3).
@@ -379,47 +287,86 @@ impl Connection {
 
     /// Whether [`poll_event`](Transport::poll_event) has an event.
     pub(crate) fn has_news(&self) -> bool {
-        !self.events.is_empty()
+        !self.log.events.is_empty()
     }
 
     /// Whether the connection is closed, with all packets sent and all events polled.
     pub fn is_finished(&self) -> bool {
-        self.state == State::Closed && self.is_drained()
+        self.state() == State::Closed && self.is_drained()
     }
 
     /// Whether the connection is over (TIMEWAIT included), with no packets or events left.
     pub(crate) fn is_drained(&self) -> bool {
-        !self.state.is_alive() && self.control.is_empty() && self.events.is_empty() && self.flow.is_none()
+        !self.state().is_alive()
+            && self.transmission.is_idle()
+            && self.log.events.is_empty()
+            && self.congestion.flow().is_none()
+    }
+
+    fn expire_timers(&mut self, now: Instant, cm: &mut Manager) {
+        for timer in Timer::ALL {
+            if !self.timers.expired(timer, now) {
+                continue;
+            }
+            match timer {
+                Timer::Resend => match self.state() {
+                    State::Request => self.repeat_request(now),
+                    // The server has not shown that it got one of our packets.
+                    State::PartOpen => {
+                        self.lifecycle.on_resend();
+                        self.negotiation.features_mut().retransmit();
+                        self.transmission.queue(Control::Ack);
+                    }
+                    State::CloseReq | State::Closing => self.repeat_close(now),
+                    _ => {}
+                },
+                // "The sending endpoint gave up on the connection because of lack of progress" (RFC 4340 §5.6).
+                Timer::GiveUp | Timer::Silence => {
+                    let reason = self.given_up();
+                    self.reset(ResetReason::plain(ResetCode::Aborted), reason);
+                }
+                Timer::Feedback => self.on_feedback_timeout(now, cm),
+                Timer::Overdue => self.watch_overdue(now, cm),
+                Timer::KeepAlive => {
+                    self.transmission.queue(Control::Sync(self.sequence.gsr()));
+                    self.expect_feedback(now, cm);
+                }
+                Timer::AckDelay => self.acknowledgement.on_timeout(now),
+                Timer::NoFeedback => self.congestion.on_rate_timeout(now, cm, &mut self.timers),
+                Timer::Features => self.negotiation.on_timeout(now),
+                // The poll that follows sees that the time is over and sends.
+                Timer::Gap | Timer::Parity | Timer::Constraint => {}
+                Timer::TimeWait => self.lifecycle.enter(State::Closed),
+            }
+        }
     }
 
     /// Ends the connection locally. ADUs in flight are reported as lost.
     fn tear_down(&mut self, next: State, reason: CloseReason) {
         self.report_all_lost();
         self.timers.stop_all();
-        self.control.clear();
-        self.state = next;
-        self.events.push_back(Event::Closed { reason });
+        self.transmission.clear();
+        self.lifecycle.enter(next);
+        self.log.push(Event::Closed { reason });
     }
 
     /// Sends a Reset and ends the connection.
     fn reset(&mut self, with: ResetReason, reason: CloseReason) {
-        if !self.state.is_alive() {
+        if !self.state().is_alive() {
             return;
         }
-        let has_peer = self.state != State::Listen;
+        let has_peer = self.state() != State::Listen;
         self.tear_down(State::Closed, reason);
         if has_peer {
-            self.queue(Control::Reset { with });
+            self.transmission.queue(Control::Reset(with));
         }
     }
 
     /// Returns the flow to the Congestion Manager once the connection is over; called wherever the manager is
     /// available.
     fn release(&mut self, now: Instant, cm: &mut Manager) {
-        if !self.state.is_alive()
-            && let Some(flow) = self.flow.take()
-        {
-            told(cm.close(now, flow));
+        if !self.state().is_alive() {
+            self.congestion.close(now, cm);
         }
     }
 }
@@ -465,12 +412,6 @@ impl Transport for Connection {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.log.events.pop_front()
     }
-}
-
-/// Unwraps a result of the Congestion Manager: it fails only if the driver has swapped managers.
-fn told<T>(result: Result<T, CmError>) -> Option<T> {
-    debug_assert!(result.is_ok(), "{:?}", result.err());
-    result.ok()
 }

@@ -13,19 +13,17 @@ pub mod features;
 pub mod options;
 pub mod packet;
 mod packet_type;
-pub mod reset;
 pub mod seq;
 pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
 pub use ccid::{Ccid, UnknownCcid};
 pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target};
-pub use endpoint::{
-    CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Route, Sources,
-};
+pub use endpoint::{Endpoint, EndpointConfig, Local, Outgoing, Ports, Route};
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};
 pub use packet::{Body, EmitError, Encapsulation, Header, Packet, PacketType, WireError};
-pub use reset::{ResetCode, ResetReason};
 pub use seq::Seq;
 pub use service::{ServiceCode, ServiceCodeError};
+pub use timeous_transport::reset::{self, ResetCode, ResetReason};
+pub use timeous_transport::{CommandError, ConnectError, ConnectionId, EndpointStatistics, Sources};

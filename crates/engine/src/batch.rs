@@ -4,15 +4,19 @@ use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayVec;
 use timeous_core::{Copied, Ecn, Instant};
-use timeous_dccp::{ConnectionId, Outgoing};
+use timeous_dccp::{ConnectionId, Local, Outgoing};
 use timeous_ring::Payload;
+use timeous_seal::{AssociationId, SEALED_HEADER_LEN};
 
 use crate::udp::{Packet, Socket};
 
 /// Access to payloads that stay in the ring's memory until they are sent.
-pub(crate) trait Payloads {
+pub trait Payloads {
     /// Payload of a packet that was not yet reported as `sent`; `None` if its connection, and with it the payload, is gone.
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>>;
+
+    /// Appends the same payload to `packet`; `false` if it is gone.
+    fn append(&mut self, connection: ConnectionId, token: u64, packet: &mut Vec<u8>) -> bool;
 
     /// Called when the packet was given to the device, or never will be.
     fn sent(&mut self, connection: ConnectionId, token: u64);
@@ -24,7 +28,7 @@ pub(crate) trait Payloads {
 /// Packets pulled and waiting for the kernel. Bounded by the kernel's estimated room, since the choice among datagrams ends when they are
 /// pulled.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// Entries beyond `len` are spare, kept for their buffers.
     entries: Vec<Entry>,
     len: usize,
@@ -38,6 +42,9 @@ struct Entry {
     to: SocketAddr,
     from: Option<IpAddr>,
     ecn: Ecn,
+    association: Option<AssociationId>,
+    /// The sealed datagram, made when it is offered to the kernel for the first time; empty before.
+    sealed: Vec<u8>,
     connection: Option<ConnectionId>,
     adu: Option<Sending>,
     done: bool,
@@ -62,22 +69,23 @@ impl Default for Batch {
 }
 
 impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether no packet waits.
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns whether another packet may be pulled.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.len < self.most
     }
 
     /// Returns the number of packets that may be pulled.
-    pub(crate) fn room(&self) -> u32 {
+    pub fn room(&self) -> u32 {
         self.most.saturating_sub(self.len) as u32
     }
 
     /// Returns an empty buffer for the next packet, or for the header that precedes its payload.
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.len == self.entries.len() {
             let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
             let (header, ecn) = (Vec::with_capacity(HEADER_ROOM), Ecn::NotEct);
@@ -86,6 +94,8 @@ impl Batch {
                 to,
                 from: None,
                 ecn,
+                association: None,
+                sealed: Vec::new(),
                 connection: None,
                 adu: None,
                 done: false,
@@ -98,11 +108,16 @@ impl Batch {
     }
 
     /// Appends the packet in the buffer to the batch.
-    pub(crate) fn add(&mut self, outgoing: &Outgoing) {
+    pub fn add(&mut self, outgoing: &Outgoing) {
         let entry = &mut self.entries[self.len];
         entry.to = outgoing.to;
-        entry.from = outgoing.from;
+        (entry.from, entry.association) = match outgoing.from {
+            Local::Udp => (None, None),
+            Local::Sealed(association) => (None, Some(AssociationId::new(association))),
+            Local::Native(address) => (Some(address), None),
+        };
         entry.ecn = outgoing.transmit.ecn;
+        entry.sealed.clear();
         entry.connection = outgoing.connection;
         entry.adu = outgoing.transmit.adu.as_ref().map(|adu| Sending {
             token: adu.token,
@@ -114,21 +129,35 @@ impl Batch {
         self.len += 1;
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of waiting packets.
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the headers of the packets that left in the last `send`; `before` is the batch's length before that call.
-    pub(crate) fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
+    pub fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
         self.entries[self.len..before].iter_mut().map(|entry| &mut entry.header)
     }
 
     /// Gives the packets to the kernel. Returns `false` if the kernel has no room for all; the rest waits for the next call.
-    pub(crate) fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
+    /// Packets of an association are sealed here, after the last look at their deadline.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        payloads: &mut impl Payloads,
+        seal: Option<&mut timeous_seal::Endpoint>,
+    ) -> bool {
         if self.is_empty() {
             return true;
         }
-        let taken = self.offer(now, socket, payloads);
+        for entry in &mut self.entries[..self.len] {
+            entry.expired = entry.is_expired(now);
+        }
+        if let Some(seal) = seal {
+            self.entries[..self.len].iter_mut().for_each(|entry| entry.seal(seal, payloads));
+        }
+        let taken = self.offer(socket, payloads);
         self.confirm(payloads);
         let left = self.keep_the_rest();
         // A kernel that ran out of room is offered fewer packets, and more again while it takes all.
@@ -137,13 +166,10 @@ impl Batch {
         taken
     }
 
-    fn offer(&mut self, now: Instant, socket: &mut Socket, payloads: &impl Payloads) -> bool {
+    fn offer(&mut self, socket: &mut Socket, payloads: &impl Payloads) -> bool {
         let mut packets = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut places = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut done = [false; Socket::BATCH];
-        for entry in &mut self.entries[..self.len] {
-            entry.expired = entry.is_expired(now);
-        }
         for (place, entry) in self.entries[..self.len].iter().enumerate() {
             match entry.packet(payloads) {
                 Some(packet) => {
@@ -201,9 +227,33 @@ impl Entry {
         self.adu.and_then(|adu| adu.deadline).is_some_and(|deadline| now > deadline)
     }
 
+    /// Seals the packet, once: header and payload are gathered into one buffer and encrypted there. It stays empty if the association
+    /// or the payload is gone.
+    fn seal(&mut self, seal: &mut timeous_seal::Endpoint, payloads: &mut impl Payloads) {
+        let Some(association) = self.association else { return };
+        if self.expired || !self.sealed.is_empty() {
+            return;
+        }
+        self.sealed.resize(SEALED_HEADER_LEN, 0);
+        self.sealed.extend_from_slice(&self.header);
+        let is_whole = match (self.connection, self.adu) {
+            (Some(connection), Some(Sending { token, apart: true, .. })) => {
+                payloads.append(connection, token, &mut self.sealed)
+            }
+            _ => true,
+        };
+        if !is_whole || !seal.seal(association, &mut self.sealed) {
+            self.sealed.clear();
+        }
+    }
+
     /// Returns the packet for the kernel; `None` if there is nothing left to send.
     fn packet<'a>(&'a self, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
-        let Self { to, from, ecn, ref header, .. } = *self;
+        let Self { to, from, ecn, ref header, ref sealed, .. } = *self;
+        if self.association.is_some() {
+            let is_to_send = !self.expired && !sealed.is_empty();
+            return is_to_send.then_some(Packet { to, from, ecn, header: sealed, payload: None });
+        }
         let payload = match (self.connection, self.adu) {
             _ if self.expired => return None,
             (Some(connection), Some(Sending { token, apart: true, .. })) => Some(payloads.payload(connection, token)?),

@@ -34,8 +34,8 @@ pub(crate) enum Command {
         group: Option<(Arc<PortGroup>, usize)>,
         reply: mpsc::Sender<ListenReply>,
     },
-    /// Stops listening: no more callers are accepted.
-    StopListening(ListenerId),
+    /// Stops listening: no more callers are accepted, and those in the accept queue are refused.
+    StopListening(ListenerId, Arc<Incoming>),
     /// Stops the engine.
     Stop,
 }
@@ -146,9 +146,10 @@ impl Incoming {
         self.callers().streams.pop_front()
     }
 
-    /// Resets the connections that were not accepted.
+    /// Resets the connections that were not accepted, and has no room for others.
     pub(crate) fn refuse_all(&self) {
-        let streams = std::mem::take(&mut self.callers().streams);
+        let streams =
+            std::mem::replace(&mut *self.callers(), Callers { streams: VecDeque::new(), room: Some(0) }).streams;
         for stream in streams {
             match stream {
                 Made::Here(stream) => stream.refuse(),

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use timeous_choice::Deadlines;
 use timeous_core::{LateChoice, Priority};
 use timeous_dccp::ServiceCode;
+use timeous_kernel_tcp::TcpConfig;
 
-use crate::carrier::{Carrier, TcpConfig};
+use crate::carrier::Carrier;
+use crate::sealing::Sealing;
 
 /// Factory of late-choice policies: a listener makes one for each incoming connection.
 pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
@@ -32,6 +34,8 @@ pub struct StreamConfig {
     /// Minimum priority for retransmission: lost ADUs of at least this priority are sent again if they can still arrive
     /// in time; `None`: no retransmission.
     pub repair: Option<Priority>,
+    /// Protection of its packets.
+    pub sealing: Sealing,
 }
 
 impl StreamConfig {
@@ -53,6 +57,7 @@ impl StreamConfig {
             slots: 256,
             choice: Arc::new(|| Box::new(Deadlines)),
             repair: None,
+            sealing: Sealing::default(),
         }
     }
 
@@ -62,15 +67,17 @@ impl StreamConfig {
     }
 
     /// Returns the settings of the DCCP connections: with repair enabled, retransmissions are marked to tell them from
-    /// new data.
+    /// new data. Sealed packets are as large as plain ones, and so carry less.
     pub(crate) fn dccp(&self) -> timeous_dccp::Config {
-        timeous_dccp::Config { repeats: self.repair.is_some(), ..self.dccp.clone() }
+        let overhead = if self.sealing.is_sealed() { timeous_seal::OVERHEAD } else { 0 };
+        let mps = self.dccp.mps.saturating_sub(overhead);
+        timeous_dccp::Config { repeats: self.repair.is_some(), mps, ..self.dccp.clone() }
     }
 }
 
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair } = self;
+        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair, sealing } = self;
         f.debug_struct("StreamConfig")
             .field("carrier", carrier)
             .field("dccp", dccp)
@@ -79,6 +86,7 @@ impl fmt::Debug for StreamConfig {
             .field("dccp_port", dccp_port)
             .field("slots", slots)
             .field("repair", repair)
+            .field("sealing", sealing)
             .finish_non_exhaustive()
     }
 }

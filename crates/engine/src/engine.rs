@@ -190,7 +190,7 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         for (commands, id) in &self.ids {
-            commands.send(Command::StopListening(*id));
+            commands.send(Command::StopListening(*id, self.incoming.clone()));
         }
     }
 }

@@ -41,6 +41,16 @@ pub enum EngineError {
     /// No further DCCP connection can be opened.
     #[error(transparent)]
     Connect(#[from] timeous_dccp::ConnectError),
+    /// A call to another host without encryption, which nobody has asked for.
+    #[error(
+        "{0} is another host, and the stream is not encrypted: give a credential, such as a passphrase, or turn encryption off"
+    )]
+    Unencrypted(SocketAddr),
+    /// A caller has a listener's credential, or the other way round, or the carrier cannot encrypt.
+    #[error(
+        "this credential cannot be used here: a caller needs a caller's, a listener a listener's, over DCCP in UDP"
+    )]
+    WrongSealing,
     /// Another engine uses this Congestion Manager, whose grants go to one engine only.
     #[error("another engine runs with this Congestion Manager: use that engine, or give this one a manager of its own")]
     CongestionTaken,

@@ -8,12 +8,12 @@ use std::io;
 use std::net::SocketAddr;
 
 use timeous_core::{Duration, Instant};
+use timeous_kernel_tcp::{Call, Hello, KernelTcp, TcpConfig};
+use timeous_stream::StreamId;
 
-use crate::carrier::TcpConfig;
-use crate::identity::Hello;
-use crate::kernel_tcp::{Call, KernelTcp};
-use crate::order::StreamId;
+use crate::listening::Listening;
 use crate::port::Port;
+use crate::session::Session;
 
 /// Time for the listener to answer by DCCP before a TCP connection is tried as well. Chosen by us: a higher value
 /// begins later where UDP is blocked; a lower one tries TCP needlessly on long paths.
@@ -66,7 +66,12 @@ impl Followers {
     }
 
     /// Connects by TCP for silent streams, and moves those that are answered there.
-    pub(crate) fn look(&mut self, now: Instant, ports: &mut BTreeMap<u64, Port>, tcp: &mut KernelTcp) {
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        ports: &mut BTreeMap<u64, Port>,
+        tcp: &mut KernelTcp<Session, Listening>,
+    ) {
         self.0.retain_mut(|follower| {
             let Some(port) = ports.get_mut(&follower.port) else { return false };
             let Some((packets, is_open)) = port.heard(follower.id) else { return false };

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-mod batch;
+pub mod batch;
 mod bell;
 mod callers;
 mod carrier;
@@ -14,16 +14,14 @@ mod congestion;
 mod engine;
 mod error;
 mod follow;
-mod identity;
 mod inbox;
-mod kernel_tcp;
 mod line;
 mod listening;
-mod order;
 mod port;
 mod port_group;
 mod remote;
-pub mod rig;
+mod sealed;
+mod sealing;
 mod session;
 mod shared;
 mod stream;
@@ -34,7 +32,7 @@ mod way;
 mod worker;
 mod workers;
 
-pub use carrier::{Carrier, CarrierView, Reach, TcpConfig, TcpFraming, Unordered};
+pub use carrier::Carrier;
 pub use client::CmClient;
 pub use command::{Offer, PortLife};
 pub use config::{NewChoice, StreamConfig};
@@ -43,9 +41,11 @@ pub use engine::{Engine, Listener, ListenerFor};
 pub use error::EngineError;
 pub use inbox::Received;
 pub use remote::{Gone, RemoteError, Served};
+pub use sealing::Sealing;
 pub use shared::{Snapshot, Status};
 pub use stream::{ReceiveHalf, SendHalf, Stream};
 pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, ConnectError, Parity, ServiceCode, Statistics};
+pub use timeous_kernel_tcp::{Reach, TcpConfig, TcpFraming, TcpView, Unordered};
 pub use timeous_ring::{
     Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, PacketZone, Producer, ReadError,
     ZoneBuffer, ZoneReader,

@@ -3,7 +3,12 @@
 use std::fmt;
 use std::sync::mpsc;
 
+use timeous_stream::{Order, StreamId};
+
 use crate::waker::Waker;
+
+/// Queue of requests, each with its stream.
+pub(crate) type Orders = Line<(StreamId, Order)>;
 
 /// The sending end. Clones share the queue.
 pub(crate) struct Line<T> {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{IdMap, Instant, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, EndpointConfig, Event, ResetCode, Route};
-use timeous_stream::{Driver, in_order};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Local, ResetCode, Route};
+use timeous_kernel_tcp::{Identity, TcpSession as _};
+use timeous_seal::{AssociationId, CallerCredential};
+use timeous_stream::{Driver, Order, StreamId, in_order};
 
 use crate::batch::Batch;
 use crate::callers::Callers;
@@ -16,10 +18,10 @@ use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
-use crate::identity::Identity;
 use crate::listening::Listening;
-use crate::order::{Order, StreamId};
 use crate::port_group::GroupShare;
+use crate::sealed::{Call, News, PlainNotices, Sealed};
+use crate::sealing::Sealing;
 use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
@@ -33,7 +35,7 @@ pub(crate) struct Port {
     /// Connections that end, whose life handles go with them.
     ending: BTreeSet<ConnectionId>,
     socket: Socket,
-    driver: Driver<Session>,
+    driver: Driver<Endpoint, Session>,
     by_stream: IdMap<StreamId, ConnectionId>,
     /// Share in a port that several workers have.
     share: Option<GroupShare>,
@@ -43,23 +45,33 @@ pub(crate) struct Port {
     batch: Batch,
     /// This end's connection attempts.
     callers: Callers,
+    /// Encryption of all packets; `None`: a port for plain ones.
+    sealed: Option<Sealed>,
+    associations: IdMap<ConnectionId, AssociationId>,
+    /// Plain packets from other hosts are refused.
+    is_local: bool,
+    plain_notices: PlainNotices,
 }
 
 impl Port {
-    /// Creates a port without streams.
-    pub(crate) fn new(number: u64, socket: Socket, rng: &mut Rng) -> Self {
+    /// Creates a port without streams; with a secret, one that encrypts.
+    pub(crate) fn new(number: u64, socket: Socket, rng: &mut Rng, secret: Option<&[u8; 32]>) -> Self {
         Self {
             number,
             life: Arc::new(()),
             lives: BTreeMap::new(),
             ending: BTreeSet::new(),
             socket,
-            driver: Driver::new(EndpointConfig::default(), rng.fork()),
+            driver: Driver::new(Endpoint::new(EndpointConfig::default(), rng.fork())),
             by_stream: IdMap::default(),
             share: None,
             listening: BTreeMap::new(),
             batch: Batch::default(),
             callers: Callers::default(),
+            sealed: secret.map(Sealed::new),
+            associations: IdMap::default(),
+            is_local: false,
+            plain_notices: PlainNotices::default(),
         }
     }
 
@@ -89,12 +101,15 @@ impl Port {
     /// Returns whether the port is unused, by all workers that share it.
     pub(crate) fn is_idle(&mut self) -> bool {
         let Driver { endpoint, sessions, .. } = &self.driver;
-        let is_idle = self.listening.is_empty() && sessions.is_empty() && endpoint.connections().next().is_none();
+        let is_idle = self.listening.is_empty()
+            && sessions.is_empty()
+            && endpoint.connections().next().is_none()
+            && self.sealed.as_ref().is_none_or(|sealed| sealed.endpoint.is_empty());
         self.share.as_mut().map_or(is_idle, |share| share.is_over(!is_idle))
     }
 
     pub(crate) fn has(&self, id: StreamId) -> bool {
-        self.by_stream.contains(id)
+        self.by_stream.contains(id) || self.sealed.as_ref().is_some_and(|sealed| sealed.has_call(id))
     }
 
     fn connection(&self, id: StreamId) -> Option<ConnectionId> {
@@ -111,7 +126,17 @@ impl Port {
     fn remove(&mut self, now: Instant, id: StreamId, code: Option<ResetCode>) -> Option<Session> {
         let connection = self.by_stream.remove(id)?;
         self.ends(connection);
-        self.driver.remove(now, connection, code)
+        self.end(now, connection, code)
+    }
+
+    fn end(&mut self, now: Instant, connection: ConnectionId, code: Option<ResetCode>) -> Option<Session> {
+        let session = self.driver.remove(now, connection);
+        // Fails only for an ended connection.
+        let _ended = match code {
+            Some(code) => self.driver.endpoint.abort(now, connection, code),
+            None => self.driver.endpoint.close(now, connection),
+        };
+        session
     }
 
     pub(crate) fn connect(
@@ -121,6 +146,9 @@ impl Port {
         config: &StreamConfig,
         streams: &mut Streams,
     ) -> Result<(StreamId, Made), EngineError> {
+        if let Sealing::Caller(credential) = &config.sealing {
+            return self.call(now, (remote, user), config, credential, streams);
+        }
         let route = match self.native() {
             Some(local) => Route::native(local, remote),
             None => remote.into(),
@@ -131,7 +159,7 @@ impl Port {
         let (session, stream) = match streams.make(user, config, PortLife::of(&life)) {
             Ok(made) => made,
             Err(error) => {
-                self.driver.remove(now, connection, None);
+                self.end(now, connection, None);
                 return Err(error);
             }
         };
@@ -139,7 +167,7 @@ impl Port {
             if self.callers.is_empty()
                 && let Err(error) = self.socket.report_refusals(true)
             {
-                self.driver.remove(now, connection, None);
+                self.end(now, connection, None);
                 return Err(error.into());
             }
             self.callers.insert(connection, config.carrier == Carrier::Auto);
@@ -151,6 +179,80 @@ impl Port {
         Ok((id, stream))
     }
 
+    /// Calls with encryption: the connection begins when the ends have agreed on keys.
+    fn call(
+        &mut self,
+        now: Instant,
+        (remote, user): (SocketAddr, User),
+        config: &StreamConfig,
+        credential: &CallerCredential,
+        streams: &mut Streams,
+    ) -> Result<(StreamId, Made), EngineError> {
+        let Some(sealed) = &mut self.sealed else { return Err(EngineError::WrongSealing) };
+        let life = Arc::new(());
+        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
+        session.set_peer(remote);
+        let id = session.id;
+        if !sealed.is_calling() {
+            self.socket.report_refusals(true)?;
+        }
+        streams.place(id, self.number);
+        let call = Call { remote, session, config: config.clone(), life };
+        if let Err((error, mut call)) = sealed.call(now, credential, call) {
+            call.session.fail(error);
+        }
+        Ok((id, stream))
+    }
+
+    /// Processes what has become of calls and keys.
+    fn hear_of_keys(&mut self, now: Instant, streams: &mut Streams) -> bool {
+        let mut progress = false;
+        while let Some(news) = self.sealed.as_mut().and_then(Sealed::poll_news) {
+            progress = true;
+            match news {
+                News::Agreed(association, call) => self.begin(now, association, *call, streams),
+                News::Failed(mut call, error) => call.session.fail(error),
+                News::Lost(connection, error) => {
+                    let id = self.driver.sessions.get(connection).map(|session| session.id);
+                    if let Some(mut session) = id.and_then(|id| self.remove(now, id, Some(ResetCode::Aborted))) {
+                        session.fail(error);
+                    }
+                }
+            }
+            self.stop_hearing_refusals();
+        }
+        progress
+    }
+
+    /// Begins the connection of a call whose ends have agreed on keys.
+    fn begin(&mut self, now: Instant, association: AssociationId, call: Call, streams: &mut Streams) {
+        let Call { remote, mut session, config, life } = call;
+        let route = Route::sealed(remote, association.value());
+        match self.driver.endpoint.connect_with(now, route, config.dccp_port, config.service, config.dccp()) {
+            Ok(connection) => {
+                if let Some(sealed) = &mut self.sealed {
+                    sealed.begin(association, connection);
+                }
+                self.associations.insert(connection, association);
+                self.add(connection, session, streams);
+                self.lives.insert(connection, life);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a call with encryption");
+                session.close(CloseReason::Local);
+            }
+        }
+    }
+
+    /// Stops reading ICMP messages when no call with encryption waits for an answer.
+    fn stop_hearing_refusals(&mut self) {
+        if self.sealed.as_ref().is_some_and(|sealed| !sealed.is_calling())
+            && let Err(error) = self.socket.report_refusals(false)
+        {
+            tracing::debug!(%error, "ICMP messages go on being told");
+        }
+    }
+
     /// Returns the address of a port without UDP.
     pub(crate) fn native(&self) -> Option<IpAddr> {
         if self.socket.is_raw() { self.socket.local_addr().ok().map(|local| local.ip()) } else { None }
@@ -158,16 +260,22 @@ impl Port {
 
     pub(crate) fn listen(&mut self, listening: Listening, reservation: Option<Reservation>) {
         let config = &listening.config;
+        self.is_local = matches!(config.sealing, Sealing::Local);
+        if let (Some(sealed), Sealing::Listener(credential)) = (&mut self.sealed, &config.sealing) {
+            sealed.endpoint.listen(credential.clone());
+        }
         self.driver.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp());
         self.listening.insert(config.dccp_port, (listening, reservation));
     }
 
     pub(crate) fn stop_listening(&mut self, id: ListenerId) {
-        let endpoint = &mut self.driver.endpoint;
+        let (endpoint, sealed) = (&mut self.driver.endpoint, &mut self.sealed);
         self.listening.retain(|&port, (listening, _)| {
             if listening.id == id {
                 endpoint.stop_listening(port);
-                listening.incoming.refuse_all();
+                if let Some(sealed) = sealed {
+                    sealed.endpoint.stop_listening();
+                }
             }
             listening.id != id
         });
@@ -175,7 +283,13 @@ impl Port {
 
     /// Carries out a stream's request.
     pub(crate) fn obey(&mut self, now: Instant, id: StreamId, order: Order) {
-        let Some(connection) = self.connection(id) else { return };
+        let Some(connection) = self.connection(id) else {
+            if let Some(mut call) = self.sealed.as_mut().and_then(|sealed| sealed.obey(id, order)) {
+                call.session.close(CloseReason::Local);
+                self.stop_hearing_refusals();
+            }
+            return;
+        };
         match order {
             Order::Notify => self.driver.notify(connection),
             Order::Finish => self.driver.finish(connection),
@@ -242,12 +356,15 @@ impl Port {
             // Fails only for an ended connection.
             let _ended = endpoint.close(now, connection);
         }
+        for mut call in self.sealed.as_mut().map(Sealed::take_calls).unwrap_or_default() {
+            call.session.close(CloseReason::Local);
+        }
     }
 
     /// Notes that a connection ends.
     fn ends(&mut self, connection: ConnectionId) {
         self.is_answered(connection);
-        if self.lives.contains_key(&connection) {
+        if self.lives.contains_key(&connection) || self.sealed.is_some() {
             self.ending.insert(connection);
         }
     }
@@ -268,6 +385,10 @@ impl Port {
     /// Reads ICMP messages while a connection attempt has no answer; later ones are not believed (RFC 5927).
     fn hear_refusals(&mut self, now: Instant) {
         let (endpoint, callers) = (&mut self.driver.endpoint, &mut self.callers);
+        if let Some(sealed) = &mut self.sealed {
+            self.socket.receive_refusals(|remote, quoted| sealed.endpoint.port_unreachable(now, remote, quoted));
+            return;
+        }
         self.socket.receive_refusals(|remote, quoted| {
             let connection = endpoint.caller_quoted(remote, quoted);
             if connection.is_some_and(|connection| callers.refuse(connection, remote, quoted)) {
@@ -286,7 +407,7 @@ impl Port {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
-        if !self.callers.is_empty() {
+        if !self.callers.is_empty() || self.sealed.as_ref().is_some_and(Sealed::is_calling) {
             self.hear_refusals(now);
         }
         self.driver.tell_rooms();
@@ -294,13 +415,31 @@ impl Port {
             self.driver.endpoint.set_room(port, Some(listening.incoming.room()));
         }
         let (driver, share) = (&mut self.driver, &self.share);
+        let (sealed, notices, is_local) = (&mut self.sealed, &mut self.plain_notices, self.is_local);
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
                 if share.as_ref().is_some_and(|share| !share.has(from.ip())) {
                     return;
                 }
+                if let Some(sealed) = sealed {
+                    let is_ours = sealed.handle_datagram(now, from, datagram, |association, packet| {
+                        let route = Route::sealed(from, association.value());
+                        in_order(driver.endpoint.handle_datagram(now, cm, route, packet, ecn));
+                    });
+                    if !is_ours {
+                        in_order(driver.endpoint.refuse_request(now, from, datagram, ResetCode::Unencrypted));
+                    }
+                    return;
+                }
+                if notices.answer(now, from, datagram) {
+                    return;
+                }
                 let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
-                driver.handle_datagram(now, cm, route, datagram, ecn);
+                if is_local && !is_of_this_host(from.ip()) {
+                    in_order(driver.endpoint.refuse_request(now, route, datagram, ResetCode::Unencrypted));
+                    return;
+                }
+                in_order(driver.endpoint.handle_datagram(now, cm, route, datagram, ecn));
             });
             match more {
                 Ok(true) => {}
@@ -312,6 +451,9 @@ impl Port {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.endpoint.handle_timeout(now);
+        }
         self.driver.handle_timeout(now, cm);
     }
 
@@ -322,16 +464,20 @@ impl Port {
 
     /// Sends and processes events until there is no more progress; returns whether there was any.
     pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
-        let mut progress = self.transmit(now, cm);
+        let mut progress = self.hear_of_keys(now, streams) | self.transmit(now, cm);
         while let Some((connection, event)) = self.driver.poll_event() {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
-        let (endpoint, lives) = (&self.driver.endpoint, &mut self.lives);
+        let (endpoint, lives, associations) = (&self.driver.endpoint, &mut self.lives, &mut self.associations);
+        let sealed = &mut self.sealed;
         self.ending.retain(|&connection| {
             let is_there = endpoint.connection(connection).is_some();
             if !is_there {
                 lives.remove(&connection);
+                if let (Some(sealed), Some(association)) = (sealed.as_mut(), associations.remove(connection)) {
+                    sealed.end(association);
+                }
             }
             is_there
         });
@@ -340,10 +486,13 @@ impl Port {
 
     /// Pulls and sends as many packets as allowed now. While packets wait for the kernel, none are pulled.
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
-        let mut progress = false;
+        self.plain_notices.transmit(&mut self.socket);
+        let mut progress = self.sealed.as_mut().is_some_and(|sealed| sealed.transmit(now, &mut self.socket));
         loop {
             // On a busy machine the round may have begun long ago: deadlines apply to the instant of sending.
-            if !self.batch.send(clock::now().max(now), &mut self.socket, &mut self.driver.sessions) {
+            let at = clock::now().max(now);
+            let seal = self.sealed.as_mut().map(|sealed| &mut sealed.endpoint);
+            if !self.batch.send(at, &mut self.socket, &mut self.driver.sessions, seal) {
                 return progress;
             }
             self.pull(now, cm);
@@ -386,7 +535,7 @@ impl Port {
         // An incoming TCP connection may have taken the last place.
         let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
         let Some((listening, _)) = listening else {
-            self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+            self.end(now, connection, Some(ResetCode::TooBusy));
             return;
         };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
@@ -394,17 +543,26 @@ impl Port {
                 if let Some(peer) = self.driver.endpoint.remote(connection) {
                     session.set_peer(peer);
                 }
+                let end = self.driver.endpoint.route(connection).map(|route| route.end());
+                if let (Some(sealed), Some(Local::Sealed(association))) = (&mut self.sealed, end) {
+                    let association = AssociationId::new(association);
+                    sealed.begin(association, connection);
+                    self.associations.insert(connection, association);
+                    if let Some(stream_id) = sealed.endpoint.stream_id(association) {
+                        session.set_stream_id(stream_id);
+                    }
+                }
                 // Its handshake is complete; the event that says so follows.
                 session.set_open();
                 if listening.incoming.push(stream).is_err() {
-                    self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+                    self.end(now, connection, Some(ResetCode::TooBusy));
                     return;
                 }
                 self.add(connection, session, streams);
             }
             Err(error) => {
                 tracing::warn!(%error, "no stream for a caller");
-                self.driver.remove(now, connection, Some(ResetCode::TooBusy));
+                self.end(now, connection, Some(ResetCode::TooBusy));
             }
         }
     }
@@ -416,8 +574,15 @@ impl Port {
 
     /// Returns the time of the next timer. While the kernel has no room, the socket is polled instead.
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.is_blocked() { self.driver.sessions.poll_timeout() } else { self.driver.poll_timeout() }
+        let sealed = self.sealed.as_ref().and_then(|sealed| sealed.endpoint.poll_timeout());
+        let driver = if self.is_blocked() { self.driver.sessions.poll_timeout() } else { self.driver.poll_timeout() };
+        driver.into_iter().chain(sealed).min()
     }
+}
+
+/// Returns whether an address is of this host whatever its network is.
+pub(crate) fn is_of_this_host(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use timeous_core::{Instant, SubStream};
 use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
+use timeous_kernel_tcp::{TcpSession, TcpView};
 use timeous_ring::{Consumer, Payload};
-use timeous_stream::{SendSide, Sessions};
+use timeous_seal::SealError;
+use timeous_stream::{SendSide, Sessions, StreamId};
 
 use crate::batch::Payloads;
-use crate::carrier::CarrierView;
 use crate::config::StreamConfig;
 use crate::inbox::Received;
-use crate::order::StreamId;
 use crate::shared::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
 
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct Session {
     /// Received data for which the application was not woken yet.
     readable: bool,
     unread: u64,
-    /// Carrier of the stream, and counters of late choice behind the ring.
-    pub(crate) carrier: CarrierView,
+    /// TCP connection that carries the stream, if one does.
+    tcp: Option<TcpView>,
     /// Last reported transport statistics.
-    pub(crate) transport: Statistics,
+    transport: Statistics,
     /// Whether the transport was told that the receive buffer is short.
     was_slow: bool,
     next_snapshot: Instant,
@@ -40,27 +40,29 @@ impl Session {
             shared,
             readable: false,
             unread: 0,
-            carrier: CarrierView::default(),
+            tcp: None,
             transport: Statistics::default(),
             was_slow: false,
             next_snapshot: Instant::ZERO,
         }
     }
 
-    /// Sets the peer's address.
-    pub(crate) fn set_peer(&self, peer: SocketAddr) {
-        self.shared.set_peer(peer);
+    /// Sets the stream that the caller has named.
+    pub(crate) fn set_stream_id(&self, stream_id: &str) {
+        self.shared.set_stream_id(stream_id);
+    }
+
+    /// Ends the stream: its packets cannot be encrypted.
+    pub(crate) fn fail(&mut self, error: SealError) {
+        if !self.sending.is_closed() {
+            self.shared.set_seal_error(error);
+            self.close(CloseReason::Unsealed);
+        }
     }
 
     /// Notes that the handshake is complete.
     pub(crate) fn set_open(&self) {
         self.shared.set_status(Status::Open);
-    }
-
-    /// Queues a received datagram for the application.
-    pub(crate) fn received(&mut self, received: Received) {
-        self.unread += self.shared.inbox.push(received);
-        self.readable = true;
     }
 
     pub(crate) fn close(&mut self, reason: CloseReason) {
@@ -81,6 +83,8 @@ impl Drop for Session {
 }
 
 impl timeous_stream::Session for Session {
+    type Connection = timeous_dccp::Connection;
+
     fn sending(&mut self) -> &mut SendSide {
         &mut self.sending
     }
@@ -92,9 +96,7 @@ impl timeous_stream::Session for Session {
         self.sending.handle_event(&event);
         match event {
             Event::Connected => self.set_open(),
-            Event::Received(bytes) => {
-                self.received(Received { bytes, at: now, substream: SubStream::default() });
-            }
+            Event::Received(bytes) => self.received(now, SubStream::default(), bytes),
             Event::Moved { to, .. } => self.set_peer(to),
             _ => {}
         }
@@ -119,7 +121,7 @@ impl timeous_stream::Session for Session {
                 repaired: self.sending.repaired(),
                 repairs: self.sending.is_repair_allowed(),
                 unread: self.unread,
-                carrier: self.carrier,
+                tcp: self.tcp,
             });
         }
     }
@@ -158,9 +160,41 @@ impl timeous_stream::Session for Session {
     }
 }
 
+impl TcpSession for Session {
+    fn id(&self) -> StreamId {
+        self.id
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.transport
+    }
+
+    fn set_peer(&self, peer: SocketAddr) {
+        self.shared.set_peer(peer);
+    }
+
+    fn received(&mut self, at: Instant, substream: SubStream, bytes: Vec<u8>) {
+        self.unread += self.shared.inbox.push(Received { bytes, at, substream });
+        self.readable = true;
+    }
+
+    fn set_view(&mut self, view: TcpView) {
+        self.tcp = Some(view);
+    }
+}
+
 impl Payloads for Sessions<Session> {
     fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
         self.get(connection)?.sending.payload(token)
+    }
+
+    fn append(&mut self, connection: ConnectionId, token: u64, packet: &mut Vec<u8>) -> bool {
+        let Some(session) = self.get_mut(connection) else { return false };
+        let is_there = session.sending.payload(token).is_some();
+        if is_there {
+            session.sending.source().append(token, packet);
+        }
+        is_there
     }
 
     fn sent(&mut self, connection: ConnectionId, token: u64) {

@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Statistics};
+use timeous_kernel_tcp::TcpView;
 use timeous_ring::Violation;
+use timeous_seal::SealError;
 
-use crate::carrier::CarrierView;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::waker::Waker;
@@ -45,8 +46,8 @@ pub struct Snapshot {
     pub repairs: bool,
     /// Received datagrams dropped unread for newer ones.
     pub unread: u64,
-    /// Carrier of the stream, and counters of late choice behind the ring.
-    pub carrier: CarrierView,
+    /// TCP connection that carries the stream; `None`: DCCP does.
+    pub tcp: Option<TcpView>,
 }
 
 /// State of a stream shared by engine and application, beside the packet ring.
@@ -75,6 +76,10 @@ struct State {
     peer: Option<SocketAddr>,
     /// Newest advice that was not taken yet.
     advice: Option<Advice>,
+    /// Stream that the caller has named.
+    stream_id: Option<Box<str>>,
+    /// Reason why the stream's packets cannot be encrypted.
+    seal_error: Option<Box<SealError>>,
 }
 
 impl Shared {
@@ -127,6 +132,22 @@ impl Shared {
 
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.with_state(|state| state.peer)
+    }
+
+    pub(crate) fn set_stream_id(&self, stream_id: &str) {
+        self.with_state(|state| state.stream_id = Some(stream_id.into()));
+    }
+
+    pub(crate) fn stream_id(&self) -> Option<String> {
+        self.with_state(|state| state.stream_id.as_deref().map(str::to_owned))
+    }
+
+    pub(crate) fn set_seal_error(&self, error: SealError) {
+        self.with_state(|state| state.seal_error = Some(Box::new(error)));
+    }
+
+    pub(crate) fn seal_error(&self) -> Option<SealError> {
+        self.with_state(|state| state.seal_error.as_deref().cloned())
     }
 
     pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {

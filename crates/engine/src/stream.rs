@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, Advice, Instant, Rate};
 use timeous_ring::{Completion, EnqueueError, Index, Limits, Producer};
+use timeous_seal::SealError;
+use timeous_stream::{Order, StreamId};
 
 use crate::clock;
 use crate::inbox::Received;
-use crate::order::{Order, Orders, StreamId};
+use crate::line::Orders;
 use crate::remote::{Reader, RemoteError};
 use crate::shared::{Shared, Snapshot, Status};
 use crate::waker::Waker;
@@ -73,6 +75,18 @@ impl Stream {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.sending.peer()
+    }
+
+    /// Returns the stream that an incoming caller has named, if it has.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<String> {
+        self.sending.stream_id()
+    }
+
+    /// Returns why the stream's packets cannot be encrypted, if it has [closed](timeous_dccp::CloseReason::Unsealed) for that.
+    #[must_use]
+    pub fn seal_error(&self) -> Option<SealError> {
+        self.sending.seal_error()
     }
 
     /// Refuses an incoming connection as busy.
@@ -191,6 +205,18 @@ impl SendHalf {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.link.shared.peer()
+    }
+
+    /// Returns the stream that an incoming caller has named, if it has.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<String> {
+        self.link.shared.stream_id()
+    }
+
+    /// Returns why the stream's packets cannot be encrypted, if it has [closed](timeous_dccp::CloseReason::Unsealed) for that.
+    #[must_use]
+    pub fn seal_error(&self) -> Option<SealError> {
+        self.link.shared.seal_error()
     }
 
     /// Returns statistics of the stream, at most some 50 ms old: the engine is asked, and waited for, for at most 100 ms. A stream run by a

@@ -1,12 +1,13 @@
 //! Factory of streams, both sides of each, and of their identifiers.
 
 use timeous_core::IdMap;
+use timeous_stream::StreamId;
 
 use crate::command::{Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::inbox::Inbox;
-use crate::order::{Orders, StreamId};
+use crate::line::Orders;
 use crate::remote::{self, Served};
 use crate::session::Session;
 use crate::shared::Shared;

@@ -3,7 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::order::{Order, Orders, StreamId};
+use timeous_stream::{Order, StreamId};
+
+use crate::line::Orders;
 use crate::remote::{self, RemoteRequest};
 
 #[derive(Debug)]

@@ -10,6 +10,8 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 use timeous_dccp::ConnectError;
+use timeous_kernel_tcp::KernelTcp;
+use timeous_stream::{Order, StreamId};
 
 use crate::carrier::Carrier;
 use crate::clock;
@@ -18,11 +20,12 @@ use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::follow::Followers;
-use crate::kernel_tcp::KernelTcp;
+use crate::line::Orders;
 use crate::listening::Listening;
-use crate::order::{Order, Orders, StreamId};
-use crate::port::Port;
+use crate::port::{Port, is_of_this_host};
 use crate::port_group::{GroupShare, PortGroup};
+use crate::sealing::Sealing;
+use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
@@ -33,18 +36,19 @@ pub(crate) struct Worker {
     waker: Waker,
     congestion: Congestion,
     ports: BTreeMap<u64, Port>,
-    tcp: KernelTcp,
+    tcp: KernelTcp<Session, Listening>,
     followers: Followers,
     next_port: u64,
-    /// UDP ports that calls share: in IPv4, in IPv6.
-    calling: [Option<u64>; 2],
+    /// UDP ports that calls share: in IPv4, in IPv6; then those that encrypt.
+    calling: [Option<u64>; 4],
     next_listener: u64,
     streams: Streams,
     rng: Rng,
 }
 
 impl Worker {
-    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion) -> Self {
+    /// Creates a worker. `rng` makes the ports and sequence numbers that peers see.
+    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion, rng: Rng) -> Self {
         let (to_here, orders) = Orders::new(waker.clone());
         Self {
             commands,
@@ -52,13 +56,13 @@ impl Worker {
             waker,
             congestion,
             ports: BTreeMap::new(),
-            tcp: KernelTcp::default(),
+            tcp: KernelTcp::new(clock::now),
             followers: Followers::default(),
             next_port: 0,
-            calling: [None; 2],
+            calling: [None; 4],
             next_listener: 0,
             streams: Streams::new(to_here),
-            rng: Rng::from_seed(seed()),
+            rng,
         }
     }
 
@@ -98,11 +102,12 @@ impl Worker {
                 Ok(Command::Listen { local, user, config, incoming, group, reply }) => {
                     let _ = reply.send(self.listen(local, group, (user, *config), incoming));
                 }
-                Ok(Command::StopListening(id)) => {
+                Ok(Command::StopListening(id, incoming)) => {
                     for port in self.ports.values_mut() {
                         port.stop_listening(id);
                     }
-                    self.tcp.stop_listening(id);
+                    self.tcp.stop_listening(|listening| listening.id == id);
+                    incoming.refuse_all();
                 }
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -131,9 +136,15 @@ impl Worker {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
     ) -> Result<Made, EngineError> {
+        match (&config.sealing, config.carrier) {
+            (Sealing::Local, _) if !is_of_this_host(remote.ip()) => return Err(EngineError::Unencrypted(remote)),
+            (Sealing::Local | Sealing::Off, _) | (Sealing::Caller(_), Carrier::Udp) => {}
+            _ => return Err(EngineError::WrongSealing),
+        }
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
+                config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
                 self.tcp.connect(now, remote, session, &config.tcp)?;
                 Ok(stream)
             }
@@ -160,7 +171,7 @@ impl Worker {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
     ) -> Result<(u64, (StreamId, Made)), EngineError> {
-        let family = usize::from(remote.is_ipv6());
+        let family = usize::from(remote.is_ipv6()) + 2 * usize::from(config.sealing.is_sealed());
         if let Some((number, port)) =
             self.calling[family].and_then(|number| Some((number, self.ports.get_mut(&number)?)))
         {
@@ -169,7 +180,7 @@ impl Worker {
                 made => return Ok((number, made?)),
             }
         }
-        let number = self.add(bind(any_local(remote))?);
+        let number = self.add(bind(any_local(remote))?, config.sealing.is_sealed());
         self.calling[family] = Some(number);
         let port = self.ports.get_mut(&number).expect("it was made just now");
         Ok((number, port.connect(now, (remote, user), config, &mut self.streams)?))
@@ -182,11 +193,15 @@ impl Worker {
         (user, config): (User, StreamConfig),
         incoming: Arc<Incoming>,
     ) -> ListenReply {
+        match (&config.sealing, config.carrier) {
+            (Sealing::Local | Sealing::Off, _) | (Sealing::Listener(_), Carrier::Udp) => {}
+            _ => return Err(EngineError::WrongSealing),
+        }
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
         let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
         match listening.config.carrier {
-            Carrier::Tcp => return self.tcp.listen(at_or_in_ipv4(local, TcpListener::bind)?, listening, None),
+            Carrier::Tcp => return self.listen_by_tcp(at_or_in_ipv4(local, TcpListener::bind)?, listening, None),
             Carrier::Ip => return self.listen_natively(local.ip(), listening),
             Carrier::Udp | Carrier::Auto => {}
         }
@@ -196,7 +211,7 @@ impl Worker {
             }
             None => bind(local)?,
         };
-        let number = self.add(socket);
+        let number = self.add(socket, listening.config.sealing.is_sealed());
         let port = self.ports.get_mut(&number).expect("it was made just now");
         port.share(group.map(|(group, place)| GroupShare::new(group, place)));
         let (local, life) = (port.local_addr()?, port.life());
@@ -207,9 +222,16 @@ impl Worker {
         };
         port.listen(listening, None);
         if let Some((socket, listening)) = beside {
-            self.tcp.listen(socket, listening, Some(number))?;
+            self.listen_by_tcp(socket, listening, Some(number))?;
         }
         Ok((id, local, life))
+    }
+
+    /// Listens by TCP, also for streams that move there from the UDP port `beside`.
+    fn listen_by_tcp(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
+        listening.config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
+        let (id, life) = (listening.id, PortLife::of(&listening.life));
+        Ok((id, self.tcp.listen(socket, listening, beside)?, life))
     }
 
     /// Listens without UDP, at all addresses of both families if `local` is IPv6's unspecified address.
@@ -256,12 +278,14 @@ impl Worker {
             io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
             _ => EngineError::Socket { local: (local, 0).into(), error },
         })?;
-        Ok(self.add(socket))
+        Ok(self.add(socket, false))
     }
 
-    fn add(&mut self, socket: Socket) -> u64 {
+    /// Adds a port, which encrypts if it `is_sealed`.
+    fn add(&mut self, socket: Socket, is_sealed: bool) -> u64 {
         let number = self.next_port;
-        self.ports.insert(number, Port::new(number, socket, &mut self.rng));
+        let secret = is_sealed.then(secret);
+        self.ports.insert(number, Port::new(number, socket, &mut self.rng, secret.as_ref()));
         self.next_port += 1;
         number
     }
@@ -270,15 +294,39 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.receive(now, cm);
         }
-        self.tcp.receive(now, &mut self.streams);
-        while let Some(returned) = self.tcp.poll_returned(now, &mut self.streams) {
-            let session = self.ports.values_mut().find_map(|port| {
-                let id = port.identified(returned.identity)?;
-                port.take(now, id)
-            });
-            self.tcp.welcome(now, returned, session);
-        }
+        self.accept(now);
+        self.tcp.receive(now);
         self.followers.look(now, &mut self.ports, &mut self.tcp);
+    }
+
+    /// Accepts TCP connections: for new streams, and for streams that move there.
+    fn accept(&mut self, now: Instant) {
+        for incoming in self.tcp.accept(now) {
+            let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
+            if let Some(identity) = incoming.identity {
+                let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
+                // The connection of a stream that is gone is closed.
+                if let Some(session) = found {
+                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                }
+                continue;
+            }
+            if queue.room() == 0 {
+                incoming.refuse();
+                continue;
+            }
+            match self.streams.make(user, &config, PortLife::default()) {
+                Ok((session, stream)) => {
+                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                    // If there is no place left, the stream is dropped, which ends the connection.
+                    drop(queue.push(stream));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no stream for a caller");
+                    incoming.refuse();
+                }
+            }
+        }
     }
 
     fn pass_time(&mut self, now: Instant, cm: &mut Manager) {
@@ -374,12 +422,11 @@ fn any_local(remote: SocketAddr) -> SocketAddr {
     (any, 0).into()
 }
 
-/// Returns an unguessable seed (RFC 4340 §7.2 requires it for initial sequence numbers).
-fn seed() -> u64 {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_ne_bytes(bytes),
-        // Fallback before the system's random generator is initialised.
-        _ => clock::now().as_nanos() ^ (u64::from(std::process::id()) << 32),
-    }
+/// Returns a secret that nobody else knows.
+fn secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    // Waits, if at all, while the machine starts.
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+        .expect("the system gives 32 random bytes at once");
+    secret
 }

@@ -2,6 +2,10 @@
 
 use std::thread::JoinHandle;
 
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
+use timeous_core::Rng;
+
 use crate::command::{Command, Commands};
 use crate::congestion::Congestion;
 use crate::error::EngineError;
@@ -19,12 +23,12 @@ pub(crate) struct WorkerThread {
 impl WorkerThread {
     /// Starts a thread with this Congestion Manager.
     pub(crate) fn start(congestion: Congestion) -> Result<Self, EngineError> {
-        let waker = Waker::new()?;
+        let (waker, rng) = (Waker::new()?, unpredictable_rng()?);
         let (commands, asked) = Commands::new(waker.clone());
         if !congestion.attach(waker.clone()) {
             return Err(EngineError::CongestionTaken);
         }
-        let worker = Worker::new(asked, waker, congestion.clone());
+        let worker = Worker::new(asked, waker, congestion.clone(), rng);
         let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run());
         match thread {
             Ok(thread) => Ok(Self { commands, congestion, thread: Some(thread) }),
@@ -48,5 +52,26 @@ impl Drop for WorkerThread {
             // The thread's panic has been printed.
             let _ = thread.join();
         }
+    }
+}
+
+/// Returns a generator with a key from the system: blind attackers must not guess sequence numbers and ports (RFC 4340 §7.2,
+/// RFC 6528).
+fn unpredictable_rng() -> std::io::Result<Rng> {
+    let mut key = [0; 16];
+    // A read of up to 256 bytes is never short (getrandom(2)).
+    retry_on_intr(|| getrandom(&mut key, GetRandomFlags::empty()))?;
+    Ok(Rng::from_key(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_peers_see_cannot_be_computed_from_earlier_ones() {
+        let (mut rng, mut other) = (unpredictable_rng().unwrap(), unpredictable_rng().unwrap());
+        assert!(rng.is_unpredictable() && rng.fork().is_unpredictable());
+        assert_ne!(rng.next_u64(), other.next_u64(), "the key is the system's");
     }
 }

@@ -83,7 +83,7 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
     until(&mut stream, "it leaves", |stream| stream.sending().snapshot().transport.data_sent == 2);
     (2..6).for_each(|seq| send(&mut stream, seq, OTHERS, long));
     until(&mut stream, "all arrive", |stream| stream.sending().poll_completion().is_some_and(|done| done.seq.0 == 5));
-    let view = stream.sending().snapshot().carrier;
+    let view = stream.sending().snapshot().tcp.unwrap_or_default();
     assert_eq!((view.replaced + view.padded, view.unchanged), (1, 0), "it never went back: {view:?}");
     assert_eq!(view.reach, Reach::Retransmissions);
     stream.sending().finish();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
-use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
+use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, TcpView, clock};
 use timeous_net::emulator::{EmulatorError, Namespace};
 use timeous_tcp::record::{Framing, Ordered};
 
@@ -104,6 +104,10 @@ fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> boo
     }
 }
 
+fn view(stream: &mut Stream) -> TcpView {
+    stream.sending().snapshot().tcp.unwrap_or_default()
+}
+
 /// Reads the stream to its end in a separate thread, and returns the bytes.
 fn collect(mut peer: TcpStream) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
@@ -170,7 +174,7 @@ fn what_went_stale_while_the_path_was_cut_never_arrives_and_the_fresh_goes_in_it
     let Some(scene) = Scene::make("late") else { return };
     let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Records);
     until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked >= 5);
-    let view = stream.sending().snapshot().carrier;
+    let view = view(&mut stream);
     let fates = finish(&mut stream);
     let bytes = received.join().unwrap();
     assert_eq!(view.reach, Reach::Retransmissions);
@@ -200,7 +204,7 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
     let Some(scene) = Scene::make("plain") else { return };
     let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Rfc4571);
     until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked == 9);
-    assert_eq!(stream.sending().snapshot().carrier.reach, Reach::Queue);
+    assert_eq!(view(&mut stream).reach, Reach::Queue);
     finish(&mut stream);
     let bytes = received.join().unwrap();
     assert!((0..9).all(|seq| contains(&bytes, seq)));
@@ -218,9 +222,9 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     send(&mut stream, 1, after(700));
     until(&mut stream, "a retransmission is lost", |_| clock::now() > after(500));
     send(&mut stream, 2, after(2_200));
-    until(&mut stream, "1 makes way for a copy of 2", |stream| stream.sending().snapshot().carrier.replaced == 1);
+    until(&mut stream, "1 makes way for a copy of 2", |stream| view(stream).replaced == 1);
     scene.silence(port);
-    until(&mut stream, "2 goes stale where it waits", |stream| stream.sending().snapshot().carrier.padded == 1);
+    until(&mut stream, "2 goes stale where it waits", |stream| view(stream).padded == 1);
     scene.mend();
     let fates = finish(&mut stream);
     assert!(contains(&received.join().unwrap(), 2), "its copy arrived");
@@ -240,7 +244,7 @@ fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
     scene.silence(port);
     // Retransmitted after 200, 600, 1400 and 3000 ms, and then not before 6200 ms.
     send(&mut stream, 1, clock::now() + Duration::from_millis(3_400));
-    until(&mut stream, "it makes way for padding", |stream| stream.sending().snapshot().carrier.padded == 1);
+    until(&mut stream, "it makes way for padding", |stream| view(stream).padded == 1);
     scene.mend();
     // This carries an acknowledgement.
     peer.write_all(&[0]).unwrap();
@@ -268,7 +272,7 @@ fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
     send(&mut stream, 20, long);
     scene.mend();
     until(&mut stream, "the fresh one arrives", |stream| stream.sending().snapshot().transport.acked >= 2);
-    assert_eq!(stream.sending().snapshot().carrier.unchanged, 0);
+    assert_eq!(view(&mut stream).unchanged, 0);
     let fates = finish(&mut stream);
     let bytes = received.join().unwrap();
     let late: Vec<u64> = (1..20).filter(|&seq| contains(&bytes, seq)).collect();

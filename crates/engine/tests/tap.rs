@@ -134,7 +134,7 @@ fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagr
     }
     assert_eq!((finish(&mut plain), finish(&mut tapped)), (COUNT, COUNT));
     let (plain, tapped) = (plain_got.join().unwrap(), tapped_got.join().unwrap());
-    let view = tapped_back.snapshot().carrier;
+    let view = tapped_back.snapshot().tcp.unwrap_or_default();
     println!("p95 {:?} in order, {:?} by the tap; {view:?}", p95(&plain), p95(&tapped));
     assert_eq!((plain.len() as u64, tapped.len() as u64), (COUNT, COUNT));
     assert!(p95(&tapped) < p95(&plain));
@@ -173,6 +173,6 @@ fn without_the_right_datagrams_come_in_order_or_the_stream_is_refused() {
     }
     assert_eq!(finish(&mut sender), 50);
     assert_eq!(got.join().unwrap().len(), 50);
-    let view = back.snapshot().carrier;
+    let view = back.snapshot().tcp.unwrap_or_default();
     assert!(!view.tapped && view.early == 0, "{view:?}");
 }

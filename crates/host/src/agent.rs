@@ -33,3 +33,14 @@ pub trait Agent: Any + Send {
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     fn poll_timeout(&mut self) -> Option<Instant>;
 }
+
+/// Status of a connection. `R` is the protocol's reason for an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status<R> {
+    /// Handshake in progress.
+    Connecting,
+    /// Established: data can flow.
+    Open,
+    /// Closed.
+    Closed(R),
+}

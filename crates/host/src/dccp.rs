@@ -8,7 +8,7 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{Instant, Rng};
 use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ResetCode, ServiceCode};
 use timeous_net::sim::{Packet, Protocol};
-use timeous_stream::Driver;
+use timeous_stream::{Driver, in_order};
 
 use crate::agent::Agent;
 use crate::ring::Stream;
@@ -46,7 +46,7 @@ pub type NewStream = Box<dyn FnMut() -> Stream + Send>;
 pub struct Dccp {
     local: SocketAddr,
     settings: DccpSettings,
-    driver: Driver<Session>,
+    driver: Driver<Endpoint, Session>,
     /// Pending connection attempt.
     call: Option<(SocketAddr, Stream)>,
     accept: Option<NewStream>,
@@ -58,7 +58,7 @@ impl Dccp {
         let config = EndpointConfig { connection: settings.connection.clone(), ..EndpointConfig::default() };
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-            driver: Driver::new(config, rng),
+            driver: Driver::new(Endpoint::new(config, rng)),
             settings,
             call: None,
             accept: None,
@@ -178,7 +178,7 @@ impl Agent for Dccp {
     }
 
     fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &Packet) {
-        self.driver.handle_datagram(now, cm, packet.source.into(), &packet.payload, packet.ecn);
+        in_order(self.driver.endpoint.handle_datagram(now, cm, packet.source, &packet.payload, packet.ecn));
     }
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {

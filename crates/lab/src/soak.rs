@@ -99,7 +99,7 @@ fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
     let (offered, view, (received, arrived)) = thread::scope(|scope| {
         let receiver = scope.spawn(move || (receive(&mut receiving), receiving.snapshot().transport));
         let offered = sender::run(&mut sending, args.rate, args.lasting, &mut rng);
-        let view = sending.snapshot().carrier;
+        let view = sending.snapshot().tcp.unwrap_or_default();
         // Also after an error, the receiver must be told of the end.
         drop(sending);
         (offered, view, receiver.join().expect("the receiver does not panic"))

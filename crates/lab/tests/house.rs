@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 9] = [
     &["core"],
-    &["cm", "ring", "net", "media"],
-    &["dccp", "tcp", "choice", "ipc"],
+    &["cm", "ring", "net", "media", "seal"],
+    &["transport", "choice", "ipc"],
+    &["dccp", "tcp"],
     &["stream"],
+    &["kernel-tcp"],
     &["engine", "host", "kernel"],
     &["timeous", "daemon"],
     &["cli", "lab", "c"],
@@ -76,9 +78,8 @@ fn module_dependencies(src: &Path) -> DependencyGraph {
     let mut files = BTreeMap::new();
     collect(src, "", &mut files);
     let modules: BTreeSet<String> = files.keys().cloned().collect();
-    let reexports =
-        ["lib.rs", "main.rs"].iter().map(|name| src.join(name)).find(|path| path.exists()).map(|p| parse(&p));
-    let reexports = reexports.map(|code| reexports_of(&code)).unwrap_or_default();
+    let roots = ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().filter(|path| path.exists());
+    let reexports = roots.flat_map(|path| reexports_of(&parse(&path))).collect();
     let used = |module: &String, file: &PathBuf| {
         let mut finder =
             UseFinder { module, modules: &modules, reexports: &reexports, depth: 0, found: BTreeSet::new() };

@@ -1,40 +1,43 @@
-//! Driver of DCCP streams: an endpoint with the stream of each connection, without the socket.
+//! Driver of streams: an endpoint with the stream of each connection, without the socket.
 
 use std::collections::BTreeSet;
+use std::ops::DerefMut;
 
 use timeous_cm::Manager;
-use timeous_core::{Ecn, Instant, Misuse, PathState, Rng};
-use timeous_dccp::{ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ResetCode, Route};
+use timeous_core::{Instant, Misuse, PathState};
+use timeous_transport::{Connection, ConnectionId, Endpoint, Event, Outgoing, Protocol};
 
 use crate::session::Session;
 use crate::sessions::Sessions;
 
-/// A DCCP endpoint and its streams, run alike over a socket and in a simulated network.
+type EventOf<P> = Event<<<P as Protocol>::Connection as Connection>::CloseReason>;
+
+/// An endpoint and its streams, run alike over a socket and in a simulated network. `E` is the endpoint of a protocol.
 ///
-/// A round: [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout) for what has arrived and expired; then
+/// A round: the endpoint's packet input and [`handle_timeout`](Self::handle_timeout) for what has arrived and expired; then
 /// [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) with [`deliver`](Self::deliver), and
 /// [`look_after_sources`](Self::look_after_sources) until there is no more progress; then [`end_round`](Self::end_round) and
 /// [`poll_timeout`](Self::poll_timeout). Time never goes back.
 ///
-/// Commands to connections (connect, listen, …) go to the `endpoint`, and new streams to the `sessions`.
-pub struct Driver<S> {
+/// Commands to connections (connect, listen, …) and packets go to the `endpoint`, and new streams to the `sessions`.
+pub struct Driver<E, S> {
     /// The endpoint.
-    pub endpoint: Endpoint,
+    pub endpoint: E,
     /// The streams, by connection.
     pub sessions: Sessions<S>,
     /// Streams whose reader is slow, and whose transport knows.
     slow: BTreeSet<ConnectionId>,
 }
 
-impl<S: Session> Driver<S> {
-    /// Creates a driver without streams. `rng` makes ports and sequence numbers.
-    pub fn new(config: EndpointConfig, rng: Rng) -> Self {
-        Self { endpoint: Endpoint::new(config, rng), sessions: Sessions::default(), slow: BTreeSet::new() }
-    }
-
-    /// Processes a datagram.
-    pub fn handle_datagram(&mut self, now: Instant, cm: &mut Manager, route: Route, datagram: &[u8], ecn: Ecn) {
-        in_order(self.endpoint.handle_datagram(now, cm, route, datagram, ecn));
+impl<E, S, P> Driver<E, S>
+where
+    E: DerefMut<Target = Endpoint<P>>,
+    S: Session<Connection = P::Connection>,
+    P: Protocol,
+{
+    /// Creates a driver without streams.
+    pub fn new(endpoint: E) -> Self {
+        Self { endpoint, sessions: Sessions::default(), slow: BTreeSet::new() }
     }
 
     /// Handles expired timers.
@@ -60,18 +63,18 @@ impl<S: Session> Driver<S> {
         cm: &mut Manager,
         room: u32,
         packet: &mut Vec<u8>,
-    ) -> Option<Outgoing> {
+    ) -> Option<Outgoing<P::Local>> {
         self.sessions.room = room;
         in_order(self.endpoint.poll_transmit(now, cm, &mut self.sessions, packet))
     }
 
     /// Returns the next event. The caller adds the stream of an incoming connection, and then calls [`deliver`](Self::deliver).
-    pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+    pub fn poll_event(&mut self) -> Option<(ConnectionId, EventOf<P>)> {
         self.endpoint.poll_event()
     }
 
     /// Delivers an event to its stream.
-    pub fn deliver(&mut self, now: Instant, cm: &Manager, connection: ConnectionId, event: Event) {
+    pub fn deliver(&mut self, now: Instant, cm: &Manager, connection: ConnectionId, event: EventOf<P>) {
         match event {
             // Lost data may be retransmitted.
             Event::Lost { .. } | Event::Overdue { .. } => self.endpoint.wake(connection),
@@ -166,18 +169,13 @@ impl<S: Session> Driver<S> {
         self.endpoint.wake(connection);
     }
 
-    /// Removes a stream, after a report of its counters, and ends its connection: at once with the reset `code`, or else gracefully.
-    pub fn remove(&mut self, now: Instant, connection: ConnectionId, code: Option<ResetCode>) -> Option<S> {
+    /// Removes a stream, after a report of its counters. The caller ends its connection.
+    pub fn remove(&mut self, now: Instant, connection: ConnectionId) -> Option<S> {
         self.slow.remove(&connection);
         if let (Some(session), Some(state)) = (self.sessions.look_at(connection), self.endpoint.connection(connection))
         {
             session.report(now, state.statistics(), false);
         }
-        // Fails only for an ended connection.
-        let _ended = match code {
-            Some(code) => self.endpoint.abort(now, connection, code),
-            None => self.endpoint.close(now, connection),
-        };
         self.sessions.remove(connection)
     }
 
@@ -188,12 +186,12 @@ impl<S: Session> Driver<S> {
 }
 
 /// Reports a connection's counters and path to its stream.
-fn report(
+fn report<P: Protocol>(
     now: Instant,
     cm: &Manager,
-    endpoint: &Endpoint,
+    endpoint: &Endpoint<P>,
     connection: ConnectionId,
-    session: &mut impl Session,
+    session: &mut impl Session<Connection = P::Connection>,
     last: bool,
 ) {
     if let Some(path) = path(endpoint, cm, connection) {
@@ -205,7 +203,7 @@ fn report(
 }
 
 /// Returns the path state of a connection, if the Congestion Manager knows its flow.
-fn path(endpoint: &Endpoint, cm: &Manager, connection: ConnectionId) -> Option<PathState> {
+fn path(endpoint: &Endpoint<impl Protocol>, cm: &Manager, connection: ConnectionId) -> Option<PathState> {
     let state = endpoint.connection(connection)?;
     let mut path = cm.query(state.flow()?).ok()?;
     // Until data are acknowledged, the handshake tells the round trip.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use timeous_core::{AduSource, IdMap, Instant, NoAdus, Schedule};
-use timeous_dccp::{ConnectionId, Sources};
+use timeous_transport::{ConnectionId, Sources};
 
 use crate::session::Session;
 

@@ -2,14 +2,18 @@
 
 mod acks;
 mod agreed;
-mod bundling;
 mod closing;
 mod config;
 mod data;
 mod events;
+mod flow;
 mod handshake;
+mod initial_numbers;
+mod peer_window;
 mod pending_segments;
 mod receive;
+mod retransmission;
+mod sack_blocks;
 mod state;
 mod timeouts;
 mod timers;
@@ -18,24 +22,25 @@ mod transmit;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use timeous_cm::{CmError, Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
+use timeous_cm::{Destination, FlowId, Manager};
+use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, Rng, Transmit, Transport};
 
 pub use config::{Config, EcnMode, LossDetection, Receiving, Sending};
 pub use events::{CloseReason, Event, Statistics};
 pub use state::State;
 
 use crate::receiver::{ReceivedDatagram, Receiver};
-use crate::segment::{Addresses, Segment};
-use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender, datagram_room};
+use crate::segment::{Addresses, Flags, Header, Segment};
+use crate::sender::{Detection, Kept, Phase, Sender, datagram_room};
 use crate::seq::Seq;
-use agreed::Agreed;
-use pending_segments::PendingSegments;
+use closing::Closing;
+use flow::Flow;
+use handshake::Handshake;
+use initial_numbers::InitialNumbers;
+use peer_window::PeerWindow;
+use pending_segments::{Control, PendingSegments};
+use retransmission::RetransmissionTimer;
 use timers::{Timer, TimerTable};
-
-/// Limit of challenge ACKs per second (RFC 5961 §7). Chosen by us: Linux allows 500 per interface, and one each half a
-/// second per connection; a lower value slows recovery after resets.
-const CHALLENGES_PER_SECOND: u32 = 10;
 
 /// Both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,14 @@ impl Target {
     /// Returns the addresses of an outgoing segment.
     fn addresses(&self) -> Addresses {
         Addresses { source: self.local.ip(), destination: self.remote.ip() }
+    }
+
+    fn header(&self, seq: Seq, flags: Flags) -> Header {
+        Header { flags, ..Header::new(self.local.port(), self.remote.port(), seq) }
+    }
+
+    fn destination(&self) -> Destination {
+        Destination::from(self.remote.ip()).with_dscp(self.dscp)
     }
 }
 
@@ -96,44 +109,32 @@ pub struct Connection {
     state: State,
     order: DriveOrder,
     timers: TimerTable,
-    /// Origin of our timestamp clock, which counts milliseconds (RFC 7323 §5.4).
-    clock: u32,
-    iss: Seq,
-    /// The peer's initial sequence number, once it is known.
-    irs: Seq,
-    /// Number of SYN retransmissions; later, of consecutive timeouts.
-    repeats: u32,
-    syn_sent_at: Instant,
-    agreed: Agreed,
-    owed: PendingSegments,
+    numbers: InitialNumbers,
+    handshake: Handshake,
+    pending: PendingSegments,
     sender: Sender,
     window: PeerWindow,
+    retransmission: RetransmissionTimer,
     receiver: Option<Receiver>,
-    feedback: Feedback,
-    challenges: RateLimit,
+    closing: Closing,
+    flow: Flow,
     events: VecDeque<Event>,
     statistics: Statistics,
-    flow: Option<FlowId>,
-    /// The application has closed: nothing is sent beyond the queued data.
-    is_closing: bool,
-    /// Stream offset that acknowledges our FIN, once it was sent.
-    fin: Option<u64>,
-    /// Window probes sent since the window closed, and since the peer was last heard.
-    probes: u32,
-    unanswered_probes: u32,
-    /// Retransmission timeout before the first RTT sample, if the handshake gave none.
-    first_timeout: Option<Duration>,
-    /// The application was told that data can be read.
-    told_readable: bool,
-    /// The application was told that segments are not changed any more.
-    told_refusal: bool,
+}
+
+/// Arguments of a call of [`Transport::poll_transmit`].
+struct Poll<'a> {
+    now: Instant,
+    cm: &'a mut Manager,
+    source: &'a mut dyn AduSource,
+    packet: &'a mut Vec<u8>,
 }
 
 impl Connection {
     /// Opens a connection to `target.remote`.
     pub fn connect(now: Instant, config: Config, target: Target, rng: &mut Rng) -> Self {
         let mut connection = Self::new(now, config, target, rng);
-        connection.begin_connecting(now);
+        connection.begin_syn(now, State::SynSent);
         connection
     }
 
@@ -146,39 +147,27 @@ impl Connection {
 
     fn new(now: Instant, mut config: Config, target: Target, rng: &mut Rng) -> Self {
         config.mss = config.mss.max(Config::MIN_MSS);
-        let random = rng.next_u64();
-        let iss = config.initial_seq.unwrap_or_else(|| Seq::new(random as u32));
         let mut order = DriveOrder::default();
         // A fresh driving order accepts any instant.
         let _ = order.fed(now);
+        let numbers = InitialNumbers::new(config.initial_seq, rng);
         Self {
             config,
             target,
             state: State::Closed,
             order,
             timers: TimerTable::default(),
-            clock: (random >> 32) as u32,
-            iss,
-            irs: Seq::default(),
-            repeats: 0,
-            syn_sent_at: now,
-            agreed: Agreed::default(),
-            owed: PendingSegments::default(),
+            numbers,
+            handshake: Handshake::new(now),
+            pending: PendingSegments::new(),
             sender: Sender::new(Box::new(Kept::default()), 1, Detection::DuplicateAcks, false),
-            window: PeerWindow::new(),
+            window: PeerWindow::default(),
+            retransmission: RetransmissionTimer::default(),
             receiver: None,
-            feedback: Feedback::default(),
-            challenges: RateLimit::per_second(CHALLENGES_PER_SECOND),
+            closing: Closing::default(),
+            flow: Flow::default(),
             events: VecDeque::new(),
             statistics: Statistics::default(),
-            flow: None,
-            is_closing: false,
-            fin: None,
-            probes: 0,
-            unanswered_probes: 0,
-            first_timeout: None,
-            told_readable: false,
-            told_refusal: false,
         }
     }
 
@@ -189,7 +178,11 @@ impl Connection {
     /// [`Misuse`] if `now` is before an earlier call's.
     pub fn close(&mut self, now: Instant) -> Result<(), Misuse> {
         self.order.fed(now)?;
-        self.begin_close();
+        match self.state {
+            State::Listen | State::SynSent => self.tear_down(State::Closed, CloseReason::Finished),
+            // In SYN-RECEIVED, the FIN is queued until ESTABLISHED.
+            _ => self.closing.request(),
+        }
         Ok(())
     }
 
@@ -199,7 +192,17 @@ impl Connection {
     /// [`Misuse`] if `now` is before an earlier call's.
     pub fn abort(&mut self, now: Instant) -> Result<(), Misuse> {
         self.order.fed(now)?;
-        self.begin_abort();
+        let (seq, ack) = (self.numbers.seq(self.sender.nxt()), self.receiver.as_ref().map(Receiver::next));
+        if self.state.is_alive() {
+            let is_synchronized = self.state.is_synchronized();
+            self.tear_down(State::Closed, CloseReason::Aborted);
+            if is_synchronized {
+                self.reset(seq, ack);
+            }
+        }
+        self.receiver = None;
+        self.state = State::Closed;
+        self.timers.stop_all();
         Ok(())
     }
 
@@ -223,14 +226,12 @@ impl Connection {
     /// Appends received data to `out`, in order, at most `limit` bytes, and returns their number. A window update may
     /// become due: poll again.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
-        self.told_readable = false;
         self.receiver.as_mut().map_or(0, |receiver| receiver.read(limit, out))
     }
 
     /// Appends the payload of the next datagram to `out`, where they are received as such ([`Receiving::Unordered`]);
     /// `None` if there is none.
     pub fn read_datagram(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
-        self.told_readable = false;
         self.receiver.as_mut()?.read_datagram(out)
     }
 
@@ -242,8 +243,8 @@ impl Connection {
     /// Returns the maximum of new data in one segment, in bytes: the room that the source is asked to fill (McQuistin's
     /// `getPMTU`, where records are sent). Before the end of the handshake it is an upper bound.
     pub fn max_payload(&self) -> usize {
-        let segment = match self.flow {
-            Some(_) => self.window.segment(self.agreed.payload) as usize,
+        let segment = match self.flow() {
+            Some(_) => self.window.segment() as usize,
             None => usize::from(self.config.mss) - if self.config.timestamps { 12 } else { 0 },
         };
         if self.config.sending == Sending::Stream { segment } else { datagram_room(segment) }
@@ -266,7 +267,7 @@ impl Connection {
 
     /// Returns its flow at the Congestion Manager, from the end of the handshake to the close.
     pub fn flow(&self) -> Option<FlowId> {
-        self.flow
+        self.flow.id()
     }
 
     /// Returns the number of data bytes in flight: RFC 6675's pipe.
@@ -276,12 +277,17 @@ impl Connection {
 
     /// Returns the number of sent, unacknowledged data bytes.
     pub fn unacknowledged(&self) -> u64 {
-        self.sender.nxt() - self.sender.una() - u64::from(self.fin.is_some_and(|fin| self.sender.una() < fin))
+        self.closing.data_bytes(self.sender.una(), self.sender.nxt())
     }
 
     /// Returns whether the connection is in fast recovery.
     pub fn is_recovering(&self) -> bool {
         matches!(self.sender.phase(), Phase::Recovery { .. })
+    }
+
+    /// Returns whether [`poll_event`](Transport::poll_event) has an event.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Returns whether the connection is closed, with everything sent, read and reported.
@@ -292,9 +298,9 @@ impl Connection {
     /// Returns whether the connection is closed and has nothing more to send, to report, or to be read.
     pub(crate) fn is_drained(&self) -> bool {
         !self.state.is_alive()
-            && self.owed.is_nothing()
+            && self.pending.is_empty()
             && self.events.is_empty()
-            && self.flow.is_none()
+            && self.flow().is_none()
             && self.readable() == 0
     }
 
@@ -309,37 +315,24 @@ impl Connection {
         self.events.extend(self.sender.give_up().map(|token| Event::Lost { token }));
         self.tell_settled();
         self.timers.stop_all();
-        self.owed = PendingSegments::default();
+        self.pending.clear();
         self.state = next;
         self.events.push_back(Event::Closed { reason });
     }
 
     /// Closes the flow once the connection is over; called wherever the Congestion Manager is at hand.
     fn release(&mut self, now: Instant, cm: &mut Manager) {
-        if !self.state.is_alive()
-            && let Some(flow) = self.flow.take()
-        {
-            told(cm.close(now, flow));
+        if !self.state.is_alive() {
+            self.flow.close(now, cm);
         }
     }
 
-    fn destination(&self) -> Destination {
-        Destination::from(self.target.remote.ip()).with_dscp(self.target.dscp)
-    }
-
-    /// Returns the sequence number of a stream offset.
-    fn wire(&self, offset: u64) -> Seq {
-        self.iss + 1 + offset as u32
-    }
-
-    /// Returns the stream offset of one of our sequence numbers, the one nearest to SND.UNA.
-    fn offset(&self, seq: Seq) -> i64 {
-        self.sender.una() as i64 + i64::from(seq.offset_from(self.wire(self.sender.una())))
-    }
-
-    /// Returns the value of our timestamp clock.
-    fn timestamp(&self, now: Instant) -> u32 {
-        self.clock.wrapping_add((now - Instant::ZERO).as_millis() as u32)
+    /// Returns whether a SYN may replace this connection, which is in TIME-WAIT: its sequence number or timestamp must
+    /// be beyond those of any segment in flight (RFC 9293 §3.6.1, RFC 6191).
+    pub(crate) fn is_outlived_by(&self, segment: &Segment<'_>) -> bool {
+        let is_syn = segment.has(Flags::SYN) && segment.header.ack.is_none() && !segment.has(Flags::RST);
+        let receiver = self.receiver.as_ref().filter(|_| is_syn && self.state == State::TimeWait);
+        receiver.is_some_and(|receiver| receiver.is_outlived_by(segment))
     }
 }
 
@@ -378,7 +371,7 @@ impl Transport for Connection {
             return Err(Misuse::BufferNotEmpty { len: packet.len() });
         }
         self.order.advance(now)?;
-        let transmit = self.transmit(now, cm, source, packet);
+        let transmit = self.transmit(&mut Poll { now, cm, source, packet });
         self.release(now, cm);
         self.order.polled(now, transmit.is_some())?;
         Ok(transmit)
@@ -395,18 +388,4 @@ impl Transport for Connection {
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
-}
-
-/// Unwraps a result of the Congestion Manager, which fails only if the driver has swapped managers.
-fn told<T>(result: Result<T, CmError>) -> Option<T> {
-    debug_assert!(result.is_ok(), "{:?}", result.err());
-    result.ok()
-}
-
-/// Maximum of a backed-off timeout (RFC 6298 §2.5 requires at least a minute; Linux uses two).
-const MAX_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Returns `first`, doubled `times` times.
-fn backed_off(first: Duration, times: u32) -> Duration {
-    (first * (1 << times.min(32))).min(MAX_TIMEOUT)
 }

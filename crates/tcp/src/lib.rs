@@ -18,11 +18,10 @@ mod stream;
 pub use connection::{
     CloseReason, Config, Connection, EcnMode, Event, LossDetection, Receiving, Sending, State, Statistics, Target,
 };
-pub use endpoint::{
-    CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
-};
+pub use endpoint::{Endpoint, EndpointConfig, Outgoing, Ports};
 pub use observed::ObservedConnection;
 pub use receiver::{ReceivedDatagram, Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;
 pub use stream::StreamBuffer;
+pub use timeous_transport::{CommandError, ConnectError, ConnectionId, EndpointStatistics, Sources};

@@ -83,6 +83,8 @@ pub struct Receiver {
     /// End of the stream, once a FIN has set it.
     end: Option<u64>,
     last_ack_sent: Seq,
+    /// Readable data was reported since the last read.
+    is_reported: bool,
     statistics: ReceiverStatistics,
 }
 
@@ -149,8 +151,21 @@ impl Receiver {
             echo: config.ecn.then(Echo::default),
             end: None,
             last_ack_sent: syn + 1,
+            is_reported: false,
             statistics: ReceiverStatistics::default(),
         }
+    }
+
+    /// Returns whether `seq` is that of the stream's first byte.
+    pub(crate) fn is_first(&self, seq: Seq) -> bool {
+        seq == self.first
+    }
+
+    /// Returns whether the SYN of a new connection is beyond any segment of this one, by timestamp or number (RFC 6191).
+    pub(crate) fn is_outlived_by(&self, syn: &Segment<'_>) -> bool {
+        let clocks = self.clock.zip(syn.options.timestamps);
+        let is_later = clocks.is_some_and(|(last, this)| this.value.wrapping_sub(last.echo()) as i32 > 0);
+        is_later || syn.header.seq.is_after(self.next())
     }
 
     /// Returns RCV.NXT, after the FIN if that was reached.
@@ -236,6 +251,7 @@ impl Receiver {
 
     /// Appends the payload of the next datagram to `out`, where they are received as such; `None` if there is none.
     pub fn read_datagram(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
+        self.is_reported = false;
         let received = self.delivery.read_datagram(&mut self.assembly, out)?;
         self.tell_window();
         Some(received)
@@ -243,11 +259,17 @@ impl Receiver {
 
     /// Appends readable bytes to `out`, at most `limit`, and returns their number.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
+        self.is_reported = false;
         let count = self.delivery.read(&mut self.assembly, limit, out);
         if count > 0 {
             self.tell_window();
         }
         count
+    }
+
+    /// Returns whether readable data is to be reported: once until the next read.
+    pub(crate) fn report_readable(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_reported, true)
     }
 
     /// Schedules a window update, if reading has opened the window far enough.

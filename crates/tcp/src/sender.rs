@@ -16,21 +16,19 @@ mod sacked;
 mod scoreboard;
 mod sent;
 mod spurious;
-mod window;
 
 use timeous_cm::Loss;
 use timeous_core::Instant;
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
-pub(crate) use feedback::Feedback;
 pub(crate) use late::{Late, datagram_room};
 pub(crate) use payload::{Changes, Fresh, Kept, Payload, Room, Settled};
 pub(crate) use phase::Phase;
 pub(crate) use probe::MAX_ACK_DELAY;
-pub(crate) use window::PeerWindow;
 
 use bundling::Bundling;
 use ecn::EcnSender;
+use feedback::Feedback;
 use payload::Arrived;
 use probe::{Probe, Seen};
 use rack::Rack;
@@ -71,6 +69,7 @@ pub(crate) enum Detection {
 pub(crate) struct Sender {
     board: Scoreboard,
     payload: Box<dyn Payload>,
+    is_refusal_reported: bool,
     detection: Detection,
     rack: Rack,
     phase: Phase,
@@ -93,6 +92,7 @@ pub(crate) struct Sender {
     probe: Probe,
     pub(crate) ecn: EcnSender,
     bundling: Bundling,
+    feedback: Feedback,
     newest_acked: Instant,
     /// Arrival time of the latest acknowledgement.
     heard_at: Instant,
@@ -103,6 +103,7 @@ impl Sender {
         Self {
             board: Scoreboard::default(),
             payload,
+            is_refusal_reported: false,
             detection,
             rack: Rack::default(),
             phase: Phase::Open,
@@ -118,6 +119,7 @@ impl Sender {
             probe: Probe::default(),
             ecn: EcnSender::new(ecn),
             bundling: Bundling::new(false),
+            feedback: Feedback::default(),
             newest_acked: Instant::ZERO,
             heard_at: Instant::ZERO,
         }
@@ -173,14 +175,8 @@ impl Sender {
     }
 
     /// Processes an acknowledgement.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Acknowledgement<'_>,
-        path: RoundTrip,
-        feedback: &mut Feedback,
-    ) -> Verdict {
-        feedback.clear();
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Acknowledgement<'_>, path: RoundTrip) -> Verdict {
+        let feedback = &mut self.feedback.take_cleared();
         let beyond_gap = self.beyond_gap();
         let had_flight = !self.board.is_empty();
         let had_gap = self.board.sacked_segments() > 0;
@@ -237,7 +233,7 @@ impl Sender {
             self.backoff = 0;
             self.probe.sampled();
         }
-        verdict
+        self.report(feedback, verdict)
     }
 
     /// Reports arrived segments to the payload.
@@ -288,8 +284,8 @@ impl Sender {
     }
 
     /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6).
-    pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
-        feedback.clear();
+    pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip) -> Verdict {
+        let feedback = &mut self.feedback.take_cleared();
         let beyond_gap = self.beyond_gap();
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         // The peer SACKed the first segment and does not acknowledge it: it has reneged (RFC 2018 §8).
@@ -312,7 +308,18 @@ impl Sender {
         self.probe.reset();
         self.ecn.reduced(self.nxt());
         let loss = Some((Loss::Persistent, feedback.newest_lost.unwrap_or_default()));
-        Verdict { loss, beyond_gap, ..Verdict::default() }
+        self.report(feedback, Verdict { loss, beyond_gap, ..Verdict::default() })
+    }
+
+    /// Completes a verdict, and keeps the tokens of acknowledged segments for [`acked_tokens`](Self::acked_tokens).
+    fn report(&mut self, feedback: &mut Feedback, verdict: Verdict) -> Verdict {
+        self.feedback = std::mem::take(feedback);
+        Verdict { acked: self.feedback.acked, lost: self.feedback.lost, ..verdict }
+    }
+
+    /// Returns the tokens of the segments that the last verdict found acknowledged, once.
+    pub(crate) fn acked_tokens(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.feedback.acked_tokens.drain(..)
     }
 
     /// Ends the connection, and returns the tokens of data in flight.

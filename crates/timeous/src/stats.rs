@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use timeous_core::{DropReason, Duration, Fate, Instant};
-use timeous_engine::{Carrier, Reach, Snapshot};
+use timeous_engine::{Reach, Snapshot};
 
 /// Fates of the ADUs sent by the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Stats {
     pub fn new(began: Instant, now: Instant, snapshot: &Snapshot, fates: &Fates) -> Self {
         let time = now.saturating_since(began);
         let mbps = |bytes: u64| if time.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / time.as_secs_f64() };
-        let (transport, path, carrier) = (&snapshot.transport, &snapshot.path, &snapshot.carrier);
+        let (transport, path, tcp) = (&snapshot.transport, &snapshot.path, snapshot.tcp.unwrap_or_default());
         let known = [DropReason::Expired, DropReason::TooLate, DropReason::ReferenceLost, DropReason::Policy];
         let [expired, too_late, reference, policy] = known.map(|reason| fates.dropped_for(reason));
         let dropped: u64 = fates.dropped.values().sum();
@@ -176,24 +176,18 @@ impl Stats {
             pkt_snd_reference_lost_total: reference,
             pkt_snd_policy_total: policy,
             pkt_snd_other_total: dropped - expired - too_late - reference - policy,
-            pkt_snd_replaced_total: carrier.replaced,
-            pkt_snd_padded_total: carrier.padded,
-            pkt_snd_unchanged_total: carrier.unchanged,
-            transport: match carrier.carrier {
-                Carrier::Udp | Carrier::Ip | Carrier::Auto => "dccp",
-                Carrier::Tcp => "tcp",
-            },
-            late_choice: match carrier.reach {
+            pkt_snd_replaced_total: tcp.replaced,
+            pkt_snd_padded_total: tcp.padded,
+            pkt_snd_unchanged_total: tcp.unchanged,
+            transport: if snapshot.tcp.is_some() { "tcp" } else { "dccp" },
+            late_choice: match tcp.reach {
                 Reach::Sending => "sending",
                 Reach::Queue => "queue",
                 Reach::Retransmissions => "retransmissions",
             },
-            peer_stalled: carrier.stalled,
-            delivery: match carrier.carrier {
-                Carrier::Tcp if !carrier.tapped => "ordered",
-                Carrier::Tcp | Carrier::Udp | Carrier::Ip | Carrier::Auto => "unordered",
-            },
-            pkt_recv_early_total: carrier.early,
+            peer_stalled: tcp.stalled,
+            delivery: if snapshot.tcp.is_some_and(|tcp| !tcp.tapped) { "ordered" } else { "unordered" },
+            pkt_recv_early_total: tcp.early,
             pkt_recv_total: transport.data_received,
             byte_recv_total: transport.bytes_received,
             pkt_rcv_drop_total: snapshot.unread,

@@ -48,6 +48,17 @@ pub(crate) struct AckRatio {
     /// Consecutive windows without a lost acknowledgement.
     clean_windows: u64,
     lost_in_window: bool,
+    /// First data packet of the current window of data, which ends when that is acknowledged (RFC 4341 §6.1.2).
+    window_start: Option<Seq>,
+    /// Data packets sent in the window.
+    window_data: u64,
+}
+
+impl Default for AckRatio {
+    fn default() -> Self {
+        let (each, lost_in_window) = (false, false);
+        Self { ratio: Self::INITIAL, each, clean_windows: 0, lost_in_window, window_start: None, window_data: 0 }
+    }
 }
 
 impl AckRatio {
@@ -57,8 +68,20 @@ impl AckRatio {
     /// pairs. Chosen by us: a higher value asks for each acknowledgement for longer (docs/design/dccp.md).
     const MIN_PAIRED_WINDOW: u64 = 4;
 
-    pub(crate) fn new() -> Self {
-        Self { ratio: Self::INITIAL, each: false, clean_windows: 0, lost_in_window: false }
+    /// Notes a sent data packet.
+    pub(crate) fn on_data_sent(&mut self, seq: Seq) {
+        self.window_start.get_or_insert(seq);
+        self.window_data += 1;
+    }
+
+    /// Notes an acknowledgement. Returns the ratio from now on.
+    pub(crate) fn on_ack(&mut self, ack: Seq) -> u64 {
+        if self.window_start.is_some_and(|start| !ack.is_before(start)) {
+            self.window_start = None;
+            let window = std::mem::take(&mut self.window_data);
+            self.on_window(window);
+        }
+        self.ratio()
     }
 
     /// Notes a lost packet of the peer's, or an acknowledgement with an ECN mark.
@@ -66,8 +89,7 @@ impl AckRatio {
         self.lost_in_window = true;
     }
 
-    /// Current Ack Ratio.
-    pub(crate) fn ratio(&self) -> u64 {
+    fn ratio(&self) -> u64 {
         if self.each { 1 } else { self.ratio }
     }
 
@@ -78,7 +100,7 @@ impl AckRatio {
     }
 
     /// Notes an acknowledged window of `window` data packets (RFC 4341 §6.1.2).
-    pub(crate) fn on_window(&mut self, window: u64) {
+    fn on_window(&mut self, window: u64) {
         let old = self.ratio;
         if std::mem::take(&mut self.lost_in_window) {
             self.ratio = old.saturating_mul(2);
@@ -130,7 +152,7 @@ mod tests {
 
     #[test]
     fn lost_acknowledgements_double_the_ratio_and_clean_windows_lower_it() {
-        let mut ratio = AckRatio::new();
+        let mut ratio = AckRatio::default();
         ratio.on_lost_ack();
         assert_eq!(after_window(&mut ratio, 24), 4);
         // cwnd / (R² - R) = 24 / 12 windows.
@@ -145,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_waits_for_another_packet_is_asked_to_acknowledge_each() {
-        let mut ratio = AckRatio::new();
+        let mut ratio = AckRatio::default();
         ratio.on_timeout(2);
         assert_eq!(ratio.ratio(), 2, "two packets are enough for an acknowledgement: they were lost, or it was");
         ratio.on_timeout(1);
@@ -156,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_ratio_never_exceeds_half_the_window() {
-        let mut ratio = AckRatio::new();
+        let mut ratio = AckRatio::default();
         for _ in 0..9 {
             ratio.on_lost_ack();
             ratio.on_window(15);

@@ -137,7 +137,7 @@ pub(crate) struct UnreportedPacket<'a> {
 /// It holds consecutive packets from the oldest one in flight. The fate of earlier packets is final: a late
 /// acknowledgement changes nothing (RFC 4341 §5: "MUST NOT decrement pipe again upon receiving acknowledgement of a
 /// packet previously inferred as lost"), except that it can prove a timeout spurious.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
     /// Number of the first packet in `sent`.
     first: Seq,
@@ -151,11 +151,6 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new() -> Self {
-        let (sent, arrived) = (VecDeque::new(), [None; NUMDUPACK]);
-        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None, given_up: GivenUp::default() }
-    }
-
     /// Data packets in flight.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding

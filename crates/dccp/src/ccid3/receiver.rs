@@ -7,6 +7,7 @@ use super::arrivals::Arrivals;
 use super::counter::ROUND_TRIP;
 use super::history::{History, KEPT_INTERVALS, Packet};
 use super::options::{LOSS_EVENT_RATE, LOSS_INTERVALS, RECEIVE_RATE, encode_loss_event_rate, encode_loss_intervals};
+use crate::ccid::Ccid;
 use crate::ccid4::options::{DROPPED_PACKETS, encode_drop_counts};
 use crate::ccid4::{HEADER, NOMINAL_SEGMENT};
 use crate::options::{Opt, OptionList};
@@ -75,9 +76,9 @@ impl Receiver {
         Self { apart: u64::from(ROUND_TRIP) / times.clamp(1, u64::from(ROUND_TRIP)), ..self }
     }
 
-    /// Whether it is CCID 4's.
-    pub(crate) fn is_for_small_packets(&self) -> bool {
-        self.small
+    /// CCID 3, or 4 for small packets.
+    pub(crate) fn ccid(&self) -> Ccid {
+        if self.small { Ccid::Ccid4 } else { Ccid::Ccid3 }
     }
 
     /// Notes a received packet.

@@ -9,6 +9,7 @@ use super::heard::Heard;
 use super::plausible::Implausible;
 use super::reported::{LocalBounds, LossEstimate, Reported};
 use super::sent::{SentLog, most_received};
+use crate::ccid::Ccid;
 use crate::ccid4::{Gap, HEADER, NOMINAL_SEGMENT};
 use crate::seq::Seq;
 
@@ -82,9 +83,9 @@ impl Sender {
         }
     }
 
-    /// Whether it is CCID 4's.
-    pub(crate) fn is_for_small_packets(&self) -> bool {
-        self.small
+    /// CCID 3, or 4 for small packets.
+    pub(crate) fn ccid(&self) -> Ccid {
+        if self.small { Ccid::Ccid4 } else { Ccid::Ccid3 }
     }
 
     /// Takes the handshake's round-trip time.

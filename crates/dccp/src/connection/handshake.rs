@@ -1,71 +1,61 @@
 //! The handshake: Request, Response, and the Ack that completes it (RFC 4340 §8.1).
 
-use timeous_cm::{FlowId, Manager};
+use timeous_cm::Manager;
 use timeous_core::{Duration, Instant};
 
-use super::control::Control;
-use super::{CloseReason, Connection, Event, State, Timer, told};
+use super::timers::Timer;
+use super::transmission::Control;
+use super::{CloseReason, Connection, Event, State};
 use crate::packet::{Body, Header};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
-use crate::service::ServiceCode;
 
 /// "The first retransmission should occur after approximately one second" (RFC 4340 §8.1.1).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// "a roughly 200-millisecond timer" (RFC 4340 §8.1.5).
 const PARTOPEN_TIMEOUT: Duration = Duration::from_millis(200);
-/// Maximum retransmission interval (RFC 4340 §8.1.1, §8.3).
-const MAX_BACKOFF: Duration = Duration::from_secs(64);
-
-/// Returns `first` doubled `times` times, at most 64 seconds.
-pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
-    (first * (1 << times.min(32))).min(MAX_BACKOFF)
-}
-
 impl Connection {
     /// CLOSED to REQUEST.
     pub(super) fn begin_request(&mut self, now: Instant) {
-        self.state = State::Request;
-        self.handshake.asked(now);
-        self.queue(Control::Request);
-        self.timers.set(Timer::Resend, now + REQUEST_TIMEOUT);
+        self.lifecycle.enter(State::Request);
+        self.send_request(now);
         self.timers.set(Timer::GiveUp, now + self.config.connect_timeout);
     }
 
     /// Retransmits an unanswered Request, under a new sequence number.
     pub(super) fn repeat_request(&mut self, now: Instant) {
-        self.resends += 1;
-        self.features.retransmit();
-        self.handshake.asked(now);
-        self.queue(Control::Request);
-        self.timers.set(Timer::Resend, now + backed_off(REQUEST_TIMEOUT, self.resends));
+        self.lifecycle.on_resend();
+        self.negotiation.features_mut().retransmit();
+        self.send_request(now);
+    }
+
+    fn send_request(&mut self, now: Instant) {
+        self.lifecycle.on_asked(now);
+        self.transmission.queue(Control::Request);
+        self.timers.set(Timer::Resend, now + self.lifecycle.resend_delay(REQUEST_TIMEOUT));
     }
 
     /// LISTEN to RESPOND (step 3 of RFC 4340 §8.5), or a Reset for an improper Request. Returns whether to go on.
     pub(super) fn process_listen(&mut self, now: Instant, header: &Header) -> bool {
-        let Body::Request { service } = header.body else {
-            self.refuse(now, header, ResetReason::plain(ResetCode::NoConnection));
-            return false;
+        let code = match header.body {
+            Body::Request { .. } if header.dest_port != self.target.local_port => Some(ResetCode::ConnectionRefused),
+            Body::Request { service } if self.lifecycle.accepts(service) => {
+                self.target.service = service;
+                None
+            }
+            Body::Request { .. } => Some(ResetCode::BadServiceCode),
+            _ => Some(ResetCode::NoConnection),
         };
-        if header.dest_port != self.target.local_port {
-            self.refuse(now, header, ResetReason::plain(ResetCode::ConnectionRefused));
+        if let Some(code) = code {
+            self.refuse(now, header, ResetReason::plain(code));
             return false;
         }
-        if !self.accepts(service) {
-            self.refuse(now, header, ResetReason::plain(ResetCode::BadServiceCode));
-            return false;
-        }
-        self.target.service = service;
         self.target.remote_port = header.source_port;
         self.sequence.begin_receiving(header.seq);
-        self.state = State::Respond;
+        self.lifecycle.enter(State::Respond);
         // "after a timeout of not less than 4MSL" (RFC 4340 §8.1.3).
         self.timers.set(Timer::GiveUp, now + self.config.msl * 4);
         true
-    }
-
-    fn accepts(&self, service: ServiceCode) -> bool {
-        service.is_valid() && self.services.contains(&service)
     }
 
     /// Step 4 of RFC 4340 §8.5: in REQUEST only a Response or a Reset that acknowledges a Request is accepted.
@@ -90,36 +80,26 @@ impl Connection {
 
     /// REQUEST to PARTOPEN (step 10 of RFC 4340 §8.5).
     pub(super) fn enter_partopen(&mut self, now: Instant, cm: &mut Manager) {
-        self.state = State::PartOpen;
-        self.resends = 0;
+        self.lifecycle.enter(State::PartOpen);
         self.timers.set(Timer::GiveUp, now + self.config.msl * 4);
         self.establish(cm);
     }
 
     /// Restarts the PARTOPEN timer after a packet was sent: without an answer, another Ack follows (§8.1.5).
     pub(super) fn watch_partopen(&mut self, now: Instant) {
-        if self.state == State::PartOpen {
-            self.timers.set(Timer::Resend, now + backed_off(PARTOPEN_TIMEOUT, self.resends));
+        if self.state() == State::PartOpen {
+            self.timers.set(Timer::Resend, now + self.lifecycle.resend_delay(PARTOPEN_TIMEOUT));
         }
-    }
-
-    /// Repeats the handshake's Ack: the server has not shown that it got one of our packets.
-    pub(super) fn repeat_handshake_ack(&mut self) {
-        self.resends += 1;
-        self.features.retransmit();
-        self.queue(Control::Ack);
     }
 
     /// Enters OPEN from RESPOND or PARTOPEN (steps 11 and 12 of RFC 4340 §8.5).
     pub(super) fn enter_open(&mut self, cm: &mut Manager, by: Seq) {
-        let was = self.state;
-        self.state = State::Open;
-        self.sequence.opened = Some(by);
+        let is_server = self.state() == State::Respond;
+        self.lifecycle.open(self.sequence.upcoming());
+        self.sequence.open(by);
         self.timers.stop(Timer::Resend);
         self.timers.stop(Timer::GiveUp);
-        self.received.cookies.clear();
-        if was == State::Respond {
-            self.unconfirmed = Some(self.sequence.upcoming());
+        if is_server {
             self.establish(cm);
         }
     }
@@ -127,7 +107,7 @@ impl Connection {
     /// Handles an ICMP port unreachable message that quotes the packet `seq`. It ends only a Request, and only one that
     /// was sent: an open connection ignores it (RFC 5927 §5.2).
     pub(crate) fn port_unreachable(&mut self, seq: Seq) -> bool {
-        let quoted = self.state == State::Request && self.sequence.is_ack_valid(seq);
+        let quoted = self.state() == State::Request && self.sequence.is_ack_valid(seq);
         if quoted {
             self.tear_down(State::Closed, CloseReason::Unreachable);
         }
@@ -139,34 +119,9 @@ impl Connection {
         self.reset(ResetReason::plain(code), CloseReason::Local);
     }
 
-    /// A client stays in PARTOPEN until it gets a packet other than a Response (§8.1.5). A server without data to send
-    /// confirms by an Ack, until the client acknowledges one of its packets.
-    pub(super) fn confirm_open(&mut self, header: &Header) {
-        if let Some(first) = self.unconfirmed {
-            if header.ack().is_some_and(|ack| !ack.is_before(first)) {
-                self.unconfirmed = None;
-            } else if self.state == State::Open {
-                self.queue(Control::Ack);
-            }
-        }
-    }
-
     /// Opens the flow and reports `Connected`: both directions are known to work.
     fn establish(&mut self, cm: &mut Manager) {
-        self.flow = Some(self.open_flow(cm));
-        self.events.push_back(Event::Connected);
-    }
-
-    /// Opens a flow in the Congestion Manager, with the configured controller.
-    pub(super) fn open_flow(&self, cm: &mut Manager) -> FlowId {
-        let flow = cm.open(self.target.destination, self.config.mps as u64);
-        self.choose_controller(cm, flow);
-        flow
-    }
-
-    pub(super) fn choose_controller(&self, cm: &mut Manager, flow: FlowId) {
-        if let Some(kind) = self.config.controller.filter(|kind| cm.controller_name(flow) != Ok(kind.name())) {
-            told(cm.set_controller(flow, kind));
-        }
+        self.congestion.open(cm, self.target.destination, &self.config);
+        self.log.push(Event::Connected);
     }
 }

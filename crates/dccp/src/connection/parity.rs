@@ -5,29 +5,29 @@
 //! Congestion control sees every loss; the source sees rebuilt data as acknowledged, and data that parity may still
 //! rebuild not yet as lost.
 
-pub(super) mod blocks;
-pub(super) mod covered;
-pub(super) mod losses;
+mod blocks;
+mod covered;
+mod losses;
 pub(crate) mod name;
 pub(super) mod rebuild;
-pub(super) mod spare_capacity;
-pub(super) mod stake;
+mod spare_capacity;
+mod stake;
 
-use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduMeta, AduSource, Duration, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
+use std::collections::VecDeque;
+
+use timeous_cm::Loss;
+use timeous_core::{AduMeta, AduSource, Duration, Instant, PathState, Priority, Rate};
 
 use super::config::Parity;
-use super::options::Heard;
-use super::protection::{Protection, Ready};
-use super::seal::DATA_CHECKSUM_LEN;
-use super::{Config, Connection, State, Timer, told};
-use crate::features::{Feature, TAKES_PARITY};
-use crate::packet::{Body, Header, Packet};
+use crate::ccid2::PacketFate;
 use crate::seq::Seq;
 use blocks::Block;
-use covered::BlockId;
+pub(super) use covered::Verdict;
+use covered::{BlockId, Covered};
+use losses::Losses;
 use name::ParityName;
-use stake::is_referred_to;
+use spare_capacity::SpareCapacity;
+use stake::{Groups, Overhead, is_referred_to};
 
 /// Minimum loss rate for parity, in parts per million. Chosen by us: a higher value leaves rare losses unprotected; a
 /// lower one covers paths that lose almost nothing.
@@ -42,263 +42,218 @@ const MIN_RETRANSMISSIONS: u64 = 2;
 /// that would be late.
 const MAX_READY_BLOCKS: usize = 16;
 
-impl Connection {
+/// The description of a parity packet, and its shard.
+type Described = (ParityName, Vec<u8>);
+
+/// Parity packets of a block, encoded and waiting to be sent.
+#[derive(Clone, Debug)]
+struct Ready {
+    id: BlockId,
+    seqs: Vec<Seq>,
+    of: u8,
+    shards: VecDeque<Vec<u8>>,
+    /// Number of them that have precedence over fresh data.
+    urgent: usize,
+    deadline: Instant,
+    /// Metadata of the newest ADU of the block.
+    meta: AduMeta,
+}
+
+impl Ready {
+    /// Takes the next packet, to be sent as `seq`; `None` if it cannot be described.
+    fn take(&mut self, seq: Seq) -> Option<Described> {
+        let index = self.of - self.shards.len() as u8;
+        let shard = self.shards.pop_front();
+        self.urgent = self.urgent.saturating_sub(1);
+        let back = u16::try_from(seq.distance_from(*self.seqs.last()?)).ok()?;
+        ParityName::of(&self.seqs, back, (index, self.of)).zip(shard)
+    }
+}
+
+/// Protection of sent data by parity.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Protection {
+    /// Open blocks: one of frames that others may refer to, one of the rest.
+    blocks: [Option<Block>; 2],
+    ready: VecDeque<Ready>,
+    covered: Covered,
+    losses: Losses,
+    groups: Groups,
+    overhead: Overhead,
+    spare: SpareCapacity,
+}
+
+impl Protection {
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.blocks.iter().all(Option::is_none)
+    }
+
     /// Whether an ADU that leaves now joins a parity block.
-    pub(super) fn protects(&self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        if self.features.remote(Feature::TakeRepeats) != TAKES_PARITY
-            || path.loss_ppm < MIN_LOSS_PPM
-            || meta.priority == Priority::LOWEST
-        {
+    pub(super) fn protects(&self, now: Instant, policy: Parity, path: &PathState, meta: &AduMeta) -> bool {
+        if path.loss_ppm < MIN_LOSS_PPM || meta.priority == Priority::LOWEST {
             return false;
         }
-        match (self.config.parity, path.srtt, meta.deadline) {
-            (Parity::Off, ..) | (_, None, _) => false,
+        match (policy, path.srtt, meta.deadline) {
+            (Parity::Off, ..) | (_, None, _) | (Parity::Auto, _, None) => false,
             (Parity::Always, ..) => true,
             (Parity::Auto, Some(srtt), Some(deadline)) => {
-                let has_room = self.protection.spare.share(path) > 0.0;
+                let has_room = self.spare.share(path) > 0.0;
                 !path.has_second_chance(now, deadline)
                     || has_room && now + (srtt + DETECTION_MARGIN) * MIN_RETRANSMISSIONS + path.one_way() > deadline
             }
-            (Parity::Auto, _, None) => false,
         }
     }
 
-    /// Accounts for an ADU that leaves for the first time with the next packet; if `is_protected`, adds its payload,
-    /// the last bytes of `packet`, to a block.
-    pub(super) fn protect(
+    /// Accounts for an ADU that leaves for the first time, in a packet of `bytes` bytes, without protection.
+    pub(super) fn pass(&mut self, now: Instant, meta: &AduMeta, bytes: u64) {
+        self.groups.left(now, meta);
+        self.overhead.note(1, 0);
+        self.spare.note(meta, bytes);
+    }
+
+    /// Accounts for an ADU that leaves for the first time, in a packet of this number and size, and adds its payload
+    /// to a block.
+    pub(super) fn add(
         &mut self,
         now: Instant,
         path: &PathState,
-        adu: &PulledAdu,
-        packet: &[u8],
-        is_protected: bool,
-    ) {
-        self.protection.groups.left(now, &adu.meta);
-        if !is_protected {
-            self.protection.overhead.note(1, 0);
-            return;
-        }
-        let seq = self.sequence.upcoming();
-        let class = usize::from(!is_referred_to(&adu.meta));
-        let (spare, burst) = (self.protection.spare.share(path), self.protection.losses.burst());
+        (seq, bytes): (Seq, u64),
+        meta: &AduMeta,
+        payload: &[u8],
+    ) -> Vec<Verdict> {
+        self.groups.left(now, meta);
+        let class = usize::from(!is_referred_to(meta));
+        let (spare, burst) = (self.spare.share(path), self.losses.burst());
         let is_over = |block: &Block| {
             !block.has_room_for(seq)
-                || block.ends_before(&adu.meta) && (block.is_due(now, false) || block.fits(spare, path, burst))
+                || block.ends_before(meta) && (block.is_due(now, false) || block.fits(spare, path, burst))
         };
-        if self.protection.blocks[class].as_ref().is_some_and(is_over) {
-            self.end_block(class, path);
-        }
-        let covered = &mut self.protection.covered;
-        let block = self.protection.blocks[class].get_or_insert_with(|| Block::new(covered.begin(seq)));
-        let way = self.protection.spare.way(path);
-        block.add(now, (path, way), seq, &adu.meta, &packet[packet.len() - adu.len..]);
-        covered.add_data(block.id, seq);
-        self.watch_blocks(now);
+        let is_over = self.blocks[class].as_ref().is_some_and(is_over);
+        let verdicts = if is_over { self.end_block(class, path) } else { Vec::new() };
+        let block = self.blocks[class].get_or_insert_with(|| Block::new(self.covered.begin(seq)));
+        block.add(now, (path, self.spare.way(path)), seq, meta, payload);
+        self.covered.add_data(block.id, seq);
+        self.spare.note(meta, bytes);
+        verdicts
     }
 
-    /// Closes a block and encodes its parity.
-    fn end_block(&mut self, class: usize, path: &PathState) {
-        let Some(block) = self.protection.blocks[class].take() else { return };
-        let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
-        let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
-        let is_full = !path.contended && self.protection.spare.share(path) <= 0.0;
-        let price = self.protection.groups.price(is_full);
+    fn end_block(&mut self, class: usize, path: &PathState) -> Vec<Verdict> {
+        let Some(block) = self.blocks[class].take() else { return Vec::new() };
+        let to_follow = if class == 0 { self.groups.to_follow() } else { 0.0 };
+        let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.losses.burst());
+        let is_full = !path.contended && self.spare.share(path) <= 0.0;
+        let price = self.groups.price(is_full);
         let (mut urgent, count) = block.parity(loss, burst, (to_follow, price));
         // With room for all of it, parity waits for a gap in the stream.
-        if block.fits(self.protection.spare.share(path), path, burst) {
+        if block.fits(self.spare.share(path), path, burst) {
             urgent = count;
         }
-        self.protection.overhead.note(block.seqs.len(), urgent);
+        self.overhead.note(block.seqs.len(), urgent);
         let (id, deadline) = (block.id, block.deadline);
         // The Reed-Solomon code needs shards of even length.
         let longest = block.shards.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(2);
         let mut shards = block.shards;
         shards.iter_mut().for_each(|shard| shard.resize(longest, 0));
         let made = if count > 0 { reed_solomon_simd::encode(shards.len(), count, &shards).ok() } else { None };
-        let verdicts = self.protection.covered.end(id, made.as_ref().map_or(0, Vec::len));
-        self.report_verdicts(&verdicts);
-        let Some(parity) = made else { return };
+        let mut verdicts = self.covered.end(id, made.as_ref().map_or(0, Vec::len));
+        let Some(parity) = made else { return verdicts };
         let meta = block.newest;
         let ready = Ready { id, seqs: block.seqs, of: count as u8, shards: parity.into(), urgent, deadline, meta };
-        self.protection.ready.push_back(ready);
-        if self.protection.ready.len() > MAX_READY_BLOCKS
-            && let Some(oldest) = self.protection.ready.pop_front()
+        self.ready.push_back(ready);
+        if self.ready.len() > MAX_READY_BLOCKS
+            && let Some(oldest) = self.ready.pop_front()
         {
-            self.give_up_parity(oldest.id);
+            verdicts.extend(self.covered.parity_given_up(oldest.id));
         }
+        verdicts
     }
 
-    fn give_up_parity(&mut self, id: BlockId) {
-        let verdicts = self.protection.covered.parity_given_up(id);
-        self.report_verdicts(&verdicts);
-    }
-
-    fn watch_blocks(&mut self, now: Instant) {
-        let blocks = self.protection.blocks.iter().flatten().map(|block| block.watch(now));
+    pub(super) fn poll_timeout(&self, now: Instant, is_rate_based: bool) -> Option<Instant> {
+        let blocks = self.blocks.iter().flatten().map(|block| block.watch(now));
         // With a rate-based sender parity may find no room: it expires at its deadline.
-        let waits = self.protection.ready.iter().filter(|_| self.rate_sender.is_some());
-        let late = waits.map(|ready| ready.deadline + Duration::from_nanos(1));
-        match blocks.chain(late).min() {
-            Some(at) => self.timers.set(Timer::Parity, at),
-            None => self.timers.stop(Timer::Parity),
-        }
+        let waits = self.ready.iter().filter(|_| is_rate_based);
+        blocks.chain(waits.map(|ready| ready.deadline + Duration::from_nanos(1))).min()
     }
 
-    /// Selects the parity packet to send now: urgent parity, or any while no fresh data wait and the path has spare
-    /// capacity.
-    pub(super) fn next_parity(
+    /// Selects the block whose parity is to be sent now: urgent parity, or any while no fresh data wait and the path
+    /// has spare capacity.
+    pub(super) fn select(
         &mut self,
         now: Instant,
-        cm: &Manager,
+        path: PathState,
         source: &mut dyn AduSource,
         has_fresh: bool,
-    ) -> Option<usize> {
-        if self.protection.is_idle() {
-            return None;
-        }
-        let path = self.flow.and_then(|flow| told(cm.query(flow)))?;
-        self.protection.spare.look(now, &path, self.rate_sender.is_some());
+        is_rate_based: bool,
+    ) -> (Option<usize>, Vec<Verdict>) {
+        self.spare.look(now, &path, is_rate_based);
         let path = self.informed(path);
-        for class in 0..self.protection.blocks.len() {
-            let spare = self.protection.spare.share(&path);
-            let burst = self.protection.losses.burst();
+        let mut verdicts = Vec::new();
+        for class in 0..self.blocks.len() {
+            let (spare, burst) = (self.spare.share(&path), self.losses.burst());
             let is_due = |block: &Block| block.is_due(now, has_fresh) || !has_fresh && block.fits(spare, &path, burst);
-            if self.protection.blocks[class].as_ref().is_some_and(is_due) {
-                self.end_block(class, &path);
+            if self.blocks[class].as_ref().is_some_and(is_due) {
+                verdicts.extend(self.end_block(class, &path));
             }
         }
         // For a punctual source late data are worse than missing data: parity must not rebuild them late.
         let way = match source.is_punctual() {
-            true => path.longest_way().max(self.protection.spare.way(&path)),
+            true => path.longest_way().max(self.spare.way(&path)),
             false => path.shortest_way(),
         };
-        while let Some(late) = self.protection.ready.iter().position(|ready| now + way > ready.deadline) {
-            if let Some(late) = self.protection.ready.remove(late) {
-                self.give_up_parity(late.id);
+        while let Some(late) = self.ready.iter().position(|ready| now + way > ready.deadline) {
+            if let Some(late) = self.ready.remove(late) {
+                verdicts.extend(self.covered.parity_given_up(late.id));
             }
         }
-        self.watch_blocks(now);
-        let Protection { ready, covered, .. } = &mut self.protection;
-        for ready in ready {
-            let lacks = covered.lacks(ready.id).min(ready.shards.len());
+        for ready in &mut self.ready {
+            let lacks = self.covered.lacks(ready.id).min(ready.shards.len());
             // Parity that is known to be needed does not wait for a gap in the stream.
             if lacks > ready.urgent && source.is_worth_repeating(now, &path, &ready.meta) {
                 ready.urgent = lacks;
             }
         }
-        let urgent = self.protection.ready.iter().position(|ready| ready.urgent > 0);
-        let idle = !has_fresh && !self.protection.ready.is_empty() && self.protection.spare.is_any(&path);
-        urgent.or_else(|| idle.then_some(0))
+        let urgent = self.ready.iter().position(|ready| ready.urgent > 0);
+        let idle = !has_fresh && !self.ready.is_empty() && self.spare.is_any(&path);
+        (urgent.or_else(|| idle.then_some(0)), verdicts)
     }
 
     /// Adjusts the path state: loss rate of this connection's data, once known, and the rate that parity leaves.
     pub(super) fn informed(&self, path: PathState) -> PathState {
-        let rate = Rate::from_bps(self.protection.overhead.rest(path.rate.as_bps()));
-        PathState { loss_ppm: self.protection.losses.ppm_or(path.loss_ppm), rate, ..path }
+        let rate = Rate::from_bps(self.overhead.rest(path.rate.as_bps()));
+        PathState { loss_ppm: self.losses.ppm_or(path.loss_ppm), rate, ..path }
     }
 
-    /// Sends a packet of parity.
-    pub(super) fn send_parity(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        (flow, body): (FlowId, Body),
-        place: usize,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let upcoming = self.sequence.upcoming();
-        let ready = self.protection.ready.get_mut(place)?;
-        let id = ready.id;
-        let index = ready.of - ready.shards.len() as u8;
-        let newest = ready.seqs.last().copied()?;
-        let name = u16::try_from(upcoming.distance_from(newest))
-            .ok()
-            .and_then(|back| ParityName::of(&ready.seqs, back, (index, ready.of)));
-        let shard = ready.shards.pop_front();
-        ready.urgent = ready.urgent.saturating_sub(1);
+    /// Takes the next parity packet of a selected block, to be sent as `seq`: its block, and its name and shard, unless
+    /// it cannot be described. [`on_sent`](Self::on_sent) is to be told whether it left.
+    pub(super) fn take(&mut self, place: usize, seq: Seq) -> Option<(BlockId, Option<Described>)> {
+        let ready = self.ready.get_mut(place)?;
+        let (id, packet) = (ready.id, ready.take(seq));
         if ready.shards.is_empty() {
-            self.protection.ready.remove(place);
+            self.ready.remove(place);
         }
-        let (Some(name), Some(shard)) = (name, shard) else {
-            self.skip_parity(now, cm, (flow, id), packet);
-            return None;
-        };
-        let (option, len) = name.option();
-        let Some(room) = self.room_beside_parity(len, shard.len()) else {
-            self.skip_parity(now, cm, (flow, id), packet);
-            return None;
-        };
-        // If the acknowledgement does not fit beside the parity, it is sent later.
-        let body = if self.state == State::Open && self.acknowledgement_len() > room { Body::Data } else { body };
-        self.write_options(now, &body, room);
-        self.options.widen(len);
-        self.options.push(&option).expect("there is room for it");
-        let start = self.write_header(now, body, packet);
-        packet.extend_from_slice(&shard);
-        if self.reads_payload() {
-            self.seal(body.packet_type(), start, packet);
-        }
-        let bytes = packet.len() as u64;
-        told(cm.notify(now, flow, bytes));
-        let seq = self.depart(now, body.packet_type(), start, packet);
-        self.note_data_left(now, seq, None, (shard.len() as u64, bytes));
-        let verdicts = self.protection.covered.parity_left(id, Some(seq));
-        self.report_verdicts(&verdicts);
-        self.statistics.parity_sent += 1;
-        self.watch_for_feedback(now, cm);
-        Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: None })
+        Some((id, packet))
     }
 
-    /// Room for further options beside the Parity option of `option` bytes and its shard. `None`: the maximum packet
-    /// size has shrunk since the parity was encoded.
-    fn room_beside_parity(&self, option: usize, shard: usize) -> Option<usize> {
-        let header = Config::HEADER_ROOM - Config::OPTION_ROOM;
-        let all = self.config.mps.saturating_sub(header + shard).min(Config::OPTION_ROOM) / 4 * 4;
-        let sum = if self.sums_data() { DATA_CHECKSUM_LEN } else { 0 };
-        all.checked_sub(option).filter(|&room| room >= sum)
+    /// Notes that a parity packet has left as `seq`, or was given up.
+    pub(super) fn on_sent(&mut self, id: BlockId, seq: Option<Seq>) -> Vec<Verdict> {
+        self.covered.parity_left(id, seq)
     }
 
-    /// Gives up a parity packet that cannot be sent.
-    fn skip_parity(&mut self, now: Instant, cm: &mut Manager, (flow, id): (FlowId, BlockId), packet: &mut Vec<u8>) {
-        told(cm.notify(now, flow, 0));
-        packet.clear();
-        let verdicts = self.protection.covered.parity_left(id, None);
-        self.report_verdicts(&verdicts);
-    }
-
-    /// Keeps delivered data for rebuilding others of their block.
-    pub(super) fn keep_for_rebuilding(&mut self, seq: Seq, payload: &[u8]) {
-        if let Some(rebuild) = &mut self.protection.rebuild {
-            rebuild.keep(seq, payload);
-            self.rebuild();
-        }
-    }
-
-    /// Takes a received parity packet.
-    pub(super) fn take_parity(&mut self, packet: &Packet<'_>, header: &Header, heard: &Heard, name: ParityName) {
-        self.statistics.parity_received += 1;
-        if let Some(rebuild) = self.protection.rebuild.as_mut().filter(|_| !heard.corrupt) {
-            rebuild.add_parity(header.seq - u64::from(name.back), name, packet.payload);
-            self.rebuild();
-        }
-    }
-
-    /// Starts keeping received data once this end has agreed to take parity.
-    pub(super) fn mind_parity(&mut self) {
-        if self.protection.rebuild.is_none() && self.features.local(Feature::TakeRepeats) == TAKES_PARITY {
-            self.protection.rebuild = Some(Box::default());
-        }
-    }
-
-    fn rebuild(&mut self) {
-        let rebuilt = self.protection.rebuild.as_mut().map(|rebuild| rebuild.rebuild());
-        for (seq, payload) in rebuilt.into_iter().flatten() {
-            if self.has_delivered(seq) || self.refuses(payload.len()) {
-                continue;
+    /// Decides on data by a packet's fate. `None` if no parity covered the packet.
+    pub(super) fn on_fate(&mut self, fate: &PacketFate, lost_by: Loss) -> Option<Vec<Verdict>> {
+        self.losses.note(fate, lost_by);
+        let covered = &mut self.covered;
+        match *fate {
+            PacketFate::Acked { token, seq, .. } => {
+                let verdicts = covered.decide(seq, true, token);
+                verdicts.or_else(|| token.map(|token| covered.came_again(seq, token)))
             }
-            self.note_delivered(seq);
-            self.statistics.rebuilt += 1;
-            self.hand_over(payload);
+            PacketFate::Dropped { seq, .. } => covered.decide(seq, false, None),
+            PacketFate::Lost { token, seq } => covered.decide(seq, false, token),
         }
+    }
+
+    pub(super) fn give_up(&mut self) -> Vec<Verdict> {
+        self.covered.give_up()
     }
 }

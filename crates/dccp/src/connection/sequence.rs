@@ -1,5 +1,6 @@
 //! Sequence number variables and validity windows of a connection (RFC 4340 §7).
 
+use crate::features::{Feature, Features};
 use crate::packet::PacketType;
 use crate::seq::Seq;
 
@@ -21,11 +22,13 @@ pub(crate) struct Sequence {
     received: Option<Reach>,
     gar: Seq,
     /// OSR: the number of the packet that opened the connection (RFC 4340 §8.5).
-    pub(crate) opened: Option<Seq>,
+    opened: Option<Seq>,
     /// W': our Sequence Window, which bounds the Acknowledgement Numbers accepted here.
-    pub(crate) window_sent: u64,
+    window_sent: u64,
     /// W: the peer's Sequence Window, which bounds the Sequence Numbers accepted here.
-    pub(crate) window_received: u64,
+    window_received: u64,
+    /// Consecutive packets sent without data, for NDP Count (§7.7).
+    ndp_run: u64,
 }
 
 /// Initial and greatest sequence number of one direction.
@@ -60,6 +63,7 @@ impl Sequence {
             opened: None,
             window_sent: INITIAL_WINDOW,
             window_received: INITIAL_WINDOW,
+            ndp_run: 0,
         }
     }
 
@@ -75,19 +79,55 @@ impl Sequence {
         self.sent.greatest.next()
     }
 
-    /// ISS.
-    pub(crate) fn iss(&self) -> Seq {
-        self.sent.initial
-    }
-
     /// ISS and, once a packet has arrived, ISR.
     pub(crate) fn initials(&self) -> (Seq, Option<Seq>) {
         (self.sent.initial, self.received.map(|received| received.initial))
     }
 
-    /// GAR.
-    pub(crate) fn gar(&self) -> Seq {
-        self.gar
+    pub(crate) fn ndp_run(&self) -> u64 {
+        self.ndp_run
+    }
+
+    pub(crate) fn count_ndp(&mut self, carries_data: bool) {
+        self.ndp_run = if carries_data { 0 } else { self.ndp_run + 1 };
+    }
+
+    pub(crate) fn set_windows(&mut self, features: &Features) {
+        self.window_sent = features.local(Feature::SequenceWindow);
+        self.window_received = features.remote(Feature::SequenceWindow);
+    }
+
+    /// Returns a Sequence Window wider than `current` if that is too narrow: "about five times the maximum number of
+    /// packets it expects to send in a round-trip time" (RFC 4340 §7.5.2), estimated by the unacknowledged packets,
+    /// pure acknowledgements included. Early, since the answer takes a round trip; never narrower: a pause should not
+    /// desynchronize the connection later.
+    pub(crate) fn wider_window(&self, current: u64) -> Option<u64> {
+        let open = self.sent.greatest.distance_from(self.gar);
+        let wanted = (open * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
+        (open * 4 > current && wanted > current).then_some(wanted)
+    }
+
+    /// Whether more packets in flight than those of `span` numbers could push their acknowledgements out of the window
+    /// (§7.5.1).
+    pub(crate) fn is_full(&self, span: u64) -> bool {
+        span >= self.window_sent * 3 / 4
+    }
+
+    /// Whether an acknowledgement sent now will be in the peer's window on arrival (§7.5.1), even if the peer sends up
+    /// to three round trips' worth, of `pace` numbers each, meanwhile. Linux keeps windows too small for its own
+    /// acknowledgements and drops data with one outside of them; it always takes data without one.
+    pub(crate) fn is_ack_timely(&self, pace: u64) -> bool {
+        pace * 3 < self.window_received
+    }
+
+    /// Notes the number of the packet that opened the connection.
+    pub(crate) fn open(&mut self, by: Seq) {
+        self.opened = Some(by);
+    }
+
+    /// Whether a packet is no older than the one that opened the connection.
+    pub(crate) fn is_after_opening(&self, seq: Seq) -> bool {
+        self.opened.is_some_and(|opened| !seq.is_before(opened))
     }
 
     /// GSS.

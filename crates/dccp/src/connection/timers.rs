@@ -1,6 +1,14 @@
 //! The timers of a connection.
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
+
+/// Maximum retransmission interval (RFC 4340 §8.1.1, §8.3).
+const MAX_BACKOFF: Duration = Duration::from_secs(64);
+
+/// Returns `first` doubled `times` times, at most 64 seconds.
+pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
+    (first * (1 << times.min(32))).min(MAX_BACKOFF)
+}
 
 /// Timer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +69,11 @@ impl TimerTable {
         self.0[timer as usize] = Some(at);
     }
 
+    /// Sets the timer, or stops it for `None`.
+    pub(crate) fn update(&mut self, timer: Timer, at: Option<Instant>) {
+        self.0[timer as usize] = at;
+    }
+
     pub(crate) fn stop(&mut self, timer: Timer) {
         self.0[timer as usize] = None;
     }
@@ -69,17 +82,13 @@ impl TimerTable {
         *self = Self::default();
     }
 
-    pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
-        self.0[timer as usize]
-    }
-
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.get(timer).is_some()
+        self.0[timer as usize].is_some()
     }
 
     /// Stops the timer and returns `true` if it has expired.
     pub(crate) fn expired(&mut self, timer: Timer, now: Instant) -> bool {
-        let due = self.get(timer).is_some_and(|at| at <= now);
+        let due = self.0[timer as usize].is_some_and(|at| at <= now);
         if due {
             self.stop(timer);
         }

@@ -2,18 +2,16 @@
 
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant, Misuse, Transport};
+use timeous_transport::ConnectionId;
 
+use super::Endpoint;
 use super::moved::Stray;
-use super::{ConnectionId, Endpoint, FlowKey, Route};
+use super::route::{FlowKey, Route};
 use crate::connection::refusal::refusal;
 use crate::connection::{Config, Connection};
 use crate::packet::{Body, Header, Packet};
 use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
-
-/// Maximum number of refusals queued. Chosen by us: it bounds memory under a flood; a higher value refuses more
-/// callers.
-const MAX_REFUSALS: usize = 256;
 
 impl Endpoint {
     /// Processes a datagram received from the UDP address `from`, or by a native [`Route`].
@@ -28,18 +26,17 @@ impl Endpoint {
         datagram: &[u8],
         ecn: Ecn,
     ) -> Result<(), Misuse> {
-        self.order.fed(now)?;
-        self.reap(now);
+        self.fed(now)?;
         let route = from.into();
-        let encapsulation = route.encapsulation(self.config.connection.encapsulation);
+        let encapsulation = route.encapsulation(self.table.config.connection.encapsulation);
         let Ok(packet) = Packet::parse(datagram, encapsulation) else {
-            self.statistics.malformed += 1;
+            self.table.statistics.malformed += 1;
             return Ok(());
         };
         let header = &packet.header;
         let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
-        let id = match self.keys.get(&key) {
-            Some(&id) => id,
+        let id = match self.table.find(&key) {
+            Some(id) => id,
             None => match self.owner(now, cm, key, header, datagram.len()) {
                 Ok(Some(id)) => id,
                 Ok(None) => return Ok(()),
@@ -49,9 +46,29 @@ impl Endpoint {
                 }
             },
         };
-        if let Some(slot) = self.slots.get_mut(id) {
-            slot.connection.handle_datagram(now, cm, datagram, ecn)?;
-            self.after(id);
+        self.update(id, |connection| connection.handle_datagram(now, cm, datagram, ecn))
+    }
+
+    /// Refuses a Request that may not be taken, with a Reset of this `code`; ignores any other datagram.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn refuse_request(
+        &mut self,
+        now: Instant,
+        from: impl Into<Route>,
+        datagram: &[u8],
+        code: ResetCode,
+    ) -> Result<(), Misuse> {
+        self.fed(now)?;
+        let route = from.into();
+        let encapsulation = route.encapsulation(self.table.config.connection.encapsulation);
+        let Ok(packet) = Packet::parse(datagram, encapsulation) else { return Ok(()) };
+        let header = &packet.header;
+        if matches!(header.body, Body::Request { .. }) {
+            self.table.statistics.refused += 1;
+            let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
+            self.refuse(now, &key, header, code);
         }
         Ok(())
     }
@@ -73,7 +90,7 @@ impl Endpoint {
             Stray::Moved(id) => Ok(Some(id)),
             Stray::Unproved => Ok(None),
             Stray::Unknown => {
-                self.statistics.stray += 1;
+                self.table.statistics.stray += 1;
                 Err(ResetCode::NoConnection)
             }
         }
@@ -81,49 +98,29 @@ impl Endpoint {
 
     /// Begins a connection for a Request, or returns the Reset Code to refuse it with.
     fn admit(&mut self, now: Instant, key: FlowKey, service: ServiceCode) -> Result<ConnectionId, ResetCode> {
-        if let Err(code) = self.admits(&key, service) {
-            self.statistics.refused += 1;
-            return Err(code);
-        }
-        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) {
-            self.statistics.refused += 1;
-            return Err(ResetCode::TooBusy);
-        }
-        let config = self.listeners.get(&key.local_port).map_or(&self.config.connection, |listener| &listener.config);
-        let encapsulation = key.route.encapsulation(config.encapsulation);
-        let config = Config { encapsulation, ..config.clone() };
-        let destination = self.destination(key.route);
-        let connection = Connection::listen(now, config, key.local_port, &[service], destination, &mut self.rng);
-        let id = self.add(now, key, connection);
-        self.half_open.insert(id);
-        Ok(id)
+        let config = self.admits(&key, service).inspect_err(|_| self.table.statistics.refused += 1)?;
+        let config = Config { encapsulation: key.route.encapsulation(config.encapsulation), ..config };
+        let incoming = self.table.add_incoming(now, key, |endpoint, rng| {
+            let destination = key.route.destination(endpoint.dscp);
+            Connection::listen(now, config, key.local_port, &[service], destination, rng)
+        });
+        incoming.ok_or(ResetCode::TooBusy)
     }
 
-    fn admits(&self, key: &FlowKey, service: ServiceCode) -> Result<(), ResetCode> {
+    /// Returns the settings of a connection for a Request, or the Reset Code to refuse it with.
+    fn admits(&self, key: &FlowKey, service: ServiceCode) -> Result<Config, ResetCode> {
         // "If no socket, or S.state == TIMEWAIT, Generate Reset(No Connection)" (step 2).
-        if self.lingering.contains(key) {
+        if self.protocol.lingering.contains(key) {
             return Err(ResetCode::NoConnection);
         }
-        let listener = self.listeners.get(&key.local_port).ok_or(ResetCode::ConnectionRefused)?;
+        let listener = self.protocol.listeners.get(&key.local_port).ok_or(ResetCode::ConnectionRefused)?;
         if !service.is_valid() || !listener.services.contains(&service) {
             return Err(ResetCode::BadServiceCode);
         }
-        if listener.room == Some(0) || self.slots.len() >= self.config.max_connections {
+        if listener.room == Some(0) {
             return Err(ResetCode::TooBusy);
         }
-        Ok(())
-    }
-
-    /// Drops the oldest half-open connection for a new one, if it is old enough. It has no flow yet, and its client is
-    /// refused if it comes back.
-    fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(*id)?.since)));
-        let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
-            return false;
-        };
-        self.statistics.evicted += 1;
-        self.remove(oldest);
-        true
+        Ok(listener.config.clone())
     }
 
     /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
@@ -131,16 +128,12 @@ impl Endpoint {
     /// A raw IP socket sees the packets of the whole host, those of other programs included: only packets to ports
     /// known to be ours are answered.
     fn refuse(&mut self, now: Instant, key: &FlowKey, header: &Header, code: ResetCode) {
-        let is_ours = self.listeners.contains_key(&key.local_port) || self.lingering.contains(key);
+        let is_ours = self.protocol.listeners.contains_key(&key.local_port) || self.protocol.lingering.contains(key);
         if key.route.local().is_some() && !is_ours {
             return;
         }
-        if let Some(reset) = refusal(header, ResetReason::plain(code))
-            && self.refusals.len() < MAX_REFUSALS
-            && self.refusal_rate.take(now)
-        {
-            self.statistics.resets_sent += 1;
-            self.refusals.push_back((key.route, reset));
+        if let Some(reset) = refusal(header, ResetReason::plain(code)) {
+            self.table.refuse(now, (key.route, reset));
         }
     }
 }

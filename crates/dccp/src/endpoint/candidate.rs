@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-use super::names::Route;
-use crate::packet::Header;
+use super::route::Route;
+use crate::packet::{Header, PacketType};
 use crate::seq::Seq;
 
 /// Minimum time between Syncs to new addresses of a connection: "not more than eight DCCP-Syncs per second" (RFC 4340
@@ -14,10 +14,13 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(125);
 /// Number of recent Syncs whose answer is accepted: a second's worth (RFC 4340 §7.5.4). Chosen by us: a higher value
 /// serves longer round trips.
 const MAX_SYNCS: usize = 8;
+/// Size of a Sync without options, in bytes; a shorter packet triggers none, so that no answer is longer than its
+/// cause.
+pub(super) const SYNC_LEN: usize = PacketType::Sync.header_len(true);
 
 /// A candidate for the peer's address.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub struct Candidate {
     route: Route,
     /// Packet that the next Sync acknowledges, if one is due.
     due: Option<Seq>,

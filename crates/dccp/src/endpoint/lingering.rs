@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use timeous_core::Instant;
 
-use super::names::FlowKey;
+use super::route::FlowKey;
 
 /// Flow keys in TIMEWAIT, with their expiry. When full, the first to expire is dropped.
 #[derive(Debug)]

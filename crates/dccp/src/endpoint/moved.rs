@@ -11,21 +11,20 @@
 //! Amplification: until it is verified, an address gets at most as many bytes as came from it (RFC 9000 §8.1 allows
 //! three times that).
 
-use timeous_cm::Manager;
-use timeous_core::{Instant, Transmit};
+use std::net::SocketAddr;
 
-use super::candidate::Candidate;
-use super::{ConnectionId, Endpoint, FlowKey, Outgoing, Route};
-use crate::connection::Event;
-use crate::packet::{Body, Header, PacketType};
-use crate::seq::Seq;
+use timeous_cm::Manager;
+use timeous_core::Instant;
+use timeous_transport::{ConnectionId, Event};
+
+use super::Endpoint;
+use super::candidate::{Candidate, SYNC_LEN};
+use super::route::FlowKey;
+use crate::packet::{Body, Header};
 
 /// Maximum number of connections checked per stray packet; client ports are random out of 16 384. Chosen by us: a
 /// higher value costs time under a flood.
 const MAX_CHECKED: usize = 64;
-/// Size of a Sync without options, in bytes; a shorter packet triggers none, so that no answer is longer than its
-/// cause.
-const MIN_TRIGGER_LEN: usize = PacketType::Sync.header_len(true);
 
 /// Classification of a packet that matches no connection by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,73 +47,63 @@ impl Endpoint {
         header: &Header,
         len: usize,
     ) -> Stray {
-        let mut found = Stray::Unknown;
-        let same_ports = (stray.remote_port, stray.local_port, ConnectionId(0))..;
-        let near = self.by_ports.range(same_ports).take(MAX_CHECKED);
-        for &(remote_port, local_port, id) in near {
-            if (remote_port, local_port) != (stray.remote_port, stray.local_port) {
+        let (id, answers) = match self.nearest(stray, header) {
+            Ok(found) => found,
+            Err(none) => return none,
+        };
+        if answers {
+            self.move_to(now, cm, id, stray);
+            return Stray::Moved(id);
+        }
+        // A peer that has reset the connection would not answer.
+        if len >= SYNC_LEN
+            && !matches!(header.body, Body::Reset { .. })
+            && let Some(slot) = self.table.get_mut(id)
+            && slot.data.as_ref().is_none_or(|candidate| candidate.may_be_asked(now))
+        {
+            let known = slot.data.take().filter(|candidate| candidate.route() == stray.route);
+            slot.data.insert(known.unwrap_or_else(|| Candidate::new(stray.route))).ask(now, header.seq);
+            self.protocol.probes.push_back(id);
+        }
+        Stray::Unproved
+    }
+
+    /// Returns the connection with the packet's ports that would take its sequence number, and whether the packet answers a Sync to its
+    /// address.
+    fn nearest(&self, stray: &FlowKey, header: &Header) -> Result<(ConnectionId, bool), Stray> {
+        let mut none = Stray::Unknown;
+        // Keys are in the order of their ports, and this address is the first of all.
+        let first = FlowKey { route: SocketAddr::from(([0; 4], 0)).into(), ..*stray };
+        for (key, id) in self.table.range(first..).take(MAX_CHECKED) {
+            if (key.remote_port, key.local_port) != (stray.remote_port, stray.local_port) {
                 break;
             }
-            let Some(slot) = self.slots.get_mut(id) else { continue };
-            if slot.key.route.local() != stray.route.local() || !slot.connection.may_move() {
+            let Some(slot) = self.table.get(id) else { continue };
+            if slot.key.route.end() != stray.route.end() || !slot.connection.may_move() {
                 continue;
             }
-            let candidate = slot.candidate.as_ref().filter(|candidate| candidate.route() == stray.route);
+            let candidate = slot.data.as_ref().filter(|candidate| candidate.route() == stray.route);
             let answers = candidate.is_some_and(|candidate| candidate.is_answered_by(header));
             if slot.connection.would_take(header, !answers) {
-                if answers {
-                    self.move_to(now, cm, id, stray);
-                    return Stray::Moved(id);
-                }
-                let is_due = slot.candidate.as_ref().is_none_or(|candidate| candidate.may_be_asked(now));
-                // A peer that has reset the connection would not answer.
-                if is_due && len >= MIN_TRIGGER_LEN && !matches!(header.body, Body::Reset { .. }) {
-                    self.probe(now, id, stray.route, header.seq);
-                }
-                return Stray::Unproved;
+                return Ok((id, answers));
             }
             // Too far ahead of the window; packets before it may have been lost in the move.
             if candidate.is_some() {
-                found = Stray::Unproved;
+                none = Stray::Unproved;
             }
         }
-        found
-    }
-
-    fn probe(&mut self, now: Instant, id: ConnectionId, route: Route, seq: Seq) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let known = slot.candidate.take().filter(|candidate| candidate.route() == route);
-        slot.candidate.insert(known.unwrap_or_else(|| Candidate::new(route))).ask(now, seq);
-        self.probes.push_back(id);
-    }
-
-    /// Writes the next Sync to a candidate.
-    pub(super) fn poll_probe(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<Outgoing> {
-        loop {
-            let id = self.probes.pop_front()?;
-            let Some(slot) = self.slots.get_mut(id) else { continue };
-            let Some(candidate) = slot.candidate.as_mut().filter(|_| slot.connection.may_move()) else { continue };
-            let Some(ack) = candidate.take_due() else { continue };
-            let route = candidate.route();
-            let encapsulation = route.encapsulation(self.config.connection.encapsulation);
-            let (seq, ecn) = slot.connection.write_probe(now, encapsulation, ack, packet);
-            debug_assert_eq!(packet.len(), MIN_TRIGGER_LEN);
-            candidate.sent(seq);
-            let transmit = Transmit { ecn, adu: None };
-            return Some(Outgoing { to: route.remote(), from: route.local(), connection: Some(id), transmit });
-        }
+        Err(none)
     }
 
     fn move_to(&mut self, now: Instant, cm: &mut Manager, id: ConnectionId, key: &FlowKey) {
-        let destination = self.destination(key.route);
-        let encapsulation = key.route.encapsulation(self.config.connection.encapsulation);
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let from = std::mem::replace(&mut slot.key, *key);
-        slot.candidate = None;
+        let table = &mut self.table;
+        let destination = key.route.destination(table.config.dscp);
+        let encapsulation = key.route.encapsulation(table.config.connection.encapsulation);
+        let Some(slot) = table.get_mut(id) else { return };
+        slot.data = None;
         slot.connection.move_to(now, cm, destination, encapsulation);
-        self.keys.remove(&from);
-        self.keys.insert(*key, id);
-        self.statistics.moved += 1;
-        self.events.push_back((id, Event::Moved { from: from.route.remote(), to: key.route.remote() }));
+        let Some(from) = table.set_key(id, *key) else { return };
+        table.statistics.moved += 1;
+        table.report(id, Event::Moved { from: from.route.remote(), to: key.route.remote() });
     }
 }

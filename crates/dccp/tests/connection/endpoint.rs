@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use timeous_core::{Duration, Ecn, Instant, Misuse, Rng};
 use timeous_dccp::{
     Body, CloseReason, Config, ConnectError, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Event, Header,
-    Packet, ResetCode, ResetReason, Seq, ServiceCode, State, packet,
+    Local, Packet, ResetCode, ResetReason, Seq, ServiceCode, State, packet,
 };
 
 use crate::link::LinkConfig;
@@ -326,7 +326,7 @@ fn natively_only_ports_that_are_ours_are_answered_for() {
         endpoint.handle_datagram(timeous_core::Instant::ZERO, &mut cm, route, &bytes, Ecn::NotEct).unwrap();
         let (mut queues, mut out) = (Queues::default(), Vec::new());
         let sent = endpoint.poll_transmit(timeous_core::Instant::ZERO, &mut cm, &mut queues, &mut out).unwrap()?;
-        assert_eq!((sent.to, sent.from), ((there, 0).into(), Some(here)));
+        assert_eq!((sent.to, sent.from), ((there, 0).into(), Local::Native(here)));
         let encapsulation = Encapsulation::Native { source: here, destination: there };
         let packet_type = Packet::parse(&out, encapsulation).unwrap().header.packet_type();
         while endpoint

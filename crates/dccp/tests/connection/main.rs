@@ -1,8 +1,11 @@
 //! Integration tests of DCCP connections, driven in virtual time.
 
 mod ccids;
+#[path = "../../../transport/tests/support/clock.rs"]
+mod clock;
 mod endpoint;
 mod hostile;
+#[path = "../../../transport/tests/support/link.rs"]
 mod link;
 mod moved;
 mod pair;
@@ -15,3 +18,6 @@ mod source;
 mod timeline;
 mod transfer;
 mod world;
+
+/// Headers below DCCP, in bytes: IP and UDP.
+const LOWER_HEADERS: u64 = 28;

@@ -6,6 +6,7 @@ use timeous_cm::Manager;
 use timeous_core::{AduSource, Duration, Instant, Rng, Transport};
 use timeous_dccp::{CloseReason, Config, Connection, Event, ServiceCode, State, Target};
 
+use crate::clock::run_until;
 use crate::link::{Link, LinkConfig};
 use crate::source::Script;
 
@@ -51,7 +52,7 @@ impl End {
                 Event::Overdue { token } => self.source.overdue(token),
                 Event::TakesRepeats => self.source.repeats = !self.source.stays_lost,
                 Event::NotListening => self.told_deaf += 1,
-                Event::Incoming { .. } | Event::Moved { .. } => unreachable!("an endpoint's event"),
+                other => unreachable!("{other:?} of an endpoint, or of TCP"),
             }
         }
     }
@@ -136,22 +137,8 @@ impl Pair {
     }
 
     /// Runs until `done`, or `limit` has passed. Says whether it was `done`.
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            match self.next() {
-                // An event due at once (pacing with slack) still needs the clock to advance.
-                Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
-                _ => {
-                    self.now = end;
-                    return false;
-                }
-            }
-        }
+    pub(crate) fn run_until(&mut self, limit: Duration, done: impl FnMut(&Self) -> bool) -> bool {
+        run_until(self, limit, done, (|world| &mut world.now, Self::settle, Self::next))
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {

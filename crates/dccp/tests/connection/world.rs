@@ -7,6 +7,7 @@ use timeous_cm::Manager;
 use timeous_core::{AduSource, Duration, Ecn, Instant, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Sources};
 
+use crate::clock::run_until;
 use crate::link::{Link, LinkConfig};
 use crate::source::Script;
 
@@ -46,7 +47,6 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats => {}
                 Event::Incoming { .. } => heard.incoming = true,
                 Event::Moved { from, to } => heard.moved.push((from, to)),
                 Event::Connected => heard.connected = true,
@@ -54,6 +54,7 @@ impl Host {
                 Event::Acked { token, .. } => self.queues.source(id).acked(token),
                 Event::Lost { token } => self.queues.source(id).lost(token),
                 Event::Closed { reason } => heard.closed = Some(reason),
+                _ => {}
             }
         }
     }
@@ -135,27 +136,18 @@ impl World {
         }
     }
 
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            let mut next: Vec<Instant> = Vec::new();
-            for host in &mut self.hosts {
-                next.extend(host.link.next());
-                next.extend(host.endpoint.poll_timeout().unwrap());
-                next.extend(host.cm.poll_timeout());
-            }
-            match next.into_iter().min() {
-                Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
-                _ => {
-                    self.now = end;
-                    return false;
-                }
-            }
+    fn next(&mut self) -> Option<Instant> {
+        let mut next: Vec<Instant> = Vec::new();
+        for host in &mut self.hosts {
+            next.extend(host.link.next());
+            next.extend(host.endpoint.poll_timeout().unwrap());
+            next.extend(host.cm.poll_timeout());
         }
+        next.into_iter().min()
+    }
+
+    pub(crate) fn run_until(&mut self, limit: Duration, done: impl FnMut(&Self) -> bool) -> bool {
+        run_until(self, limit, done, (|world| &mut world.now, Self::settle, Self::next))
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::Completion;
 use crate::carrier::Carrier;
 use crate::command::Incoming;
-use crate::order::Orders;
+use crate::line::Orders;
 use crate::shared::Status;
 use crate::stream::Stream;
 use crate::waker::Waker;
@@ -23,7 +23,7 @@ impl End {
     fn open(seed: u64) -> Self {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (orders, _) = Orders::new(Waker::new().unwrap());
-        let port = Port::new(0, socket, &mut Rng::from_seed(seed));
+        let port = Port::new(0, socket, &mut Rng::from_seed(seed), None);
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, SubStream, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
+use timeous_kernel_tcp::{Reach, TcpView};
 
-use crate::carrier::{Carrier, CarrierView, Reach};
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
 
@@ -84,7 +84,7 @@ const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
 const PATH: usize = 10;
 const QUEUE: usize = 5;
-const CARRIER: usize = 8;
+const TCP: usize = 8;
 const BUFFER: usize = 5;
 const ADVISED: usize = 9;
 
@@ -168,38 +168,23 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
 }
 
 fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
-    let Snapshot { transport, path, queued_packets, queued_bytes, buffer, repaired, repairs, unread, carrier } =
-        *snapshot;
+    let Snapshot { transport, path, queued_packets, queued_bytes, buffer, repaired, repairs, unread, tcp } = *snapshot;
     let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread, repairs.into()];
-    [statistics_words(transport).as_slice(), &path_words(path), &queue, &carrier_words(carrier), &buffer_words(buffer)]
-        .concat()
+    [statistics_words(transport).as_slice(), &path_words(path), &queue, &tcp_words(tcp), &buffer_words(buffer)].concat()
 }
 
-fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
-    let carrier = match view.carrier {
-        Carrier::Udp => 0,
-        Carrier::Tcp => 1,
-        Carrier::Ip => 2,
-        Carrier::Auto => 3,
-    };
-    let reach = match view.reach {
+fn tcp_words(view: Option<TcpView>) -> [u64; TCP] {
+    let TcpView { reach, replaced, padded, unchanged, stalled, tapped, early } = view.unwrap_or_default();
+    let reach = match reach {
         Reach::Sending => 0,
         Reach::Queue => 1,
         Reach::Retransmissions => 2,
     };
-    let CarrierView { replaced, padded, unchanged, stalled, tapped, early, .. } = view;
-    [carrier, reach, replaced, padded, stalled.into(), tapped.into(), early, unchanged]
+    [view.is_some().into(), reach, replaced, padded, stalled.into(), tapped.into(), early, unchanged]
 }
 
-fn read_carrier(words: [u64; CARRIER]) -> Option<CarrierView> {
-    let [carrier, reach, replaced, padded, stalled, tapped, early, unchanged] = words;
-    let carrier = match carrier {
-        0 => Carrier::Udp,
-        1 => Carrier::Tcp,
-        2 => Carrier::Ip,
-        3 => Carrier::Auto,
-        _ => return None,
-    };
+fn read_tcp(words: [u64; TCP]) -> Option<Option<TcpView>> {
+    let [is_tcp @ (0 | 1), reach, replaced, padded, stalled, tapped, early, unchanged] = words else { return None };
     let reach = match reach {
         0 => Reach::Sending,
         1 => Reach::Queue,
@@ -207,7 +192,8 @@ fn read_carrier(words: [u64; CARRIER]) -> Option<CarrierView> {
         _ => return None,
     };
     let (stalled, tapped) = (stalled != 0, tapped != 0);
-    Some(CarrierView { carrier, reach, replaced, padded, unchanged, stalled, tapped, early })
+    let view = TcpView { reach, replaced, padded, unchanged, stalled, tapped, early };
+    Some((is_tcp == 1).then_some(view))
 }
 
 fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
@@ -215,7 +201,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
     let (statistics, words) = words.split_first_chunk::<STATISTICS>()?;
     let (path, words) = words.split_first_chunk::<PATH>()?;
     let (&[packets, bytes, repaired, unread, repairs], words) = words.split_first_chunk::<QUEUE>()?;
-    let (carrier, words) = words.split_first_chunk::<CARRIER>()?;
+    let (tcp, words) = words.split_first_chunk::<TCP>()?;
     let buffer = read_buffer(*<&[u64; BUFFER]>::try_from(words).ok()?);
     Some(Snapshot {
         transport: read_statistics(*statistics),
@@ -226,7 +212,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
         repaired,
         repairs: repairs != 0,
         unread,
-        carrier: read_carrier(*carrier)?,
+        tcp: read_tcp(*tcp)?,
     })
 }
 
@@ -427,8 +413,7 @@ mod tests {
         let thresholds = Some(Thresholds { min: 10, max: 20 });
         let buffer = BufferState { average: 9, thresholds, stream: Some(Rate::from_kbps(7)), advised: None };
         let buffer = Some(buffer);
-        let carrier = CarrierView {
-            carrier: Carrier::Tcp,
+        let tcp = Some(TcpView {
             reach: Reach::Retransmissions,
             replaced: 9,
             padded: 10,
@@ -436,7 +421,7 @@ mod tests {
             stalled: true,
             tapped: true,
             early: 11,
-        };
+        });
         let snapshot = Snapshot {
             transport,
             path,
@@ -446,7 +431,7 @@ mod tests {
             repaired: 6,
             repairs: true,
             unread: 8,
-            carrier,
+            tcp,
         };
         let News::Snapshot(same) = again(&News::Snapshot(Box::new(snapshot))) else { panic!("another kind") };
         assert_eq!(same.transport, transport);
@@ -480,7 +465,7 @@ mod tests {
         {
             assert!(News::read(message).is_none(), "{message:?}");
         }
-        assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + CARRIER + BUFFER)]).is_none());
+        assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + TCP + BUFFER)]).is_none());
         assert!(RemoteRequest::read(&[]).is_none());
         assert!(RemoteRequest::read(&[1, 1]).is_none());
         assert!(RemoteRequest::read(&[5, 1, 2]).is_none());

@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use timeous_ring::Violation;
+use timeous_stream::{Order, StreamId};
 
 use super::message::{News, RemoteRequest};
 use super::socket::{receive, try_send};
-use crate::order::{Order, Orders, StreamId};
+use crate::line::Orders;
 use crate::shared::{Shared, Status};
 use crate::waker::Waker;
 

@@ -1,7 +1,7 @@
 //! A connection of a DCCP agent: its ring, its application, and its recorded results.
 
 use timeous_core::{BufferState, Instant, PathState, PulledAdu};
-use timeous_dccp::{CloseReason, Event, Statistics};
+use timeous_dccp::{CloseReason, Connection, Event, Statistics};
 use timeous_stream::SendSide;
 
 use crate::application::{Application, Outlet};
@@ -10,15 +10,7 @@ use crate::ring::{RingSide, Stream};
 use crate::side::Side;
 
 /// Status of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Handshake in progress.
-    Connecting,
-    /// Established: data can flow.
-    Open,
-    /// Closed.
-    Closed(CloseReason),
-}
+pub type Status = crate::agent::Status<CloseReason>;
 
 /// A connection, kept after its end.
 pub struct Session {
@@ -97,6 +89,8 @@ impl Session {
 }
 
 impl timeous_stream::Session for Session {
+    type Connection = Connection;
+
     fn sending(&mut self) -> &mut SendSide {
         self.side.sending()
     }

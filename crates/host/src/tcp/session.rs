@@ -13,15 +13,7 @@ use crate::socket::SocketSide;
 use crate::stamp;
 
 /// Status of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TcpStatus {
-    /// Handshake in progress.
-    Connecting,
-    /// Established: data can flow.
-    Open,
-    /// Closed.
-    Closed(CloseReason),
-}
+pub type TcpStatus = crate::agent::Status<CloseReason>;
 
 /// A connection, kept after its end.
 pub struct TcpSession {
@@ -160,7 +152,7 @@ impl TcpSession {
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Connected => self.status = TcpStatus::Open,
-            Event::Acked { token } => self.side.source().acked(token),
+            Event::Acked { token, .. } => self.side.source().acked(token),
             Event::Lost { token } => self.side.source().lost(token),
             Event::ChangesRefused => self.changes_refused = true,
             Event::Closed { reason } => {

@@ -50,7 +50,7 @@ impl Streams {
     pub(super) fn heard(&mut self, id: ConnectionId, event: &Event) {
         match event {
             Event::Incoming { .. } => self.add(id),
-            Event::Acked { token } => self.source(id).acked(*token),
+            Event::Acked { token, .. } => self.source(id).acked(*token),
             Event::Lost { token } => self.source(id).lost(*token),
             Event::Closed { .. } => drop(self.feeds.remove(&id)),
             _ => {}

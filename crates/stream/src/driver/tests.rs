@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use timeous_core::{AduMeta, Duration, Fate};
-use timeous_dccp::{CloseReason, ServiceCode, Statistics};
+use timeous_core::{AduMeta, Duration, Ecn, Fate, Rng};
+use timeous_dccp::{CloseReason, EndpointConfig, Event, Outgoing, ResetCode, ServiceCode, Statistics};
 use timeous_ring::{Producer, create};
 
 use super::*;
@@ -31,6 +31,8 @@ impl TestSession {
 }
 
 impl Session for TestSession {
+    type Connection = timeous_dccp::Connection;
+
     fn sending(&mut self) -> &mut SendSide {
         &mut self.sending
     }
@@ -50,14 +52,14 @@ impl Session for TestSession {
 }
 
 struct End {
-    driver: Driver<TestSession>,
+    driver: Driver<timeous_dccp::Endpoint, TestSession>,
     cm: Manager,
     address: SocketAddr,
 }
 
 impl End {
     fn new(address: &str, seed: u64) -> Self {
-        let driver = Driver::new(EndpointConfig::default(), Rng::from_seed(seed));
+        let driver = Driver::new(timeous_dccp::Endpoint::new(EndpointConfig::default(), Rng::from_seed(seed)));
         Self { driver, cm: Manager::default(), address: address.parse().unwrap() }
     }
 
@@ -65,7 +67,7 @@ impl End {
     fn round(&mut self, now: Instant, from: SocketAddr, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let Self { driver, cm, .. } = self;
         for datagram in datagrams {
-            driver.handle_datagram(now, cm, from.into(), datagram, Ecn::NotEct);
+            driver.endpoint.handle_datagram(now, cm, from, datagram, Ecn::NotEct).unwrap();
         }
         cm.handle_timeout(now);
         driver.handle_timeout(now, cm);
@@ -177,7 +179,8 @@ fn a_removed_stream_gets_no_more_events() {
     let mut pair = Pair::new();
     let id = pair.call();
     pair.run(A_WHILE);
-    let removed = pair.near.driver.remove(pair.now, id, Some(ResetCode::TooBusy)).unwrap();
+    let removed = pair.near.driver.remove(pair.now, id).unwrap();
+    pair.near.driver.endpoint.abort(pair.now, id, ResetCode::TooBusy).unwrap();
     pair.run(A_WHILE);
     assert_eq!(removed.closed, None);
     assert!(pair.near.driver.sessions.is_empty());

@@ -52,7 +52,7 @@ fn a_close_waits_for_the_fates_of_sent_data() {
     assert!(!sending.take_finished(Instant::ZERO));
     let token = send(&mut sending, Instant::ZERO);
     assert!(!sending.take_finished(Instant::ZERO));
-    sending.handle_event(&Event::Acked { token, at: Instant::ZERO });
+    sending.handle_event(&Event::<()>::Acked { token, at: Instant::ZERO });
     assert!(sending.take_finished(Instant::ZERO));
     assert!(!sending.take_finished(Instant::ZERO), "it is told once");
 }

@@ -1,217 +1,160 @@
-//! Sending of data: grants of the Congestion Manager, choice of segments, and the FIN.
+//! Sending of data: grants of the Congestion Manager, choice of segments, bundles, and the FIN.
 
-use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Ecn, Instant, Transmit};
+use timeous_cm::Manager;
+use timeous_core::{AduSource, Ecn, Instant, PathState, Transmit};
 
-use super::{Connection, Event, Timer, told};
-use crate::segment::{Flags, add_flags};
-use crate::sender::{Fresh, Next, Room};
+use super::{Connection, Control, Event, Poll, State, Timer};
+use crate::segment::{Flags, add_flags, set_seq};
+use crate::sender::{Next, Room};
 
 impl Connection {
     /// Returns a segment with data or a FIN, if there is something to send, the peer's window has room and the
     /// Congestion Manager grants it.
-    pub(super) fn send_data(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let flow = self.flow?;
-        let has_fresh = self.may_send_fresh() && self.sender.has_fresh(now, source);
-        let fits = self.window.room(self.sender.nxt()) >= self.window.segment(self.agreed.payload);
-        if std::mem::take(&mut self.owed.tail_probe)
-            && let Some(transmit) = self.send_tail_probe(now, cm, flow, has_fresh && fits, source, packet)
+    pub(super) fn send_data(&mut self, poll: &mut Poll<'_>) -> Option<Transmit> {
+        self.flow.id()?;
+        let has_fresh = self.state.may_send() && self.sender.has_fresh(poll.now, poll.source);
+        let fits = self.window.fits_segment(self.sender.nxt());
+        if self.pending.take(Control::TailProbe)
+            && let Some(transmit) = self.send_tail_probe(poll, has_fresh && fits)
         {
             return Some(transmit);
         }
-        self.watch_window(now, cm, has_fresh && !fits);
-        match self.sender.next(has_fresh && fits) {
-            Some(next) => {
-                if let Some(transmit) = self.send_next(now, cm, flow, next, source, packet) {
-                    return Some(transmit);
-                }
-            }
-            None => give_back(now, cm, flow),
-        }
-        self.send_fin(now, cm, source, packet)
+        self.watch_window(poll.now, poll.cm, has_fresh && !fits);
+        let transmit = self.send_next(poll, has_fresh && fits);
+        transmit.or_else(|| self.send_fin(poll))
     }
 
-    fn may_send_fresh(&self) -> bool {
-        self.state.may_send() && self.fin.is_none()
-    }
-
-    fn send_next(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        flow: FlowId,
-        next: Next,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    /// Sends new data, if there is any and it `fits`, or repeats data.
+    fn send_next(&mut self, poll: &mut Poll<'_>, fits: bool) -> Option<Transmit> {
+        let Some(next) = self.sender.next(fits) else {
+            self.flow.give_back(poll.now, poll.cm);
+            return None;
+        };
         match next {
-            Next::AgainNow(at) => self.send_again(now, cm, flow, at, source, packet),
+            Next::AgainNow(at) => self.send_again(poll, at),
             Next::Again(at) => {
                 // A FIN adds no data in flight.
                 let bytes =
                     self.sender.segment_at(at).map_or(0, |(span, fin)| if fin { 0 } else { span.end - span.start });
                 if bytes > 0 {
-                    ask(now, cm, flow, bytes)?;
+                    self.flow.request(poll.now, poll.cm, bytes)?;
                 }
-                self.send_again(now, cm, flow, at, source, packet)
+                self.send_again(poll, at)
             }
             Next::Fresh => {
-                let most = ask(now, cm, flow, self.sender.next_size(source))?;
-                self.send_fresh(now, cm, flow, most, source, packet)
+                let most = self.flow.request(poll.now, poll.cm, self.sender.next_size(poll.source))?;
+                self.send_fresh(poll, most)
             }
         }
     }
 
     /// Sends new data, about `most` bytes at most: the source chooses the best at this instant.
-    fn send_fresh(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        flow: FlowId,
-        most: u64,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let seq = self.wire(self.sender.nxt());
-        let (mut header, mut options) = self.stamped(now, seq, Flags::NONE);
+    fn send_fresh(&mut self, poll: &mut Poll<'_>, most: u64) -> Option<Transmit> {
+        let seq = self.numbers.seq(self.sender.nxt());
+        let (mut header, mut options) = self.stamped(poll.now, seq, Flags::NONE);
         if !options.sack.is_empty() {
-            if self.owes_ack(now) {
+            if self.owes_ack(poll.now) {
                 // SACK blocks do not fit beside a full segment; the grant remains for the next call.
-                self.send_ack(now, packet);
-                return Some(Transmit { ecn: Ecn::NotEct, adu: None });
+                return Some(self.send_ack(poll));
             }
             options.sack.truncate(0);
         }
-        let path = told(cm.query(flow))?;
-        let start = self.write_header(&header, &options, packet);
-        let segment = self.window.segment(self.agreed.payload) as usize;
+        let path = self.flow.path(poll.cm)?;
+        let start = self.write_header(&header, &options, poll.packet);
+        let segment = self.window.segment() as usize;
         let room = Room { segment, window: usize::try_from(most).unwrap_or(usize::MAX) };
-        let Some(fresh) = self.sender.pull(now, &path, room, source, packet) else {
-            give_back(now, cm, flow);
-            packet.clear();
+        let Some(fresh) = self.sender.pull(poll.now, &path, room, poll.source, poll.packet) else {
+            self.flow.give_back(poll.now, poll.cm);
+            poll.packet.clear();
             self.tell_settled();
             return None;
         };
         self.tell_settled();
-        let is_all = !self.sender.has_fresh(now, source);
+        let is_all = !self.sender.has_fresh(poll.now, poll.source);
         let marks = Flags::when(self.sender.ecn.take_cwr(), Flags::CWR) | Flags::when(is_all, Flags::PSH);
         header.flags |= marks;
-        add_flags(packet, start, marks).expect("the segment was begun");
-        let bundled = if is_all { self.bundle(now, cm, &path, (start, fresh.len), source, packet) } else { 0 };
-        self.depart(&header, start, packet);
+        add_flags(poll.packet, start, marks).expect("the segment was begun");
+        let bundled = if is_all { self.bundle(poll, &path, (start, fresh.len)) } else { 0 };
+        self.depart(&header, start, poll.packet);
         if fresh.len == 0 {
             // An empty ADU adds no byte to the stream, so that it cannot be lost.
-            give_back(now, cm, flow);
-            self.events.extend(fresh.token.map(|token| Event::Acked { token }));
+            self.flow.give_back(poll.now, poll.cm);
+            self.events.extend(fresh.token.map(|token| Event::Acked { token, at: Instant::ZERO }));
             return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
-        charge(now, cm, flow, fresh.len as u64 + bundled);
-        self.fresh_sent(now, cm, &fresh, bundled);
-        // Data is sent with ECT, but retransmissions are not (RFC 3168 §6.1.5).
-        let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
-        Some(Transmit { ecn, adu: fresh.adu })
-    }
-
-    fn fresh_sent(&mut self, now: Instant, cm: &Manager, fresh: &Fresh, bundled: u64) {
-        self.sender.sent_fresh(now, fresh);
+        self.flow.sent(poll.now, poll.cm, fresh.len as u64 + bundled);
+        self.sender.sent_fresh(poll.now, &fresh);
         self.sender.sent_bundle(bundled);
         self.statistics.bundles += u64::from(bundled > 0);
         self.statistics.bytes_bundled += bundled;
         self.statistics.data_sent += 1;
         self.statistics.bytes_sent += fresh.len as u64;
-        self.watch_for_acks(now, cm);
-        self.schedule_tail_probe(now, cm);
+        self.watch_for_acks(poll.now, poll.cm);
+        self.schedule_tail_probe(poll.now, poll.cm);
+        Some(Transmit { ecn: self.handshake.agreed().ecn(), adu: fresh.adu })
     }
 
     /// Retransmits the segment at index `at`, with or without a grant.
-    fn send_again(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        flow: FlowId,
-        at: usize,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let path = told(cm.query(flow))?;
+    fn send_again(&mut self, poll: &mut Poll<'_>, at: usize) -> Option<Transmit> {
+        let path = self.flow.path(poll.cm)?;
         let (span, fin) = self.sender.segment_at(at)?;
-        let (header, mut options) = self.stamped(now, self.wire(span.start), Flags::when(fin, Flags::FIN));
+        let (header, mut options) = self.stamped(poll.now, self.numbers.seq(span.start), Flags::when(fin, Flags::FIN));
         options.sack.truncate(0);
-        let start = self.write_header(&header, &options, packet);
-        let adu = self.sender.repeat(now, &path, at, source, packet);
+        let start = self.write_header(&header, &options, poll.packet);
+        let adu = self.sender.repeat(poll.now, &path, at, poll.source, poll.packet);
         self.tell_settled();
-        self.depart(&header, start, packet);
+        self.depart(&header, start, poll.packet);
         let bytes = if fin { 0 } else { span.end - span.start };
-        charge(now, cm, flow, bytes);
-        self.sender.sent_again(now, at);
+        self.flow.sent(poll.now, poll.cm, bytes);
+        self.sender.sent_again(poll.now, at);
         self.statistics.retransmissions += 1;
         self.statistics.bytes_retransmitted += bytes;
         if at == 0 {
             // The "more careful variant" of RFC 6675 §6: the timer restarts when the first segment is retransmitted.
-            self.restart_retransmission_timer(now, cm);
+            self.restart_retransmission_timer(poll.now, poll.cm);
         }
-        self.watch_for_acks(now, cm);
+        self.watch_for_acks(poll.now, poll.cm);
         Some(Transmit { ecn: Ecn::NotEct, adu })
     }
 
     /// `TLP_send_probe` of RFC 8985 §7.3: new data if there is any, else the last segment.
-    fn send_tail_probe(
-        &mut self,
-        now: Instant,
-        cm: &mut Manager,
-        flow: FlowId,
-        fresh: bool,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    fn send_tail_probe(&mut self, poll: &mut Poll<'_>, fresh: bool) -> Option<Transmit> {
         let sent = self.statistics.data_sent;
         let mut transmit = None;
         if fresh {
-            transmit = self.send_fresh(now, cm, flow, u64::MAX, source, packet);
+            transmit = self.send_fresh(poll, u64::MAX);
             if transmit.is_some() && self.statistics.data_sent == sent {
                 // An acknowledgement was sent first: the probe is still due.
-                self.owed.tail_probe = true;
+                self.pending.set(Control::TailProbe, true);
                 return transmit;
             }
         }
         let repeats = transmit.is_none();
         if repeats {
-            transmit = self.send_again(now, cm, flow, self.sender.last_segment()?, source, packet);
+            transmit = self.send_again(poll, self.sender.last_segment()?);
         }
         self.statistics.tail_probes += 1;
         self.sender.sent_probe(repeats);
         self.timers.stop(Timer::TailProbe);
-        self.restart_retransmission_timer(now, cm);
+        self.restart_retransmission_timer(poll.now, poll.cm);
         transmit
     }
 
     /// Sends the FIN after the application has closed and all data was sent. It needs no room in the window, since it
     /// carries no data.
-    fn send_fin(
-        &mut self,
-        now: Instant,
-        cm: &Manager,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        if !self.is_closing || !self.may_send_fresh() || self.sender.has_fresh(now, source) {
+    fn send_fin(&mut self, poll: &mut Poll<'_>) -> Option<Transmit> {
+        if !self.closing.is_requested() || !self.state.may_send() || self.sender.has_fresh(poll.now, poll.source) {
             return None;
         }
-        let (header, mut options) = self.stamped(now, self.wire(self.sender.nxt()), Flags::FIN);
+        let (header, mut options) = self.stamped(poll.now, self.numbers.seq(self.sender.nxt()), Flags::FIN);
         options.sack.truncate(0);
-        let start = self.write_header(&header, &options, packet);
-        self.depart(&header, start, packet);
-        self.sender.sent_fin(now);
-        self.fin_sent();
-        self.watch_for_acks(now, cm);
-        self.schedule_tail_probe(now, cm);
-        Some(Transmit { ecn: Ecn::NotEct, adu: None })
+        let transmit = self.send_bare(&header, &options, poll);
+        self.sender.sent_fin(poll.now);
+        self.closing.sent_fin(self.sender.nxt());
+        self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
+        self.watch_for_acks(poll.now, poll.cm);
+        self.schedule_tail_probe(poll.now, poll.cm);
+        Some(transmit)
     }
 
     /// Starts the persist timer if the window is closed and nothing is in flight: a lost window update would not be
@@ -223,31 +166,35 @@ impl Connection {
             self.set_persist_timer(now, cm);
         }
     }
-}
 
-/// Requests a grant for a segment of about `bytes` bytes. Returns how many bytes may be sent now: any number with a
-/// grant, else the window's room if it suffices for `bytes` (RFC 5681 §3.1).
-fn ask(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) -> Option<u64> {
-    if !cm.has_grant(flow) && !cm.is_waiting(flow) {
-        told(cm.request(now, flow));
+    /// Prepends previously sent data to the new data of the segment that begins at `start`, which is the last `len` bytes of `packet`.
+    /// Returns the number of bytes added.
+    fn bundle(&mut self, poll: &mut Poll<'_>, path: &PathState, (start, len): (usize, usize)) -> u64 {
+        let Poll { now, ref mut cm, ref mut source, ref mut packet } = *poll;
+        if !self.config.bundling || len == 0 {
+            return 0;
+        }
+        let (segment, window) = self.room_for_bundle(now, cm, len as u64, *source);
+        let mut span = self.sender.worth_bundling(now, path, segment, *source);
+        if span.end - span.start > window {
+            self.flow.with(|flow| cm.held_back(now, flow));
+            span = self.sender.worth_bundling(now, path, window, *source);
+        }
+        if span.is_empty() {
+            return 0;
+        }
+        set_seq(packet, start, self.numbers.seq(span.start)).expect("the segment was begun");
+        let data = packet.len() - len;
+        self.sender.bundle(&span, packet);
+        packet[data..].rotate_left(len);
+        span.end - span.start
     }
-    if cm.has_grant(flow) {
-        return Some(u64::MAX);
-    }
-    Some(cm.room(now, flow)).filter(|&room| room >= bytes)
-}
 
-fn give_back(now: Instant, cm: &mut Manager, flow: FlowId) {
-    if cm.has_grant(flow) {
-        told(cm.notify(now, flow, 0));
-    }
-}
-
-/// Reports sent data to the Congestion Manager, on a grant if there is one.
-fn charge(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) {
-    if cm.has_grant(flow) {
-        told(cm.notify(now, flow, bytes));
-    } else if bytes > 0 {
-        told(cm.notify_unasked(now, flow, bytes));
+    /// Returns the remaining bytes in the segment, and in the congestion window beside this segment and as much fresh data as is in flight:
+    /// if this segment is lost, it occupies the window for longer, and fresh data must not wait for it.
+    fn room_for_bundle(&self, now: Instant, cm: &Manager, len: u64, source: &dyn AduSource) -> (u64, u64) {
+        let fresh = self.sender.fresh_under_way().max(self.sender.next_size(source)).max(len);
+        let window = self.flow.room(now, cm, self.handshake.agreed().payload()).saturating_sub(len + fresh);
+        (self.window.segment().saturating_sub(len), window)
     }
 }

@@ -1,38 +1,7 @@
 //! Events and counters of a connection.
 
-/// An event on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A peer has connected to a listening port; from an [`Endpoint`](crate::Endpoint) only, before `Connected`.
-    Incoming {
-        /// The local port.
-        port: u16,
-    },
-    /// The handshake is complete: data can flow.
-    Connected,
-    /// New data can be read. Reported once until the next read.
-    Readable,
-    /// The segment that was pulled as `token` has arrived.
-    Acked {
-        /// Token of the segment, chosen by the source.
-        token: u64,
-    },
-    /// The connection ended before the segment that was pulled as `token` was acknowledged.
-    Lost {
-        /// Token of the segment, chosen by the source.
-        token: u64,
-    },
-    /// Changed retransmissions did not arrive and the original bytes did: a middlebox rejects changes. From here on
-    /// retransmissions are unchanged ([`Sending::Records`](crate::Sending::Records)).
-    ChangesRefused,
-    /// The peer has closed its sending direction: no data follows what can be read.
-    PeerFinished,
-    /// The connection has ended. All data in flight was reported as `Acked` or `Lost`.
-    Closed {
-        /// Reason.
-        reason: CloseReason,
-    },
-}
+/// An event of a connection.
+pub type Event = timeous_transport::Event<CloseReason>;
 
 /// Reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

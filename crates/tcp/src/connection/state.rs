@@ -48,4 +48,24 @@ impl State {
     pub fn is_alive(self) -> bool {
         !matches!(self, Self::Closed | Self::TimeWait)
     }
+
+    /// Returns the state after the peer has acknowledged the FIN.
+    pub(super) fn after_fin_acked(self) -> Self {
+        match self {
+            Self::FinWait1 => Self::FinWait2,
+            Self::Closing => Self::TimeWait,
+            Self::LastAck => Self::Closed,
+            state => state,
+        }
+    }
+
+    /// Returns the state after the peer's FIN, with all data before it, has arrived.
+    pub(super) fn after_peer_fin(self) -> Self {
+        match self {
+            Self::Established => Self::CloseWait,
+            Self::FinWait1 => Self::Closing,
+            Self::FinWait2 => Self::TimeWait,
+            state => state,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use timeous_cm::Manager;
 use timeous_core::{Duration, Instant};
 
-use super::{CloseReason, Connection, State, Timer, backed_off, told};
+use super::{CloseReason, Connection, Control, State, Timer};
 use crate::sender::MAX_ACK_DELAY;
 
 impl Connection {
@@ -19,12 +19,11 @@ impl Connection {
         match timer {
             Timer::Handshake => self.repeat_syn(now),
             Timer::Reordering => {
-                let path = self.round_trip(cm);
-                let verdict = self.sender.look_again(now, path, &mut self.feedback);
+                let verdict = self.sender.look_again(now, self.round_trip(cm));
                 self.apply(now, cm, &verdict);
             }
             Timer::TailProbe => {
-                self.owed.tail_probe = self.sender.may_probe();
+                self.pending.set(Control::TailProbe, self.sender.may_probe());
                 // "regardless of whether a loss probe was sent, the sender MUST re-arm the RTO timer" (RFC 8985 §7.3).
                 self.restart_retransmission_timer(now, cm);
             }
@@ -35,48 +34,47 @@ impl Connection {
         }
     }
 
+    /// Retransmits the SYN after a timeout, or gives up.
+    fn repeat_syn(&mut self, now: Instant) {
+        let limit = if self.state == State::SynSent { self.config.syn_retries } else { self.config.syn_ack_retries };
+        if !self.handshake.repeat(limit) {
+            return self.tear_down(State::Closed, CloseReason::Timeout);
+        }
+        self.begin_syn(now, self.state);
+    }
+
     /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6).
     fn retransmission_timeout(&mut self, now: Instant, cm: &mut Manager) {
         if self.sender.is_idle() {
             return;
         }
-        if self.repeats >= self.config.retries {
+        if !self.retransmission.expired(self.config.retries) {
             return self.tear_down(State::Closed, CloseReason::Timeout);
         }
-        self.repeats += 1;
         self.statistics.timeouts += 1;
-        self.owed.tail_probe = false;
+        self.pending.set(Control::TailProbe, false);
         self.timers.stop(Timer::TailProbe);
-        let path = self.round_trip(cm);
-        let verdict = self.sender.on_timeout(now, path, &mut self.feedback);
+        let verdict = self.sender.on_timeout(now, self.round_trip(cm));
         self.apply(now, cm, &verdict);
         self.restart_retransmission_timer(now, cm);
     }
 
     /// Handles a persist timeout: probes the closed window, with back-off.
     fn persist_timeout(&mut self, now: Instant, cm: &Manager) {
-        if self.unanswered_probes >= self.config.retries {
+        if !self.window.probe(self.config.retries) {
             return self.tear_down(State::Closed, CloseReason::Timeout);
         }
-        self.probes += 1;
-        self.unanswered_probes += 1;
-        self.owed.window_probe = true;
+        self.pending.set(Control::WindowProbe, true);
         self.set_persist_timer(now, cm);
     }
 
     pub(super) fn set_persist_timer(&mut self, now: Instant, cm: &Manager) {
-        let base = self.flow.and_then(|flow| told(cm.timeout(flow))).unwrap_or_default();
-        self.timers.set(Timer::Persist, now + backed_off(base, self.probes));
-    }
-
-    /// Returns the current retransmission timeout (RFC 6298 §2, §5.5).
-    fn timeout(&self, cm: &Manager) -> Duration {
-        let base = self.first_timeout.or_else(|| self.flow.and_then(|flow| told(cm.timeout(flow))));
-        backed_off(base.unwrap_or_default(), self.sender.backoff())
+        self.timers.set(Timer::Persist, now + self.window.probe_timeout(self.flow.timeout(cm)));
     }
 
     pub(super) fn restart_retransmission_timer(&mut self, now: Instant, cm: &Manager) {
-        self.timers.set(Timer::Retransmit, now + self.timeout(cm));
+        let timeout = self.retransmission.timeout(self.flow.timeout(cm), self.sender.backoff());
+        self.timers.set(Timer::Retransmit, now + timeout);
     }
 
     /// Starts the retransmission timer after data was sent (RFC 6298 §5.1).
@@ -91,7 +89,7 @@ impl Connection {
 
     /// Restarts the user timeout: the peer has made progress, or is asked to.
     pub(super) fn watch_user_timeout(&mut self, now: Instant) {
-        self.timers.set_to(Timer::GiveUp, self.config.user_timeout.map(|after| now + after));
+        self.timers.set(Timer::GiveUp, self.config.user_timeout.map(|after| now + after));
     }
 
     /// Schedules the tail loss probe: `TLP_calc_PTO` of RFC 8985 §7.2.
@@ -99,14 +97,13 @@ impl Connection {
         if !self.config.tail_loss_probe || !self.sender.wants_probe() {
             return;
         }
-        let srtt = self.flow.and_then(|flow| told(cm.query(flow))).and_then(|path| path.srtt);
+        let srtt = self.flow.path(cm).and_then(|path| path.srtt);
         let wait = match srtt {
             Some(srtt) if self.sender.segments() == 1 => srtt * 2 + MAX_ACK_DELAY,
             Some(srtt) => srtt * 2,
             None => Duration::from_secs(1),
         };
-        let at = now + wait;
-        let at = self.timers.get(Timer::Retransmit).map_or(at, |timeout| at.min(timeout));
+        let at = self.timers.get(Timer::Retransmit).map_or(now + wait, |timeout| timeout.min(now + wait));
         self.timers.set(Timer::TailProbe, at);
     }
 }

@@ -1,6 +1,6 @@
 //! The timers of a connection.
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
 
 /// Timers of a connection. Those due at the same instant expire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +39,8 @@ impl Timer {
 pub(crate) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
 
 impl TimerTable {
-    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = Some(at);
-    }
-
-    pub(crate) fn set_to(&mut self, timer: Timer, at: Option<Instant>) {
-        self.0[timer as usize] = at;
+    pub(crate) fn set(&mut self, timer: Timer, at: impl Into<Option<Instant>>) {
+        self.0[timer as usize] = at.into();
     }
 
     pub(crate) fn stop(&mut self, timer: Timer) {
@@ -76,4 +72,12 @@ impl TimerTable {
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.iter().flatten().min().copied()
     }
+}
+
+/// Maximum of a backed-off timeout (RFC 6298 §2.5 requires at least a minute; Linux uses two).
+const MAX_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Returns `first`, doubled `times` times.
+pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
+    (first * (1 << times.min(32))).min(MAX_TIMEOUT)
 }

@@ -44,6 +44,10 @@ pub(crate) struct RoundTrip {
 /// Conclusions from an acknowledgement or a timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Verdict {
+    /// Data bytes that arrived.
+    pub(crate) acked: u64,
+    /// Data bytes that were lost.
+    pub(crate) lost: u64,
     /// SND.UNA has advanced.
     pub(crate) advanced: bool,
     /// First partial acknowledgement of a recovery (RFC 6582 §3.2).

@@ -37,14 +37,14 @@ impl Sender {
     }
 
     /// Handles the RACK reordering timer: an overtaken segment is lost by now (RFC 8985 §6.2, step 5).
-    pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
-        feedback.clear();
+    pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip) -> Verdict {
+        let feedback = &mut self.feedback.take_cleared();
         let mut verdict = Verdict { holds_window: true, beyond_gap: self.beyond_gap(), ..Verdict::default() };
         if self.detection == Detection::Rack {
             verdict.look_again = self.detect_by_time(now, path, feedback);
             self.answer_loss(feedback, &mut verdict);
         }
-        verdict
+        self.report(feedback, verdict)
     }
 
     /// Runs NewReno: each duplicate acknowledgement stands for an arrived segment, the third one shows a loss, and a

@@ -8,17 +8,17 @@ use super::sent::Sent;
 
 /// Results for the Congestion Manager and for the source. Reset for each acknowledgement.
 #[derive(Debug, Default)]
-pub(crate) struct Feedback {
+pub(super) struct Feedback {
     /// Data bytes that arrived.
-    pub(crate) acked: u64,
+    pub(super) acked: u64,
     /// Data bytes that were lost.
-    pub(crate) lost: u64,
+    pub(super) lost: u64,
     /// Send time of the newest lost segment.
     pub(super) newest_lost: Option<Instant>,
     /// Send time of the newest lost retransmission.
     pub(super) newest_lost_again: Option<Instant>,
     /// Tokens of the segments that are acknowledged in full.
-    pub(crate) acked_tokens: Vec<u64>,
+    pub(super) acked_tokens: Vec<u64>,
     /// Stream offsets of the segments that have arrived.
     pub(super) arrived: Vec<Range<u64>>,
     /// Send time of the oldest newly acknowledged segment that was sent only once (Karn's algorithm).
@@ -59,14 +59,15 @@ pub(super) struct Delivered {
 }
 
 impl Feedback {
-    pub(super) fn clear(&mut self) {
+    /// Takes the memory of the last results, without them.
+    pub(super) fn take_cleared(&mut self) -> Self {
         let mut old = std::mem::take(self);
         old.acked_tokens.clear();
         old.arrived.clear();
         old.repeated.clear();
         old.carried.clear();
         let Self { acked_tokens, arrived, repeated, carried, .. } = old;
-        *self = Self { acked_tokens, arrived, repeated, carried, ..Self::default() };
+        Self { acked_tokens, arrived, repeated, carried, ..Self::default() }
     }
 
     /// Adds a segment that is newly known to have arrived.

@@ -54,9 +54,11 @@ impl Sender {
         self.payload.has_fresh(now, source)
     }
 
-    /// Returns the counters of changed retransmissions.
-    pub(crate) fn changes(&self) -> Changes {
-        self.payload.changes()
+    /// Returns the counters of changed retransmissions, and once that the path rejects changes.
+    pub(crate) fn changes(&mut self) -> Changes {
+        let changes = self.payload.changes();
+        let was_reported = std::mem::replace(&mut self.is_refusal_reported, changes.refused);
+        Changes { refused: changes.refused && !was_reported, ..changes }
     }
 
     /// Returns the next ADU whose fate does not follow from its segment's acknowledgement.

@@ -171,7 +171,7 @@ mod tests {
         board.resent(at(300), 0);
         rack.transmitted(at(300), board.latest_order(), 0, 100, 2);
 
-        feedback.clear();
+        feedback = Feedback::default();
         board.sack(100..600, &mut feedback);
         rack.on_delivered(at(600), &feedback, rtts.0, (0, None));
         assert_eq!(rack.detect(at(600), &mut board, true, rtts, &mut feedback), None);
@@ -180,7 +180,7 @@ mod tests {
         // The arrival of a segment sent later shows that it is lost.
         board.push(at(601), 100, Some(6));
         rack.transmitted(at(601), board.latest_order(), 600, 700, 1);
-        feedback.clear();
+        feedback = Feedback::default();
         board.sack(600..700, &mut feedback);
         rack.on_delivered(at(901), &feedback, rtts.0, (0, None));
         rack.detect(at(901), &mut board, true, rtts, &mut feedback);

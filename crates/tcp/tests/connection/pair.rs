@@ -4,6 +4,7 @@ use timeous_cm::{Manager, NewReno};
 use timeous_core::{Duration, Ecn, Instant, Rng, Transport};
 use timeous_tcp::{CloseReason, Config, Connection, Event, State, StreamBuffer, Target};
 
+use crate::clock::run_until;
 use crate::link::{Link, LinkConfig};
 
 /// Returns the byte at `offset` of the stream `salt`.
@@ -87,8 +88,7 @@ impl End {
                 Event::Lost { .. } => self.lost += 1,
                 Event::PeerFinished => self.peer_finished = true,
                 Event::Closed { reason } => self.closed = Some(reason),
-                Event::Incoming { .. } => unreachable!("an endpoint's event"),
-                Event::ChangesRefused => unreachable!("a stream of bytes is never changed"),
+                other => unreachable!("{other:?} of an endpoint, or not of a stream of bytes"),
             }
         }
         if !self.is_deaf {
@@ -172,21 +172,8 @@ impl Pair {
     }
 
     /// Runs until `done` or until `limit` has passed; returns whether it was `done`.
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            match self.next() {
-                Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
-                _ => {
-                    self.now = end;
-                    return false;
-                }
-            }
-        }
+    pub(crate) fn run_until(&mut self, limit: Duration, done: impl FnMut(&Self) -> bool) -> bool {
+        run_until(self, limit, done, (|world| &mut world.now, Self::settle, Self::next))
     }
 
     #[track_caller]

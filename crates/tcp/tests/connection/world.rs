@@ -7,6 +7,7 @@ use timeous_cm::{Manager, NewReno};
 use timeous_core::{AduSource, Duration, Ecn, Instant, Rng};
 use timeous_tcp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Segment, Seq, Sources, StreamBuffer};
 
+use crate::clock::run_until;
 use crate::link::{Link, LinkConfig};
 
 #[derive(Default)]
@@ -71,7 +72,6 @@ impl Host {
                         self.endpoint.wake(id);
                     }
                 }
-                Event::ChangesRefused => unreachable!("a stream of bytes is never changed"),
                 Event::Acked { .. } => heard.acked += 1,
                 Event::Lost { .. } => heard.lost += 1,
                 Event::PeerFinished => {
@@ -84,6 +84,7 @@ impl Host {
                     heard.closed = Some(reason);
                     self.queues.of(id).close();
                 }
+                other => unreachable!("{other:?} of a stream of bytes"),
             }
         }
     }
@@ -170,27 +171,18 @@ impl World {
         }
     }
 
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            let mut next: Vec<Instant> = Vec::new();
-            for host in &mut self.hosts {
-                next.extend(host.link.next());
-                next.extend(host.endpoint.poll_timeout().unwrap());
-                next.extend(host.cm.poll_timeout());
-            }
-            match next.into_iter().min() {
-                Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
-                _ => {
-                    self.now = end;
-                    return false;
-                }
-            }
+    fn next(&mut self) -> Option<Instant> {
+        let mut next: Vec<Instant> = Vec::new();
+        for host in &mut self.hosts {
+            next.extend(host.link.next());
+            next.extend(host.endpoint.poll_timeout().unwrap());
+            next.extend(host.cm.poll_timeout());
         }
+        next.into_iter().min()
+    }
+
+    pub(crate) fn run_until(&mut self, limit: Duration, done: impl FnMut(&Self) -> bool) -> bool {
+        run_until(self, limit, done, (|world| &mut world.now, Self::settle, Self::next))
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {

@@ -9,6 +9,8 @@ use timeous_tcp::{
     Target, segment,
 };
 
+use crate::clock::run_until;
+
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SEC: Duration = Duration::from_secs(1);
 
@@ -82,10 +84,10 @@ impl End {
     fn hear(&mut self, now: Instant, who: usize) {
         while let Some(event) = self.connection.poll_event() {
             assert_eq!(self.closed, None, "{event:?} after the end");
-            self.events.push(event);
             if let Event::Closed { reason } = event {
                 self.closed = Some(reason);
             }
+            self.events.push(event);
         }
         if now >= self.next_read && self.reads.0 > 0 && self.connection.readable() > 0 {
             let mut bytes = Vec::new();
@@ -241,21 +243,8 @@ impl Duel {
     }
 
     /// Runs until `done` or until `limit` has passed; returns whether it was done.
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            match self.next() {
-                Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
-                _ => {
-                    self.now = end;
-                    return false;
-                }
-            }
-        }
+    pub(crate) fn run_until(&mut self, limit: Duration, done: impl FnMut(&Self) -> bool) -> bool {
+        run_until(self, limit, done, (|duel| &mut duel.now, Self::settle, Self::next))
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {

@@ -3,6 +3,8 @@
 
 #[path = "../tshark/mod.rs"]
 mod capture;
+#[path = "../../../transport/tests/support/clock.rs"]
+mod clock;
 mod closing;
 mod duel;
 mod injection;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeous_core::Duration;
 use timeous_engine::{
-    Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
+    Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, Sealing, ServiceCode, Stream, StreamConfig, clock,
 };
 
 use super::attempts::{Cancel, call};
@@ -111,6 +111,7 @@ fn config(options: &Options) -> StreamConfig {
         choice: Arc::new(move || choice.choice()),
         // TCP retransmits by itself.
         repair: (options.repairs() && options.transport != TransportName::Tcp).then_some(REPAIRED),
+        sealing: Sealing::Off,
     }
 }
 

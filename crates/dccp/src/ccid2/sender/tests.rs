@@ -6,7 +6,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Ten data packets of 100 bytes from number `first`, a millisecond apart, with their index as token.
 fn ten(first: u64) -> Sender {
-    let mut sender = Sender::new();
+    let mut sender = Sender::default();
     for n in 0..10 {
         sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), Some(n), 100);
     }
@@ -39,7 +39,7 @@ fn three_later_packets_make_a_loss() {
 
 #[test]
 fn packets_without_data_count_as_later_ones_but_not_as_bytes() {
-    let mut sender = Sender::new();
+    let mut sender = Sender::default();
     sender.sent_data(Instant::ZERO, Seq::new(1), Some(7), 100);
     for seq in 2..5 {
         sender.sent_other(Instant::ZERO, Seq::new(seq));
@@ -75,7 +75,7 @@ fn a_packet_that_was_overtaken_tells_by_how_much() {
 #[test]
 fn numbers_may_wrap() {
     let first = Seq::MODULUS - 4;
-    let mut sender = Sender::new();
+    let mut sender = Sender::default();
     for n in 0..10 {
         sender.sent_data(Instant::ZERO, Seq::new(first + n), Some(n), 10);
     }

@@ -30,14 +30,12 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// Notes the fates of packets. Losses declared by a timeout are often spurious and are not counted.
-    pub(crate) fn note(&mut self, fates: &[PacketFate], lost_by: Loss) {
-        for fate in fates {
-            match *fate {
-                PacketFate::Acked { .. } => self.note_arrived(),
-                PacketFate::Lost { seq, .. } if lost_by != Loss::Persistent => self.note_lost(seq),
-                PacketFate::Lost { .. } | PacketFate::Dropped { .. } => {}
-            }
+    /// Notes a packet's fate. Losses declared by a timeout are often spurious and are not counted.
+    pub(crate) fn note(&mut self, fate: &PacketFate, lost_by: Loss) {
+        match *fate {
+            PacketFate::Acked { .. } => self.note_arrived(),
+            PacketFate::Lost { seq, .. } if lost_by != Loss::Persistent => self.note_lost(seq),
+            PacketFate::Lost { .. } | PacketFate::Dropped { .. } => {}
         }
     }
 
@@ -98,11 +96,11 @@ mod tests {
         let lost: Vec<PacketFate> = (0..200).map(|seq| PacketFate::Lost { token: None, seq: Seq::new(seq) }).collect();
         let acked = |seq| PacketFate::Acked { token: None, seq: Seq::new(seq), marked: false };
         let mut losses = Losses::default();
-        losses.note(&lost, Loss::Persistent);
+        lost.iter().for_each(|fate| losses.note(fate, Loss::Persistent));
         assert_eq!([losses.ppm_or(0), losses.ppm_or(30_000)], [0, 30_000], "nothing is known yet");
-        (0..60).for_each(|seq| losses.note(&[acked(seq)], Loss::Transient));
+        (0..60).for_each(|seq| losses.note(&acked(seq), Loss::Transient));
         assert_eq!(losses.ppm_or(900_000), 0, "that is for congestion control");
-        losses.note(&lost[..5], Loss::Transient);
+        lost[..5].iter().for_each(|fate| losses.note(fate, Loss::Transient));
         assert!(losses.ppm_or(0) > 100_000);
     }
 

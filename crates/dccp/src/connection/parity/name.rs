@@ -10,7 +10,7 @@ const FIXED_LEN: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParityName {
     /// Distance in sequence numbers to the newest data packet of the block.
-    pub(super) back: u16,
+    pub(crate) back: u16,
     /// Index of this parity packet in its block.
     pub(super) index: u8,
     /// Number of parity packets of the block.
@@ -40,7 +40,7 @@ impl ParityName {
     }
 
     /// Returns the option and its size in bytes.
-    pub(super) fn option(&self) -> (Opt<'_>, usize) {
+    pub(crate) fn option(&self) -> (Opt<'_>, usize) {
         let len = self.map.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let option = Opt::Parity { back: self.back, index: self.index, of: self.of, map: &self.map[..len] };
         (option, FIXED_LEN + len)

@@ -45,7 +45,7 @@ impl Block {
 
 impl Rebuild {
     /// Keeps received data that were first sent as `seq`.
-    pub(super) fn keep(&mut self, seq: Seq, payload: &[u8]) {
+    pub(crate) fn keep(&mut self, seq: Seq, payload: &[u8]) {
         for block in &mut self.blocks {
             block.missing.remove(&seq.value());
         }
@@ -60,7 +60,7 @@ impl Rebuild {
     }
 
     /// Adds a parity packet for the block whose newest packet is `newest`.
-    pub(super) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
+    pub(crate) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
         if let Some(block) = self.blocks.iter_mut().find(|block| block.is_of(newest, &name)) {
             block.parity.entry(name.index).or_insert_with(|| shard.to_vec());
         } else {
@@ -79,7 +79,7 @@ impl Rebuild {
     }
 
     /// Rebuilds all blocks that are complete enough; returns the data by original sequence number.
-    pub(super) fn rebuild(&mut self) -> Vec<(Seq, Vec<u8>)> {
+    pub(crate) fn rebuild(&mut self) -> Vec<(Seq, Vec<u8>)> {
         let mut rebuilt = Vec::new();
         while let Some(at) = self.blocks.iter().position(Block::is_over) {
             // Decoded once, whether that succeeds or not.

@@ -54,7 +54,7 @@ fn add_counters(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
     // The first snapshot requests an update, which the second one contains.
     let _ = stream.sending().snapshot();
     sleep_until(clock::now() + NEWS);
-    let view = stream.sending().snapshot().carrier;
+    let view = stream.sending().snapshot().tcp.unwrap_or_default();
     let (replaced, padded) = (status.replaced + view.replaced, status.padded + view.padded);
     let refused = status.refused || (view.reach == Reach::Queue && replaced + padded > 0);
     SenderStatus { reach: Some(view.reach), replaced, padded, refused, ..status }

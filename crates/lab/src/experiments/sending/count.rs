@@ -5,11 +5,10 @@
 
 use std::net::SocketAddr;
 
-use timeous::core::{AduMeta, AduSeq, AduSource, Duration, Ecn, Instant, NoAdus, Rate, Rng};
-use timeous_cm::Manager;
-use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
-use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ServiceCode, Sources};
+use timeous::core::{AduMeta, AduSeq, AduSource as _, Duration, Instant, NoAdus};
+use timeous_dccp::{Config, ConnectionId, Event, ServiceCode};
 use timeous_engine::udp::Socket;
+use timeous_lab::rig::{End, One};
 use timeous_ring::{Producer, RingSource};
 
 use super::method::SendMethod;
@@ -57,70 +56,6 @@ pub(crate) fn count(way: SendMethod, payload: usize, packets: u64) -> Counts {
     rig.counts
 }
 
-/// Controller with an unlimited window.
-#[derive(Debug)]
-struct UnlimitedController;
-
-impl Controller for UnlimitedController {
-    fn name(&self) -> &'static str {
-        "open"
-    }
-    fn window(&self) -> u64 {
-        u64::MAX / 4
-    }
-    fn on_acked(&mut self, _: Instant, _: Acked) {}
-    fn on_congestion(&mut self, _: Instant, _: Congestion) {}
-    fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
-    fn on_idle(&mut self, _: Instant, _: u32) {}
-    fn rate(&self, _: Duration) -> Rate {
-        Rate::MAX
-    }
-    fn pace(&self, _: Duration) -> Rate {
-        Rate::MAX
-    }
-}
-
-struct One<S>(S);
-
-impl<S: AduSource> Sources for One<S> {
-    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
-        &mut self.0
-    }
-}
-
-struct End {
-    endpoint: Endpoint,
-    cm: Manager,
-}
-
-const ORDER: &str = "the driving order is kept";
-
-impl End {
-    fn new(config: &Config, seed: u64) -> Self {
-        let settings = EndpointConfig { connection: config.clone(), ..EndpointConfig::default() };
-        Self {
-            endpoint: Endpoint::new(settings, Rng::from_seed(seed)),
-            cm: Manager::new(|_| Box::new(UnlimitedController)),
-        }
-    }
-
-    fn poll(&mut self, now: Instant, sources: &mut dyn Sources, packet: &mut Vec<u8>) -> Option<Outgoing> {
-        while let Some(flow) = self.cm.poll_granted() {
-            self.endpoint.granted(flow);
-        }
-        packet.clear();
-        self.endpoint.poll_transmit(now, &mut self.cm, sources, packet).expect(ORDER)
-    }
-
-    fn handle_acks(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
-        self.cm.handle_timeout(now);
-        self.endpoint.handle_timeout(now, &mut self.cm).expect(ORDER);
-        for packet in packets {
-            self.endpoint.handle_datagram(now, &mut self.cm, from, &packet, Ecn::NotEct).expect(ORDER);
-        }
-    }
-}
-
 struct CountingHarness {
     now: Instant,
     sender: End,
@@ -138,7 +73,7 @@ impl CountingHarness {
         let mps = (payload + Config::HEADER_ROOM).max(Config::MIN_MPS);
         let config = Config { mps, ..Config::default() };
         let (producer, consumer) = timeous_ring::create(&timeous_ring::Config::new(SLOTS)).expect("a small ring");
-        let (mut sender, mut peer) = (End::new(&config, 1), End::new(&config, 2));
+        let (mut sender, mut peer) = (End::new(config.clone(), 1), End::new(config, 2));
         peer.endpoint.listen(PORT, &[SERVICE]);
         let now = Instant::from_nanos(1);
         let id = sender.endpoint.connect(now, peer_address(), PORT, SERVICE).expect("the first connection of all");
@@ -205,13 +140,15 @@ impl CountingHarness {
     /// Gives the headers to the peer, and its acknowledgements to the sender.
     fn answer(&mut self) {
         let Self { now, sender, peer, ring, producer, to_peer, .. } = self;
-        peer.handle_acks(*now, peer_address(), std::mem::take(to_peer));
+        peer.pass_time(*now);
+        std::mem::take(to_peer).iter().for_each(|packet| peer.hear(*now, peer_address(), packet));
         let (mut answers, mut packet) = (Vec::new(), Vec::new());
         while peer.poll(*now, &mut One(NoAdus), &mut packet).is_some() {
             answers.push(packet.clone());
         }
         while peer.endpoint.poll_event().is_some() {}
-        sender.handle_acks(*now, peer_address(), answers);
+        sender.pass_time(*now);
+        answers.iter().for_each(|packet| sender.hear(*now, peer_address(), packet));
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
                 Event::Acked { token, .. } => ring.0.acked(token),

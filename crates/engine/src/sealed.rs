@@ -1,0 +1,212 @@
+//! Encryption of a UDP port: the associations below its connections, and calls whose handshake is not complete.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use timeous_core::{Ecn, IdMap, Instant, RateLimit};
+use timeous_dccp::ConnectionId;
+use timeous_seal::{AssociationId, CallerCredential, Endpoint, EndpointConfig, Event, Received, SealError};
+use timeous_stream::{Order, StreamId};
+
+use crate::config::StreamConfig;
+use crate::session::Session;
+use crate::udp::{Packet, Socket};
+
+/// Notices per second to callers that would encrypt, at a port that does not. Chosen by us: a caller repeats its first datagram,
+/// so that a lost notice is soon followed by another.
+const NOTICES_PER_SECOND: u32 = 20;
+
+/// A call whose ends have not agreed on keys yet: its stream waits for its connection.
+pub(crate) struct Call {
+    pub(crate) remote: SocketAddr,
+    pub(crate) session: Session,
+    pub(crate) config: StreamConfig,
+    pub(crate) life: Arc<()>,
+}
+
+/// Encryption below a port's connections.
+pub(crate) struct Sealed {
+    pub(crate) endpoint: Endpoint,
+    calls: IdMap<StreamId, (AssociationId, Call)>,
+    callers: IdMap<AssociationId, StreamId>,
+    connections: IdMap<AssociationId, ConnectionId>,
+    /// Packet being opened.
+    packet: Vec<u8>,
+    /// Datagram of a handshake being written.
+    datagram: Vec<u8>,
+}
+
+/// Something that a port has to do.
+pub(crate) enum News {
+    /// The ends of a call have agreed: its connection can begin.
+    Agreed(AssociationId, Box<Call>),
+    /// A call has failed.
+    Failed(Box<Call>, SealError),
+    /// The keys of a connection are lost.
+    Lost(ConnectionId, SealError),
+}
+
+impl Sealed {
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        Self {
+            endpoint: Endpoint::new(EndpointConfig::default(), secret),
+            calls: IdMap::default(),
+            callers: IdMap::default(),
+            connections: IdMap::default(),
+            packet: Vec::new(),
+            datagram: Vec::new(),
+        }
+    }
+
+    /// Begins a call.
+    pub(crate) fn call(
+        &mut self,
+        now: Instant,
+        credential: &CallerCredential,
+        call: Call,
+    ) -> Result<(), (SealError, Box<Call>)> {
+        match self.endpoint.connect(now, call.remote, credential, call.config.dccp.connect_timeout) {
+            Ok(association) => {
+                let stream = call.session.id;
+                self.callers.insert(association, stream);
+                self.calls.insert(stream, (association, call));
+                Ok(())
+            }
+            Err(error) => Err((error, Box::new(call))),
+        }
+    }
+
+    pub(crate) fn has_call(&self, stream: StreamId) -> bool {
+        self.calls.contains(stream)
+    }
+
+    /// Returns whether there are calls without an agreement.
+    pub(crate) fn is_calling(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Carries out a request of a stream whose call has no agreement yet; `Some`: the call is given up.
+    pub(crate) fn obey(&mut self, stream: StreamId, order: Order) -> Option<Box<Call>> {
+        let (_, call) = self.calls.get_mut(stream)?;
+        match order {
+            Order::Finish => call.session.sending.finish(),
+            Order::Rate(rate) => call.session.sending.set_rate(rate),
+            Order::Abandon | Order::Refuse => {
+                let (association, call) = self.calls.remove(stream)?;
+                self.callers.remove(association);
+                return Some(Box::new(call));
+            }
+            // The connection finds the data when it begins.
+            Order::Notify | Order::Ignore | Order::Tell => {}
+        }
+        None
+    }
+
+    /// Takes all calls without an agreement: the engine ends.
+    pub(crate) fn take_calls(&mut self) -> Vec<Call> {
+        let streams = self.calls.ids();
+        streams.into_iter().filter_map(|stream| self.calls.remove(stream).map(|(_, call)| call)).collect()
+    }
+
+    /// Notes the connection of an association.
+    pub(crate) fn begin(&mut self, association: AssociationId, connection: ConnectionId) {
+        self.endpoint.set_used(association, true);
+        self.connections.insert(association, connection);
+    }
+
+    /// Notes that a connection of an association is gone.
+    pub(crate) fn end(&mut self, association: AssociationId) {
+        self.endpoint.set_used(association, false);
+        self.connections.remove(association);
+    }
+
+    /// Opens a datagram, and passes a packet on.
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        mut packet: impl FnMut(AssociationId, &[u8]),
+    ) -> bool {
+        self.packet.clear();
+        match self.endpoint.handle_datagram(now, from, datagram, &mut self.packet) {
+            Received::Packet(association) => packet(association, &self.packet),
+            Received::Nothing => {}
+            Received::Foreign => return false,
+        }
+        true
+    }
+
+    /// Sends what the handshakes have to say. What the kernel has no room for is repeated by their timers.
+    pub(crate) fn transmit(&mut self, now: Instant, socket: &mut Socket) -> bool {
+        let mut progress = false;
+        while let Some(to) = {
+            self.datagram.clear();
+            self.endpoint.poll_transmit(now, &mut self.datagram)
+        } {
+            progress = true;
+            send(socket, to, &self.datagram);
+        }
+        progress
+    }
+
+    /// Returns the next news.
+    pub(crate) fn poll_news(&mut self) -> Option<News> {
+        loop {
+            let (id, error) = match self.endpoint.poll_event()? {
+                Event::Agreed { id, .. } => (id, None),
+                Event::Failed { id, error } => (id, Some(error)),
+            };
+            let call = self.callers.remove(id).and_then(|stream| self.calls.remove(stream));
+            match (call, error) {
+                (Some((_, call)), None) => return Some(News::Agreed(id, Box::new(call))),
+                (Some((_, call)), Some(error)) => return Some(News::Failed(Box::new(call), error)),
+                (None, Some(error)) => {
+                    if let Some(connection) = self.connections.get(id).copied() {
+                        return Some(News::Lost(connection, error));
+                    }
+                }
+                // A caller of ours that has agreed, and calls a connection now; or one that was given up.
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+/// Answers of a port that does not encrypt to callers that would.
+pub(crate) struct PlainNotices {
+    rate: RateLimit,
+    waiting: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+impl Default for PlainNotices {
+    fn default() -> Self {
+        Self { rate: RateLimit::per_second(NOTICES_PER_SECOND), waiting: Vec::new() }
+    }
+}
+
+impl PlainNotices {
+    /// Prepares the answer to a datagram, if it begins an encrypted call; `true`: it does.
+    pub(crate) fn answer(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> bool {
+        let is_call = timeous_seal::is_call(datagram);
+        if is_call && self.rate.take(now) {
+            let mut notice = Vec::new();
+            timeous_seal::write_plain_notice(datagram, &mut notice);
+            self.waiting.push((from, notice));
+        }
+        is_call
+    }
+
+    pub(crate) fn transmit(&mut self, socket: &mut Socket) {
+        self.waiting.drain(..).for_each(|(to, notice)| send(socket, to, &notice));
+    }
+}
+
+fn send(socket: &mut Socket, to: SocketAddr, datagram: &[u8]) {
+    let packet = Packet { to, from: None, ecn: Ecn::NotEct, header: datagram, payload: None };
+    socket.send(&[packet], |_, result| {
+        if let Err(error) = result {
+            tracing::debug!(%error, %to, "sending a handshake");
+        }
+    });
+}

@@ -1,0 +1,305 @@
+//! Streams with encryption between engines: agreement, refusal, stream IDs, restarts, plain peers.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use timeous_core::{AduMeta, AduSeq, Duration, Instant};
+use timeous_engine::{
+    Carrier, CloseReason, Engine, EngineError, Listener, Sealing, ServiceCode, Status, Stream, StreamConfig, clock,
+};
+use timeous_seal::{
+    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, Passphrase, SealError, SharedPassphrase,
+    Trust,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn passphrase(byte: u8) -> Passphrase {
+    Passphrase::from_key([byte; 32])
+}
+
+fn config(sealing: Sealing) -> StreamConfig {
+    StreamConfig { sealing, slots: 64, ..StreamConfig::new(Carrier::Udp) }
+}
+
+fn caller(byte: u8) -> StreamConfig {
+    let credential =
+        CallerCredential::new("127.0.0.1", &Trust::Passphrase, Some(passphrase(byte)), None, Intent::Publish);
+    config(Sealing::Caller(credential.unwrap().with_stream_id("camera").unwrap()))
+}
+
+fn listener(byte: u8) -> StreamConfig {
+    let access = Arc::new(SharedPassphrase(Some(passphrase(byte))));
+    config(Sealing::Listener(ListenerCredential::new(None, None, access).unwrap()))
+}
+
+fn listen(engine: &Engine, config: StreamConfig) -> Listener {
+    engine.listen("127.0.0.1:0".parse().unwrap(), config).unwrap()
+}
+
+fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(done) = done() {
+            return done;
+        }
+        assert!(clock::now() < end, "it takes too long");
+        std::thread::yield_now();
+    }
+}
+
+fn outcome(stream: &Stream) -> Status {
+    until(|| Some(stream.status()).filter(|status| *status != Status::Connecting))
+}
+
+fn send(stream: &mut Stream, seq: u64, text: &[u8]) {
+    let deadline = Some(clock::now() + PATIENCE);
+    stream.sending().enqueue(&AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() }, text).unwrap();
+}
+
+fn received(stream: &mut Stream) -> Vec<u8> {
+    until(|| stream.receiving().poll_received()).bytes.to_vec()
+}
+
+#[test]
+fn data_goes_both_ways_and_no_datagram_shows_it() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    // A relay between the two sees every datagram.
+    let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
+    relay.set_read_timeout(Some(Duration::from_millis(1).into())).unwrap();
+    let mut near = engine.connect(relay.local_addr().unwrap(), caller(1)).unwrap();
+    let (mut seen, mut client): (Vec<Vec<u8>>, Option<SocketAddr>) = Default::default();
+    let behind = there.local_addr();
+    let mut pass = |seen: &mut Vec<Vec<u8>>| {
+        let mut buffer = [0; 2048];
+        if let Ok((len, from)) = relay.recv_from(&mut buffer) {
+            seen.push(buffer[..len].to_vec());
+            let to = if from == behind { client.unwrap() } else { behind };
+            if to == behind {
+                client = Some(from);
+            }
+            relay.send_to(&buffer[..len], to).unwrap();
+        }
+    };
+    until(|| {
+        pass(&mut seen);
+        (near.status() == Status::Open).then_some(())
+    });
+    let text = b"a text that a listener on the way could read";
+    send(&mut near, 1, text);
+    let mut far = until(|| {
+        pass(&mut seen);
+        there.accept(Some(clock::now()))
+    });
+    assert_eq!(far.stream_id().as_deref(), Some("camera"));
+    let came = until(|| {
+        pass(&mut seen);
+        far.receiving().poll_received()
+    });
+    assert_eq!(&came.bytes[..], text);
+    send(&mut far, 1, text);
+    let back = until(|| {
+        pass(&mut seen);
+        near.receiving().poll_received()
+    });
+    assert_eq!(&back.bytes[..], text);
+    assert!(seen.len() > 6);
+    assert!(seen.iter().all(|datagram| !datagram.windows(8).any(|part| text.windows(8).any(|known| known == part))));
+    assert!(seen.iter().all(|datagram| datagram.len() <= 1200));
+}
+
+/// A NAT between a caller and a listener, driven by the test.
+struct Nat {
+    /// Where the caller sends.
+    inner: UdpSocket,
+    /// How the listener sees the caller.
+    outer: UdpSocket,
+    listener: SocketAddr,
+    caller: Option<SocketAddr>,
+    /// Newest datagram of the caller.
+    newest: Vec<u8>,
+}
+
+impl Nat {
+    fn new(listener: SocketAddr) -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        Self { inner: socket(), outer: socket(), listener, caller: None, newest: Vec::new() }
+    }
+
+    /// Takes another address towards the listener.
+    fn rebind(&mut self) {
+        self.outer = Self::new(self.listener).outer;
+    }
+
+    fn pass(&mut self) {
+        let mut buffer = [0; 2048];
+        while let Ok((len, from)) = self.inner.recv_from(&mut buffer) {
+            self.caller = Some(from);
+            self.newest = buffer[..len].to_vec();
+            self.outer.send_to(&buffer[..len], self.listener).unwrap();
+        }
+        while let Ok((len, _)) = self.outer.recv_from(&mut buffer) {
+            self.inner.send_to(&buffer[..len], self.caller.unwrap()).unwrap();
+        }
+        std::thread::park_timeout(Duration::from_millis(1).into());
+    }
+}
+
+/// Sends datagrams until one of them arrives.
+fn arrives(nat: &mut Nat, near: &mut Stream, far: &mut Stream, text: &[u8]) {
+    let mut next = clock::now();
+    until(|| {
+        nat.pass();
+        if clock::now() >= next {
+            next = clock::now() + Duration::from_millis(20);
+            let _ = near.sending().enqueue(&AduMeta::default(), text);
+        }
+        while near.sending().poll_completion().is_some() {}
+        std::iter::from_fn(|| far.receiving().poll_received()).any(|came| came.bytes[..] == *text).then_some(())
+    });
+}
+
+#[test]
+fn an_address_that_changes_five_times_is_followed_and_a_copy_from_elsewhere_is_not() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let mut nat = Nat::new(there.local_addr());
+    let mut near = engine.connect(nat.inner.local_addr().unwrap(), caller(1)).unwrap();
+    let mut far = until(|| {
+        nat.pass();
+        there.accept(Some(clock::now()))
+    });
+    for change in 0..5_u8 {
+        nat.rebind();
+        let began = clock::now();
+        arrives(&mut nat, &mut near, &mut far, &[change; 50]);
+        until(|| {
+            nat.pass();
+            (far.peer() == Some(nat.outer.local_addr().unwrap())).then_some(())
+        });
+        assert!(clock::now() - began < Duration::from_secs(3), "{:?}", clock::now() - began);
+    }
+    // Somebody on the path is faster: a true datagram comes from his address first, and the original does not arrive.
+    let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for round in 100..150_u8 {
+        let _ = near.sending().enqueue(&AduMeta::default(), &[round; 50]);
+        let mut buffer = [0; 2048];
+        if let Ok((len, _)) = nat.inner.recv_from(&mut buffer) {
+            elsewhere.send_to(&buffer[..len], nat.listener).unwrap();
+        }
+        elsewhere.send_to(&nat.newest, nat.listener).unwrap();
+        std::thread::park_timeout(Duration::from_millis(5).into());
+    }
+    arrives(&mut nat, &mut near, &mut far, b"still here");
+    assert_eq!(far.peer(), Some(nat.outer.local_addr().unwrap()));
+    assert_eq!((near.status(), far.status()), (Status::Open, Status::Open));
+}
+
+#[test]
+fn a_wrong_passphrase_is_told_and_blocks_nobody() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let wrong = engine.connect(there.local_addr(), caller(2)).unwrap();
+    assert_eq!(outcome(&wrong), Status::Closed(CloseReason::Unsealed));
+    assert_eq!(wrong.seal_error(), Some(SealError::WrongPassphrase));
+    let mut right = engine.connect(there.local_addr(), caller(1)).unwrap();
+    assert_eq!(outcome(&right), Status::Open);
+    send(&mut right, 1, b"hello");
+    assert_eq!(received(&mut there.accept(Some(clock::now() + PATIENCE)).unwrap()), b"hello");
+}
+
+#[test]
+fn fingerprints_are_checked() {
+    let (own, other) = (Identity::self_signed(&["a".into()]).unwrap(), Identity::self_signed(&["b".into()]).unwrap());
+    let engine = Engine::start().unwrap();
+    let access = Arc::new(SharedPassphrase(None));
+    let credential = ListenerCredential::new(Some(&own), None, access).unwrap();
+    let there = listen(&engine, config(Sealing::Listener(credential)));
+    let call = |identity: &Identity| {
+        let trust = Trust::Fingerprint(identity.fingerprint());
+        let credential = CallerCredential::new("127.0.0.1", &trust, None, None, Intent::Publish).unwrap();
+        let stream = engine.connect(there.local_addr(), config(Sealing::Caller(credential))).unwrap();
+        (outcome(&stream), stream.seal_error())
+    };
+    assert_eq!(call(&own), (Status::Open, None));
+    let fault = CertificateFault::Fingerprint(own.fingerprint().to_string());
+    assert_eq!(call(&other), (Status::Closed(CloseReason::Unsealed), Some(SealError::Certificate(fault))));
+}
+
+#[test]
+fn plain_and_encrypted_ends_tell_each_other() {
+    let engine = Engine::start().unwrap();
+    let plain = listen(&engine, config(Sealing::Local));
+    let stream = engine.connect(plain.local_addr(), caller(1)).unwrap();
+    assert_eq!(outcome(&stream), Status::Closed(CloseReason::Unsealed));
+    assert_eq!(stream.seal_error(), Some(SealError::PeerIsPlain));
+    let sealed = listen(&engine, listener(1));
+    let stream = engine.connect(sealed.local_addr(), config(Sealing::Local)).unwrap();
+    let Status::Closed(CloseReason::Reset(reset)) = outcome(&stream) else { panic!("{:?}", stream.status()) };
+    assert_eq!(reset.code.number(), 120);
+}
+
+#[test]
+fn nobody_there_is_told_at_once() {
+    let engine = Engine::start().unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let began = clock::now();
+    let stream = engine.connect(free, caller(1)).unwrap();
+    assert_eq!(outcome(&stream), Status::Closed(CloseReason::Unsealed));
+    assert_eq!(stream.seal_error(), Some(SealError::Unreachable));
+    assert!(clock::now() - began < Duration::from_secs(3));
+}
+
+#[test]
+fn a_stream_without_encryption_to_another_host_needs_to_be_asked_for() {
+    let engine = Engine::start().unwrap();
+    let elsewhere = "192.0.2.1:7000".parse().unwrap();
+    assert!(matches!(engine.connect(elsewhere, config(Sealing::Local)), Err(EngineError::Unencrypted(_))));
+    assert!(engine.connect(elsewhere, config(Sealing::Off)).is_ok());
+    for carrier in [Carrier::Tcp, Carrier::Auto, Carrier::Ip] {
+        let config = StreamConfig { carrier, ..caller(1) };
+        assert!(matches!(engine.connect(elsewhere, config), Err(EngineError::WrongSealing)), "{carrier:?}");
+    }
+    assert!(matches!(engine.connect(elsewhere, listener(1)), Err(EngineError::WrongSealing)));
+}
+
+#[test]
+fn a_restarted_listener_is_noticed_and_called_again() {
+    let first = Engine::start().unwrap();
+    let mut there = listen(&first, listener(1));
+    let address = there.local_addr();
+    let caller_engine = Engine::start().unwrap();
+    let mut near = caller_engine.connect(address, caller(1)).unwrap();
+    assert_eq!(outcome(&near), Status::Open);
+    let far = there.accept(Some(clock::now() + PATIENCE)).unwrap();
+    // The process ends without a word: its socket is gone with its keys.
+    std::mem::forget(far);
+    drop(there);
+    let began: Instant = clock::now();
+    let second = Engine::start().unwrap();
+    drop(first);
+    let _again = until(|| second.listen(address, listener(1)).ok());
+    until(|| {
+        // A full queue is no reason to stop asking.
+        let _ = near.sending().enqueue(&AduMeta::default(), b"is anybody there?");
+        std::thread::park_timeout(Duration::from_millis(10).into());
+        matches!(near.status(), Status::Closed(_)).then_some(())
+    });
+    assert!(clock::now() - began < Duration::from_secs(10));
+    let again = caller_engine.connect(address, caller(1)).unwrap();
+    assert_eq!(outcome(&again), Status::Open);
+}
+
+#[test]
+fn other_services_and_ports_are_refused_inside() {
+    let engine = Engine::start().unwrap();
+    let there = listen(&engine, listener(1));
+    let odd = StreamConfig { service: ServiceCode::from_bytes(*b"else"), ..caller(1) };
+    let stream = engine.connect(there.local_addr(), odd).unwrap();
+    assert!(matches!(outcome(&stream), Status::Closed(CloseReason::Reset(_))));
+}

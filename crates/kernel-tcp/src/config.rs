@@ -1,0 +1,82 @@
+//! Settings of a stream over the kernel's TCP.
+
+use timeous_cm::Kind;
+use timeous_core::Duration;
+
+use crate::tap;
+
+/// Framing of datagrams in the byte stream of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum TcpFraming {
+    /// Sealed uTLTCP records (`timeous_tcp::record`): COBS between zeros, with a number and a checksum.
+    #[default]
+    Records,
+    /// A two-byte length before each datagram (RFC 4571), as other RTP-over-TCP implementations use. There is no padding, and a mix of two
+    /// versions cannot be detected: late choice ends at the kernel's queue.
+    Rfc4571,
+}
+
+/// Whether datagrams received over TCP wait for missing earlier bytes (head-of-line blocking).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Unordered {
+    /// In-order delivery, as with any socket.
+    #[default]
+    Off,
+    /// Out-of-order delivery where a packet tap is available (`CAP_NET_RAW`), which shows segments before the kernel has put them in order;
+    /// in-order elsewhere.
+    Auto,
+    /// As [`Auto`](Self::Auto), but opening the stream fails without a tap.
+    Require,
+}
+
+/// The settings of a stream over the kernel's TCP.
+///
+/// ```
+/// use timeous_kernel_tcp::{TcpConfig, Unordered};
+/// let config = TcpConfig { unordered: Unordered::Auto, ..TcpConfig::default() };
+/// assert!(config.check_tap().is_ok(), "only `Require` requires a tap");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// Framing of datagrams in the byte stream.
+    pub framing: TcpFraming,
+    /// Maximum datagram length, in bytes.
+    pub longest: usize,
+    /// Timeout for the connection attempt.
+    pub connect_timeout: Duration,
+    /// Maximum time for which a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
+    pub silence: Duration,
+    /// Whether received datagrams wait for missing earlier ones. Records only.
+    pub unordered: Unordered,
+    /// Whether late choice reaches retransmissions, where the system supports it.
+    pub into_retransmissions: bool,
+    /// Congestion Manager controller that limits sending below the kernel's own congestion window, to keep the path's queue short; `None`:
+    /// the kernel decides alone. All flows to that destination share it.
+    pub controller: Option<Kind>,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            framing: TcpFraming::default(),
+            longest: 1_200,
+            connect_timeout: Duration::from_secs(60),
+            silence: Duration::from_secs(30),
+            unordered: Unordered::default(),
+            into_retransmissions: true,
+            controller: None,
+        }
+    }
+}
+
+impl TcpConfig {
+    /// Checks that a packet tap is available, if one is required.
+    ///
+    /// # Errors
+    /// The system's: the process may not open one (`CAP_NET_RAW`).
+    pub fn check_tap(&self) -> std::io::Result<()> {
+        if self.unordered == Unordered::Require { tap::may_be_had() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,351 @@
+//! One stream over a TCP socket of the kernel, from connecting to the close.
+
+use std::io;
+use std::net::SocketAddr;
+
+use rustix::event::epoll::EventFlags;
+use timeous_cm::{FlowId, Manager};
+use timeous_core::{Duration, Instant, Rate};
+use timeous_stream::StreamId;
+use timeous_transport::{CloseReason, Event, ResetCode, ResetReason, Statistics};
+
+use crate::config::TcpConfig;
+use crate::identity::Hello;
+use crate::receiving::Receiving;
+use crate::sending::Sending;
+use crate::session::{TcpSession, TcpView};
+use crate::socket::Socket;
+use crate::tap::Tap;
+
+/// Time for the peer to close its side after ours. By then it has acknowledged all of our data. Chosen by us: a higher
+/// value keeps a connection to a silent peer for longer.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Time after a connection was accepted within which a reset means that the listener is busy: a round trip on any path.
+/// Chosen by us: a higher value takes later resets for a busy listener.
+const REFUSAL: Duration = Duration::from_secs(2);
+/// Polling interval while data is unacknowledged: to learn of acknowledgements, and of room in the kernel that it did
+/// not signal. Chosen by us: a higher value costs less time and notices them later.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Polling interval when idle, to keep statistics current. Chosen by us: a higher value costs less time and shows older
+/// figures.
+const IDLE_LOOK: Duration = Duration::from_millis(200);
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    socket: Socket,
+    session: S,
+    clock: fn() -> Instant,
+    config: TcpConfig,
+    state: State,
+    counts: Statistics,
+    view: TcpView,
+    /// Flow of the Congestion Manager, if it has one.
+    flow: Option<FlowId>,
+    /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
+    refusable_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Deadline for the answer.
+    Calling(Instant),
+    Open(Box<Both>),
+    /// All data is acknowledged. Deadline for the peer's close.
+    Closing(Instant, Box<Both>),
+    Over,
+}
+
+#[derive(Debug)]
+struct Both {
+    sending: Sending,
+    receiving: Receiving,
+}
+
+impl<S: TcpSession> Connection<S> {
+    /// Connects to `remote`.
+    pub(crate) fn call(
+        now: Instant,
+        clock: fn() -> Instant,
+        remote: SocketAddr,
+        session: S,
+        config: TcpConfig,
+    ) -> io::Result<Self> {
+        let socket = Socket::call(remote)?;
+        session.set_peer(remote);
+        let until = now + config.connect_timeout;
+        let connection = Self::new(clock, socket, session, config);
+        Ok(Self { state: State::Calling(until), refusable_until: Some(until), ..connection })
+    }
+
+    fn new(clock: fn() -> Instant, socket: Socket, session: S, config: TcpConfig) -> Self {
+        // The stream may have been carried over DCCP before: its counters go on.
+        let counts = session.statistics();
+        let (state, view) = (State::Over, TcpView::default());
+        Self { socket, session, clock, config, state, counts, view, flow: None, refusable_until: None }
+    }
+
+    /// Takes over an answered or accepted connection. A caller whose stream moves to TCP sends `hello`; a listener processes what it
+    /// has `heard`.
+    pub(crate) fn adopted(
+        now: Instant,
+        clock: fn() -> Instant,
+        socket: Socket,
+        session: S,
+        config: TcpConfig,
+        (hello, heard): (Option<Hello>, &[u8]),
+    ) -> Self {
+        let mut connection = Self::new(clock, socket, session, config);
+        connection.open(now);
+        if let State::Open(both) = &mut connection.state {
+            if let Some(hello) = hello {
+                connection.refusable_until = Some(now + REFUSAL);
+                both.sending.say(hello);
+            }
+            both.receiving.take_in(now, heard, &mut connection.session, &mut connection.counts);
+        }
+        connection
+    }
+
+    pub(crate) fn id(&self) -> StreamId {
+        self.session.id()
+    }
+
+    /// Returns its flow of the Congestion Manager, if any, to be closed when the connection is over.
+    pub(crate) fn flow(&self) -> Option<FlowId> {
+        self.flow
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Requests a close once the fate of every datagram is known.
+    pub(crate) fn finish(&mut self) {
+        self.session.sending().finish();
+    }
+
+    /// Sets the source's rate.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.session.sending().set_rate(rate);
+    }
+
+    /// Closes the connection: the application dropped the stream, or the engine ends.
+    pub(crate) fn abandon(&mut self, now: Instant) {
+        self.close(now, CloseReason::Local);
+    }
+
+    /// Resets an incoming connection that the application refuses.
+    pub(crate) fn refuse(&mut self, now: Instant) {
+        self.socket.reset_when_closed();
+        self.close(now, CloseReason::Local);
+    }
+
+    fn open(&mut self, now: Instant) {
+        if let Ok(peer) = self.socket.peer() {
+            self.session.set_peer(peer);
+        }
+        let ready = self.socket.set_up(self.config.silence).and_then(|()| {
+            Ok((Sending::new(self.clock, &self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
+        });
+        match ready {
+            Ok((sending, receiving)) => {
+                self.state = State::Open(Box::new(Both { sending, receiving }));
+                self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
+                self.session.handle_event(now, Event::Connected);
+            }
+            // The socket's own error explains the failure better than that of the call.
+            Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
+        }
+    }
+
+    fn fail(&mut self, now: Instant, error: &io::Error) {
+        tracing::debug!(%error, "a TCP connection has failed");
+        let is_refused = is_reset(error) && self.is_refusable(now);
+        self.close(now, if is_refused { reset(ResetCode::TooBusy) } else { reason(error) });
+    }
+
+    /// Returns whether a reset means that the listener is busy. TCP has no signal for that, so our listener accepts and resets, after
+    /// reading a hello at most.
+    fn is_refusable(&self, now: Instant) -> bool {
+        const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
+        self.refusable_until.is_some_and(|until| now < until)
+            && self.counts.data_received == 0
+            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN)
+    }
+
+    fn close(&mut self, now: Instant, reason: CloseReason) {
+        if let State::Open(both) = &mut self.state {
+            both.sending.end(self.session.sending().source());
+        }
+        self.report(now, true);
+        self.session.handle_event(now, Event::Closed { reason });
+        self.state = State::Over;
+    }
+
+    /// Reads and delivers incoming data.
+    pub(crate) fn receive(&mut self, now: Instant) {
+        let (socket, session, counts) = (&mut self.socket, &mut self.session, &mut self.counts);
+        let (receiving, end) = match &mut self.state {
+            State::Open(both) => (&mut both.receiving, CloseReason::Peer),
+            State::Closing(_, both) => (&mut both.receiving, CloseReason::Local),
+            State::Calling(_) | State::Over => return,
+        };
+        match receiving.receive(now, socket, session, counts) {
+            Ok(false) => {}
+            Ok(true) => self.close(now, end),
+            // If all of our data was acknowledged, an unorderly close by the peer is no failure.
+            Err(_) if end == CloseReason::Local => self.close(now, end),
+            Err(error) => self.fail(now, &error),
+        }
+    }
+
+    /// Handles expired timers.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        match &self.state {
+            State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
+            State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
+            // The kernel itself waits as long as the peer answers window probes.
+            State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
+                self.close(now, CloseReason::Timeout);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends as much as possible; returns whether there was progress.
+    pub(crate) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
+        match &mut self.state {
+            State::Calling(_) => self.look_for_answer(now),
+            State::Open(both) => {
+                let done = both.sending.advance(now, &self.socket, self.session.sending(), &mut self.counts, manager);
+                self.flow = both.sending.flow();
+                match done {
+                    Ok(progress) => self.shut_if_done(now) || progress || self.session.sending().stop_polling(),
+                    Err(error) => {
+                        self.fail(now, &error);
+                        true
+                    }
+                }
+            }
+            State::Closing(_, both) => {
+                // The kernel's last completion notices: left unread, they would keep the socket ready.
+                let heard = both.sending.settle(now, &self.socket, self.session.sending().source(), &mut self.counts);
+                if heard.is_err() {
+                    self.close(now, CloseReason::Local);
+                }
+                false
+            }
+            State::Over => false,
+        }
+    }
+
+    fn look_for_answer(&mut self, now: Instant) -> bool {
+        match self.socket.take_error() {
+            Err(error) => self.fail(now, &error),
+            Ok(()) if self.socket.peer().is_ok() => self.open(now),
+            Ok(()) => return false,
+        }
+        true
+    }
+
+    /// Shuts down the sending side when all data has arrived.
+    fn shut_if_done(&mut self, now: Instant) -> bool {
+        let done = self.session.sending().is_finished(now);
+        let State::Open(both) = &self.state else { return false };
+        if !done || !both.sending.is_empty() {
+            return false;
+        }
+        self.report(now, true);
+        self.socket.shut();
+        if let State::Open(both) = std::mem::replace(&mut self.state, State::Over) {
+            self.state = State::Closing(now + CLOSING, both);
+        }
+        true
+    }
+
+    /// Wakes the application once for all that has happened.
+    pub(crate) fn wake_application(&mut self, now: Instant) {
+        self.report(now, false);
+        self.session.end_round(now);
+    }
+
+    fn report(&mut self, now: Instant, last: bool) {
+        if let State::Open(both) = &self.state {
+            let sending = &both.sending;
+            let (tapped, early) = both.receiving.tapped();
+            self.view = TcpView {
+                reach: sending.reach(),
+                replaced: sending.replaced,
+                padded: sending.padded,
+                unchanged: sending.unchanged,
+                stalled: sending.stalled_since().is_some(),
+                tapped,
+                early,
+            };
+            self.session.sending().set_path(sending.path());
+        }
+        self.session.set_view(self.view);
+        self.session.report(now, &self.counts, last);
+    }
+
+    /// Returns the socket.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Returns the events of the socket that it waits for.
+    pub(crate) fn interest(&self) -> EventFlags {
+        match &self.state {
+            State::Calling(_) => EventFlags::OUT,
+            State::Open(both) if both.sending.is_blocked() => EventFlags::IN | EventFlags::OUT,
+            State::Open(_) | State::Closing(..) => EventFlags::IN,
+            State::Over => EventFlags::empty(),
+        }
+    }
+
+    /// Returns the packet tap, if there is one.
+    pub(crate) fn tap(&self) -> Option<&Tap> {
+        let (State::Open(both) | State::Closing(_, both)) = &self.state else { return None };
+        both.receiving.tap()
+    }
+
+    /// Returns the time of the next timer.
+    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+        let own = match &self.state {
+            State::Calling(until) | State::Closing(until, _) => Some(*until),
+            State::Open(both) => {
+                Some(both.sending.poll_timeout(now, LOOK).map_or(now + IDLE_LOOK, |at| at.min(now + IDLE_LOOK)))
+            }
+            State::Over => None,
+        };
+        own.into_iter().chain(self.session.sending().poll_timeout()).min()
+    }
+}
+
+/// Maps an error to the close reason that all transports share.
+fn reason(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => CloseReason::Unreachable,
+        _ if is_reset(error) => reset(ResetCode::NoConnection),
+        io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            CloseReason::Timeout
+        }
+        _ => CloseReason::Abandoned,
+    }
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+    )
+}
+
+fn reset(code: ResetCode) -> CloseReason {
+    CloseReason::Reset(ResetReason::plain(code))
+}

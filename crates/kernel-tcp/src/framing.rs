@@ -1,0 +1,219 @@
+//! Framing of datagrams in the byte stream: as records, or each behind its length (RFC 4571).
+
+use timeous_core::{AduMeta, SubStream};
+use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
+
+use crate::config::{TcpConfig, TcpFraming};
+use crate::identity::CONTROL;
+
+/// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
+const MOST_RFC4571: usize = u16::MAX as usize;
+
+/// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
+pub(crate) fn longest_record(config: &TcpConfig) -> usize {
+    match config.framing {
+        TcpFraming::Records => record::sealed_len(config.longest),
+        TcpFraming::Rfc4571 => 2 + config.longest.min(MOST_RFC4571),
+    }
+}
+
+/// Returns the maximum payload length that may be sent.
+pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
+    match config.framing {
+        TcpFraming::Records => config.longest,
+        TcpFraming::Rfc4571 => config.longest.min(MOST_RFC4571),
+    }
+}
+
+/// Framing of outgoing datagrams.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    framing: TcpFraming,
+    next: u32,
+}
+
+impl Writer {
+    pub(crate) fn new(framing: TcpFraming) -> Self {
+        Self { framing, next: 0 }
+    }
+
+    /// Returns the maximum payload whose record takes at most `bytes` bytes.
+    pub(crate) fn room(&self, bytes: usize) -> Option<usize> {
+        match self.framing {
+            TcpFraming::Records => record::sealed_room(bytes),
+            TcpFraming::Rfc4571 => bytes.checked_sub(2).filter(|&room| room > 0),
+        }
+    }
+
+    /// Allocates the number of the next datagram, which it keeps for all of its copies.
+    pub(crate) fn number(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Appends a framed datagram.
+    pub(crate) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+        match self.framing {
+            TcpFraming::Records => record::sealed(substream(meta), number, payload, out),
+            TcpFraming::Rfc4571 => {
+                let len = u16::try_from(payload.len()).expect("nothing is pulled that is longer than it can say");
+                out.extend_from_slice(&len.to_be_bytes());
+                out.extend_from_slice(payload);
+            }
+        }
+    }
+}
+
+/// Returns the sub-stream of a record: the application's own, if it may have that number; else whether there is a
+/// deadline.
+fn substream(meta: &AduMeta) -> u8 {
+    match meta.substream.0 {
+        own @ record::UNTIMED..CONTROL => own,
+        _ if meta.deadline.is_some() => record::TIMED,
+        _ => record::UNTIMED,
+    }
+}
+
+/// Parser of incoming datagrams.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Records(Ordered),
+    /// Records, also read from segments that a packet tap shows early.
+    Tapped(Box<Tapped>),
+    Rfc4571(Lengths),
+}
+
+impl Reader {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
+        match config.framing {
+            // Only sealed records are accepted: a part of a torn record may look like an unsealed one.
+            TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, longest_read(config))),
+            TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
+        }
+    }
+
+    /// Creates a reader of records that also reads segments from a packet tap.
+    pub(crate) fn tapped(config: &TcpConfig) -> Self {
+        Self::Tapped(Box::new(Tapped::new(Limits { longest: longest_read(config), ..Limits::default() })))
+    }
+
+    /// Returns whether a datagram is a control message of the other engine.
+    pub(crate) fn is_control(substream: SubStream) -> bool {
+        substream.0 == CONTROL
+    }
+
+    /// Parses the next bytes of the stream, and delivers each complete datagram with its sub-stream.
+    pub(crate) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
+        match self {
+            Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
+            Self::Tapped(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
+            Self::Rfc4571(lengths) => lengths.push(bytes, |datagram| deliver(SubStream::default(), datagram)),
+        }
+    }
+
+    /// Returns the numbers of invalid and of duplicate records.
+    pub(crate) fn refused(&self) -> (u64, u64) {
+        let counts = match self {
+            Self::Records(records) => records.counts(),
+            Self::Tapped(records) => records.counts(),
+            Self::Rfc4571(_) => return (0, 0),
+        };
+        (counts.damaged + counts.overlong, counts.duplicates)
+    }
+
+    /// Returns the number of datagrams delivered by a tapped segment before the stream.
+    pub(crate) fn early(&self) -> u64 {
+        match self {
+            Self::Tapped(records) => records.early(),
+            Self::Records(_) | Self::Rfc4571(_) => 0,
+        }
+    }
+}
+
+/// Maximum datagram length that is accepted: a peer may be configured for longer datagrams than this end.
+fn longest_read(config: &TcpConfig) -> usize {
+    config.longest.max(MOST_RFC4571)
+}
+
+/// Parser of datagrams behind their lengths (RFC 4571 §2). Buffers one datagram at most.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    open: Vec<u8>,
+}
+
+impl Lengths {
+    fn push(&mut self, mut bytes: &[u8], mut deliver: impl FnMut(&[u8])) {
+        while !bytes.is_empty() {
+            let wanted = self.wanted();
+            let (now, later) = bytes.split_at(bytes.len().min(wanted - self.open.len()));
+            self.open.extend_from_slice(now);
+            bytes = later;
+            // The length may be complete only now.
+            if self.open.len() >= 2 && self.open.len() == self.wanted() {
+                // A null packet is not delivered (§2).
+                if self.open.len() > 2 {
+                    deliver(&self.open[2..]);
+                }
+                self.open.clear();
+            }
+        }
+    }
+
+    /// Returns the length of the open datagram with its prefix, in bytes; 2 until the prefix is complete.
+    fn wanted(&self) -> usize {
+        self.open.first_chunk().map_or(2, |&len| 2 + usize::from(u16::from_be_bytes(len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_core::Instant;
+
+    use super::*;
+
+    fn both_ways(framing: TcpFraming, step: usize) {
+        let config = TcpConfig { framing, ..TcpConfig::default() };
+        let (mut writer, mut reader) = (Writer::new(framing), Reader::new(&config));
+        let sent: Vec<Vec<u8>> = (1..300).map(|n| (0..n).map(|at| (at % 5) as u8).collect()).collect();
+        let mut wire = Vec::new();
+        for payload in &sent {
+            let number = writer.number();
+            writer.write(&AduMeta::default(), number, payload, &mut wire);
+        }
+        let mut got = Vec::new();
+        for chunk in wire.chunks(step) {
+            reader.push(chunk, |_, datagram| got.push(datagram.to_vec()));
+        }
+        assert_eq!(got, sent, "in steps of {step}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_however_it_is_cut() {
+        for framing in [TcpFraming::Records, TcpFraming::Rfc4571] {
+            for step in [1, 2, 3, 7, 1_000, 1 << 20] {
+                both_ways(framing, step);
+            }
+        }
+    }
+
+    #[test]
+    fn rfc_4571_lies_behind_its_length_and_a_null_packet_is_none() {
+        let mut wire = Vec::new();
+        Writer::new(TcpFraming::Rfc4571).write(&AduMeta::default(), 0, b"rtp", &mut wire);
+        assert_eq!(wire, b"\0\x03rtp");
+        let mut got = 0;
+        Lengths::default().push(&[0, 0, 0, 0], |_| got += 1);
+        assert_eq!(got, 0);
+    }
+
+    #[test]
+    fn the_substream_is_the_applications_or_tells_of_a_deadline() {
+        let meta = AduMeta { deadline: Some(Instant::ZERO), ..AduMeta::default() };
+        assert_eq!(substream(&meta), record::TIMED);
+        assert_eq!(substream(&AduMeta::default()), record::UNTIMED);
+        for (own, expected) in [(1, record::TIMED), (9, 9), (200, record::TIMED)] {
+            assert_eq!(substream(&AduMeta { substream: SubStream(own), ..meta }), expected);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Streams over the kernel's TCP: a packet ring in front of a plain socket, and late choice in the socket's send queue.
+//!
+//! [`KernelTcp`] runs the connections and listeners of one thread, each connection with its stream, a [`TcpSession`]. It sleeps nowhere
+//! and reads no clock of its own: its owner polls the [descriptors](KernelTcp::poll_fds), and gives it the time.
+
+#![deny(unsafe_code)]
+
+mod call;
+mod company;
+mod config;
+mod connection;
+mod framing;
+mod identity;
+mod incoming;
+mod info;
+mod late;
+mod listener;
+mod meter;
+mod others;
+mod path_evidence;
+mod ports;
+mod readiness;
+mod receiving;
+mod restraint;
+mod sending;
+mod session;
+#[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
+mod socket;
+mod tap;
+mod under_way;
+mod vacant;
+#[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
+mod zone;
+
+pub use call::Call;
+pub use config::{TcpConfig, TcpFraming, Unordered};
+pub use identity::{Hello, Identity};
+pub use incoming::Incoming;
+pub use ports::KernelTcp;
+pub use session::{Reach, TcpSession, TcpView};

@@ -1,0 +1,121 @@
+//! Receiving datagrams over a TCP socket: in order or, with a packet tap, as soon as their segments arrive.
+
+use std::io;
+
+use timeous_core::{Instant, SubStream};
+use timeous_transport::Statistics;
+
+use crate::config::{TcpConfig, TcpFraming, Unordered};
+use crate::framing::Reader;
+use crate::session::TcpSession;
+use crate::socket::Socket;
+use crate::tap::{Tap, TapObservation};
+
+/// Size of the read buffer, in bytes. Chosen by us: a higher value takes more memory and fewer system calls.
+const BUFFER: usize = 64 * 1024;
+/// Maximum number of reads per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
+/// wake-ups and delays the others.
+const TURN: u32 = 16;
+
+/// The receiving side of a connection.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    reader: Reader,
+    tap: Option<Tap>,
+    buffer: Vec<u8>,
+}
+
+impl Receiving {
+    /// # Errors
+    /// The tap, if it is required and not available.
+    pub(crate) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+        let tap = tap(config, socket)?;
+        let reader = if tap.is_some() { Reader::tapped(config) } else { Reader::new(config) };
+        Ok(Self { reader, tap, buffer: vec![0; BUFFER] })
+    }
+
+    /// Reads and delivers incoming data; returns `true` at the end of the stream.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        session: &mut impl TcpSession,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        self.look(now, session, counts);
+        for _ in 0..TURN {
+            let Some(len) = socket.receive(&mut self.buffer)? else { break };
+            if len == 0 {
+                return Ok(true);
+            }
+            read(&mut self.reader, now, &self.buffer[..len], session, counts);
+        }
+        Ok(false)
+    }
+
+    /// Processes bytes that were read elsewhere.
+    pub(crate) fn take_in(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        session: &mut impl TcpSession,
+        counts: &mut Statistics,
+    ) {
+        read(&mut self.reader, now, bytes, session, counts);
+    }
+
+    /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.
+    fn look(&mut self, now: Instant, session: &mut impl TcpSession, counts: &mut Statistics) {
+        let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
+        let done = tap.look(|sight| match sight {
+            TapObservation::Passed(upto) => reader.passed(upto),
+            TapObservation::Data(at, data) => {
+                reader.see(at, data, |datagram| deliver(now, datagram.substream, datagram.payload, session, counts));
+            }
+        });
+        if let Err(error) = done {
+            tracing::warn!(%error, "the packet tap has failed: datagrams are received in order from now on");
+            self.tap = None;
+        }
+    }
+
+    pub(crate) fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
+    }
+
+    /// Returns whether there is a tap, and the number of datagrams that it delivered first.
+    pub(crate) fn tapped(&self) -> (bool, u64) {
+        (self.tap.is_some(), self.reader.early())
+    }
+}
+
+/// Opens the tap, if one is configured and available.
+fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
+    if config.unordered == Unordered::Off || config.framing != TcpFraming::Records {
+        return Ok(None);
+    }
+    let opened = socket.info().and_then(|info| Tap::open(socket.local()?, socket.peer()?, info.window_scale()));
+    match opened {
+        Ok(tap) => Ok(Some(tap)),
+        Err(error) if config.unordered == Unordered::Require => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "no packet tap: datagrams are received in order");
+            Ok(None)
+        }
+    }
+}
+
+fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
+    counts.packets_received += 1;
+    reader.push(bytes, |substream, datagram| deliver(now, substream, datagram, session, counts));
+    (counts.malformed, counts.duplicates) = reader.refused();
+}
+
+fn deliver(now: Instant, substream: SubStream, payload: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
+    if Reader::is_control(substream) {
+        return;
+    }
+    counts.data_received += 1;
+    counts.bytes_received += payload.len() as u64;
+    session.received(now, substream, payload.to_vec());
+}

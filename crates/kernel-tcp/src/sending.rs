@@ -1,0 +1,504 @@
+//! Sending side of a TCP connection: pulls one packet at a time from the packet ring, just before the kernel's send queue runs empty.
+
+use std::collections::VecDeque;
+use std::io;
+
+use timeous_cm::{FlowId, Kind, Manager};
+use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
+use timeous_transport::Statistics;
+
+use crate::config::{TcpConfig, TcpFraming};
+use crate::framing::{Writer, longest_payload, longest_record};
+use crate::identity::Hello;
+use crate::meter::Meter;
+use crate::path_evidence::{PathEvidence, Version};
+use crate::restraint::Restraint;
+use crate::session::Reach;
+use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
+use crate::under_way::{CopiedDatagram, UnderWay};
+use crate::zone::{Slot, Zone};
+
+/// Maximum number of packets sent per turn, so that other streams have theirs. Chosen by us: a higher value costs fewer
+/// wake-ups and delays the others.
+const TURN: u32 = 64;
+
+/// The sending side of a connection.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    /// Clock: on a busy machine a round may have begun long ago.
+    pub(crate) clock: fn() -> Instant,
+    pub(crate) writer: Writer,
+    pub(crate) longest: usize,
+    pub(crate) under_way: UnderWay,
+    pub(crate) meter: Meter,
+    /// Memory from which the kernel sends, while late choice reaches retransmissions.
+    pub(crate) zone: Option<Zone>,
+    /// Number of zero-copy sends so far: the kernel numbers its completions by it.
+    sends: u32,
+    /// Completion notices have shown that the kernel sends from our memory without copying, so that late choice does reach retransmissions.
+    proven: bool,
+    /// Evidence on whether the path passes changed retransmissions.
+    pub(crate) bearing: PathEvidence,
+    /// Datagram copied into vacant records, with the kernel's loss state at that time.
+    pub(crate) lent: Option<CopiedDatagram>,
+    /// Remainder of a record that the kernel took only in part.
+    rest: Option<UnsentRecord>,
+    /// Next datagram to send: one that was copied into the place of a sent record, or for which the kernel had no room.
+    pub(crate) held: Option<Held>,
+    /// Datagrams too long for the place for which they were pulled; sent after `held`.
+    pub(crate) waiting: VecDeque<Held>,
+    /// Limit of unsent bytes last set on the socket.
+    told_limit: u32,
+    /// Maximum retransmission timeout last set on the socket.
+    longest_timeout: Duration,
+    /// Data is queued, and the kernel's queue is full.
+    blocked: bool,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    /// Spare payload buffers.
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) replaced: u64,
+    pub(crate) padded: u64,
+    /// Datagrams that expired in the kernel's queue and cannot be changed.
+    pub(crate) unchanged: u64,
+    /// Congestion Manager controller on top of the kernel's, if any, and the maximum segment length.
+    pub(crate) controller: Option<(Kind, u64)>,
+    /// Its flow, opened with the first datagram.
+    restraint: Option<Restraint>,
+}
+
+/// Result of a turn.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Bytes of the stream that were given to the kernel.
+    Sent(u64),
+    /// The pulled datagram expired meanwhile.
+    TooLate,
+    /// No data is queued, or the kernel has no room.
+    Nothing,
+}
+
+#[derive(Debug)]
+struct UnsentRecord {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+/// A pulled datagram with its record number.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) pulled: PulledAdu,
+    pub(crate) number: u32,
+    pub(crate) payload: Vec<u8>,
+    /// A copy of it may have been transmitted in another record.
+    pub(crate) copied: bool,
+}
+
+/// Result of giving a record to the kernel.
+enum Given {
+    /// Taken, with its send number and slot if the kernel sends from our memory.
+    Taken(Option<(u32, Slot)>),
+    /// It has no room at all.
+    Refused,
+}
+
+impl Sending {
+    /// Creates the sending side of a connected socket.
+    pub(crate) fn new(clock: fn() -> Instant, config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+        let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
+        let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
+        if zone.is_some() {
+            socket.widen()?;
+        }
+        socket.set_unsent_limit(1)?;
+        Ok(Self {
+            clock,
+            writer: Writer::new(config.framing),
+            longest: longest_payload(config),
+            under_way: UnderWay::default(),
+            meter: Meter::default(),
+            zone,
+            sends: 0,
+            proven: false,
+            bearing: PathEvidence::default(),
+            lent: None,
+            rest: None,
+            held: None,
+            waiting: VecDeque::new(),
+            told_limit: 1,
+            longest_timeout: LEAST_LONGEST_TIMEOUT,
+            blocked: false,
+            scratch: Vec::new(),
+            payload: Vec::new(),
+            spare: Vec::new(),
+            replaced: 0,
+            padded: 0,
+            unchanged: 0,
+            controller: config.controller.map(|kind| (kind, longest_record(config) as u64)),
+            restraint: None,
+        })
+    }
+
+    /// Returns whether data is queued that the kernel has no room for.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Returns the reach of late choice, as far as it is proven by now.
+    pub(crate) fn reach(&self) -> Reach {
+        if self.zone.is_some() && self.proven && !self.bearing.is_refused() {
+            Reach::Retransmissions
+        } else {
+            Reach::Queue
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathState {
+        let path = self.meter.path();
+        self.restraint.as_ref().map_or(path, |restraint| restraint.path(path))
+    }
+
+    /// Returns its flow of the Congestion Manager, if any, to be closed with the connection.
+    pub(crate) fn flow(&self) -> Option<FlowId> {
+        self.restraint.as_ref().map(Restraint::flow)
+    }
+
+    /// Sends a hello to the other engine, before any datagram.
+    pub(crate) fn say(&mut self, hello: Hello) {
+        let mut bytes = Vec::new();
+        hello.write(self.writer.number(), &mut bytes);
+        self.under_way.skip(bytes.len());
+        self.rest = Some(UnsentRecord { bytes, from: 0 });
+    }
+
+    /// Returns whether nothing is queued or in flight here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.under_way.is_empty() && !self.has_pulled()
+    }
+
+    /// Returns whether a pulled datagram waits for its turn.
+    fn has_pulled(&self) -> bool {
+        self.held.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Returns since when data is blocked by the peer's window.
+    pub(crate) fn stalled_since(&self) -> Option<Instant> {
+        self.meter.stalled_since()
+    }
+
+    /// Returns the time of the next check, at most `often` from now while data is in flight.
+    pub(crate) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
+        let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
+        let often = held.map_or(often, |held| held.min(often));
+        let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
+        // Two checks: when a retransmission can no longer arrive in time, and when the deadline has passed.
+        let way = self.meter.path().one_way();
+        let deadline = self.under_way.next_deadline().filter(|_| self.zone.is_some()).into_iter();
+        let expiry = deadline.flat_map(|at| [at.saturating_sub(way), at + Duration::from_nanos(1)]);
+        look.into_iter().chain(expiry.filter(|at| *at > now)).min()
+    }
+
+    /// Queries the kernel's path state, if the last query is old enough.
+    pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
+        if !self.meter.is_due(now) {
+            return Ok(());
+        }
+        let unsent = socket.unsent()?;
+        let unacknowledged = socket.unacknowledged()?;
+        let info = socket.info()?;
+        self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
+        let reached = self.given().saturating_sub(unacknowledged.into());
+        if let Some(restraint) = &mut self.restraint {
+            restraint.heard(now, manager, reached, &info);
+        }
+        let limit = self.meter.queue_limit();
+        // Small changes of the rate are not worth a system call.
+        if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
+            socket.set_unsent_limit(limit)?;
+            self.told_limit = limit;
+        }
+        let longest = self.meter.longest_timeout();
+        if longest.max(self.longest_timeout) > longest.min(self.longest_timeout) * 5 / 4 {
+            socket.set_longest_timeout(longest);
+            self.longest_timeout = longest;
+        }
+        Ok(())
+    }
+
+    /// Pulls and sends what the kernel has room for; returns whether anything was sent.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+        manager: &mut Manager,
+    ) -> io::Result<bool> {
+        self.blocked = false;
+        for given in 0..TURN {
+            if !self.finish_rest(socket)? || socket.unsent()? >= self.told_limit {
+                self.blocked = self.rest.is_some() || self.has_pulled() || source.has_queued(now);
+                return Ok(given > 0);
+            }
+            if !self.may_send(now, socket, source, manager)? {
+                return Ok(given > 0);
+            }
+            let done = self.send_next(now, socket, source, counts)?;
+            if let Some(restraint) = &mut self.restraint {
+                match done {
+                    Next::Sent(len) => {
+                        let at_once = socket.unsent()? == 0;
+                        restraint.sent(now, manager, (self.under_way.end(), len), at_once);
+                    }
+                    Next::TooLate | Next::Nothing => restraint.give_back(now, manager),
+                }
+            }
+            if matches!(done, Next::Nothing) {
+                self.blocked = self.held.is_some();
+                return Ok(given > 0);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether data is queued and the Congestion Manager, if one is used, grants it.
+    fn may_send(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        manager: &mut Manager,
+    ) -> io::Result<bool> {
+        let Some((kind, longest)) = self.controller else { return Ok(true) };
+        if !self.has_pulled() && !source.has_queued(now) {
+            self.restraint.iter_mut().for_each(Restraint::rests);
+            return Ok(false);
+        }
+        let restraint = match &mut self.restraint {
+            Some(restraint) => restraint,
+            none => none.insert(Restraint::new(manager, socket.peer()?.ip(), longest, kind, self.meter.info())),
+        };
+        Ok(restraint.may_send(now, manager))
+    }
+
+    /// Returns `false` if the kernel has no room for it.
+    fn finish_rest(&mut self, socket: &Socket) -> io::Result<bool> {
+        let Some(rest) = &mut self.rest else { return Ok(true) };
+        rest.from += socket.send(&rest.bytes[rest.from..], End::of(self.zone.is_some(), false))?.unwrap_or(0);
+        if rest.from == rest.bytes.len() {
+            self.rest = None;
+        }
+        Ok(self.rest.is_none())
+    }
+
+    /// Pulls and sends the next datagram. **This is the instant of choice.**
+    fn send_next(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<Next> {
+        let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
+        // On a busy machine the round may have begun long ago.
+        if pulled.meta.is_expired((self.clock)()) {
+            Self::give_up(&pulled, copied, source);
+            return Ok(Next::TooLate);
+        }
+        let mut next = Held { pulled, number, payload: std::mem::take(&mut self.payload), copied };
+        let mut sent = 0;
+        loop {
+            self.scratch.clear();
+            self.writer.write(&next.pulled.meta, next.number, &next.payload, &mut self.scratch);
+            let len = self.scratch.len();
+            let company = self.company(now, sent + len, source);
+            let Given::Taken(slot) = self.send_record(socket, company.is_some())? else {
+                // The kernel took nothing: the datagram stays here, where its deadline can still be checked.
+                self.held = Some(next);
+                company.into_iter().for_each(|company| self.waiting.push_front(company));
+                return Ok(if sent > 0 { Next::Sent(sent as u64) } else { Next::Nothing });
+            };
+            sent += len;
+            self.under_way.push(now, &next.pulled, len, slot, next.copied);
+            self.meter.gave(len);
+            source.sent(next.pulled.token);
+            counts.data_sent += 1;
+            counts.bytes_sent += next.payload.len() as u64;
+            let used = std::mem::replace(&mut self.payload, next.payload);
+            self.keep_spare(used);
+            match company {
+                Some(company) if self.rest.is_none() => next = company,
+                company => {
+                    company.into_iter().for_each(|company| self.waiting.push_front(company));
+                    return Ok(Next::Sent(sent as u64));
+                }
+            }
+        }
+    }
+
+    /// Returns the next datagram, in `payload`, with its number and whether a copy may have been transmitted in another record.
+    fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32, bool)> {
+        if let Some(Held { pulled, number, payload, copied }) = self.held.take() {
+            if !pulled.meta.is_expired(now) {
+                self.payload = payload;
+                return Some((pulled, number, copied));
+            }
+            Self::give_up(&pulled, copied, source);
+        }
+        self.give_up_useless(now, source);
+        if let Some(Held { pulled, number, payload, .. }) = self.waiting.pop_front() {
+            self.payload = payload;
+            return Some((pulled, number, false));
+        }
+        let (pulled, number) = self.pull(now, source)?;
+        Some((pulled, number, false))
+    }
+
+    /// Pulls a fresh datagram into `payload` and numbers it.
+    pub(crate) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+        self.payload.clear();
+        let path = self.path();
+        let mut pulled = source.pull(now, &path, self.longest, &mut self.payload)?;
+        pulled.gather(source, &mut self.payload);
+        Some((pulled, self.writer.number()))
+    }
+
+    /// Drops a datagram whose deadline passed before the kernel took it.
+    pub(crate) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+        if copied {
+            // A copy may have arrived in another record: lost, not dropped.
+            source.lost(pulled.token);
+        } else {
+            source.dropped(pulled.token, DropReason::Expired);
+        }
+    }
+
+    /// Gives the record in `scratch` to the kernel, by zero-copy where possible. `has_company`: another record follows in the same segment.
+    fn send_record(&mut self, socket: &Socket, has_company: bool) -> io::Result<Given> {
+        if let Some(zone) = &mut self.zone
+            && let Some(slot) = zone.take()
+        {
+            zone.write(&slot, &self.scratch);
+            match socket.send_from(&zone.part(&slot, 0, self.scratch.len()), has_company) {
+                Ok(Some(taken)) => {
+                    let number = self.sends;
+                    self.sends = self.sends.wrapping_add(1);
+                    if taken == self.scratch.len() {
+                        return Ok(Given::Taken(Some((number, slot))));
+                    }
+                    // Split over two segments at least, which may be lost separately: it is not changed any more.
+                    self.under_way.linger(number, slot);
+                    self.rest = Some(UnsentRecord { bytes: self.scratch.clone(), from: taken });
+                    return Ok(Given::Taken(None));
+                }
+                Ok(None) => {
+                    zone.give_back(slot);
+                    return Ok(Given::Refused);
+                }
+                // The limit of pinned pages or of completion notices is reached: this record is copied.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => zone.give_back(slot),
+                Err(error) => return Err(error),
+            }
+        }
+        let ends = End::of(self.zone.is_some(), has_company);
+        let Some(taken) = socket.send(&self.scratch, ends)? else { return Ok(Given::Refused) };
+        if taken < self.scratch.len() {
+            self.rest = Some(UnsentRecord { bytes: self.scratch.clone(), from: taken });
+        }
+        Ok(Given::Taken(None))
+    }
+
+    /// Returns the number of stream bytes given to the kernel.
+    fn given(&self) -> u64 {
+        self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
+    }
+
+    /// Returns the number of stream bytes sent, given the number of `unsent` bytes in the kernel.
+    pub(crate) fn sent(&self, unsent: u32) -> u64 {
+        self.given().saturating_sub(unsent.into())
+    }
+
+    /// Returns the number of cumulatively acknowledged stream bytes.
+    pub(crate) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
+        Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
+    }
+
+    /// Processes acknowledgements, and the kernel's notices of memory that it released.
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        let mut released = Vec::new();
+        while let Some(range) = socket.released()? {
+            released.push(range);
+        }
+        let acked = self.acknowledged(socket)?;
+        let mut progress = !released.is_empty();
+        while let Some(version) = self.under_way.next_version(acked) {
+            let retransmitted = match version {
+                Version::Restored { .. } => socket.info()?.retransmitted(),
+                Version::First | Version::Changed { .. } => 0,
+            };
+            self.bearing.learn(now, version, retransmitted);
+            let Some(arrived) = self.under_way.pop_acked(acked) else { break };
+            progress = true;
+            let Some(token) = arrived.token else { continue };
+            let as_it_was = match arrived.overwritten {
+                Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
+                None => !(arrived.boarded && socket.info()?.is_reordered()),
+            };
+            if as_it_was {
+                source.acked(token);
+                counts.acked += 1;
+            } else {
+                source.lost(token);
+                counts.lost += 1;
+            }
+        }
+        self.look_for_cuts(acked, socket)?;
+        for range in released {
+            // Released before it was acknowledged: the kernel copied it when it was given. A device of this host that copies, such as
+            // loopback, does so at each transmission.
+            let too_early = range.copied && self.under_way.has_send(range.last);
+            if let Some(zone) = &mut self.zone {
+                self.under_way.released(range.first, range.last, |slot| zone.give_back(slot));
+            }
+            if too_early {
+                tracing::debug!("the kernel copies what is sent: late choice ends at its queue");
+                self.zone = None;
+                self.under_way.forget_places();
+            } else {
+                self.proven = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Checks whether the first unacknowledged record arrives in parts.
+    fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
+        let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
+        if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
+            let sent = self.sent(socket.unsent()?);
+            if let Some(start) = self.under_way.cut(acked, sent, mss) {
+                self.bearing.is_cut(start);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports everything in flight as lost: the connection is over.
+    pub(crate) fn end(&mut self, source: &mut dyn AduSource) {
+        for token in self.under_way.drain() {
+            source.lost(token);
+        }
+        if let Some(held) = self.held.take() {
+            source.lost(held.pulled.token);
+        }
+        for held in self.waiting.drain(..) {
+            source.dropped(held.pulled.token, DropReason::Closed);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A TCP socket, with the system calls that std and rustix lack.
+
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use timeous_core::Duration;
+
+use crate::info::{self, Info};
+use crate::zone::Place;
+
+/// Not in libc (`linux/sockios.h`).
+const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+/// Origin of a zero-copy completion (`linux/errqueue.h`).
+const ORIGIN_ZEROCOPY: u8 = 5;
+/// Code of a zero-copy completion for copied data (`linux/errqueue.h`).
+const CODE_COPIED: u8 = 1;
+/// Buffer growth factor: the kernel charges a page and its bookkeeping for a datagram of some hundred bytes. Chosen by
+/// us: a lower value fills the kernel's buffer before the window.
+const PAGES_FOR_BYTES: usize = 4;
+/// Socket option for the maximum retransmission timeout, in milliseconds; not in libc (`linux/tcp.h`, Linux 6.15).
+const TCP_RTO_MAX_MS: i32 = 44;
+/// Lower bound of `TCP_RTO_MAX_MS` (Linux 6.15; docs/decisions/tcp-timeout-cap.md).
+pub(crate) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Upper bound of `TCP_RTO_MAX_MS`, in milliseconds (Linux 6.15).
+const MOST_LONGEST_TIMEOUT: u64 = 120_000;
+/// Size of a control message's header (`struct cmsghdr`), in bytes.
+const HEAD: usize = size_of::<libc::cmsghdr>();
+
+/// Relation of bytes given to the kernel to those that follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// More bytes may follow, and may share the segment.
+    Open,
+    /// More of the same segment follows at once.
+    Company,
+    /// The segment ends here.
+    OfSegment,
+}
+
+impl End {
+    /// Returns the mark for a write: whether it is a segment of its own, and whether more of the segment follows.
+    pub(crate) fn of(is_segment: bool, has_company: bool) -> Self {
+        match (has_company, is_segment) {
+            (true, _) => Self::Company,
+            (false, true) => Self::OfSegment,
+            (false, false) => Self::Open,
+        }
+    }
+}
+
+/// A non-blocking TCP socket.
+#[derive(Debug)]
+pub(crate) struct Socket(TcpStream);
+
+/// Range of zero-copy sends whose memory the kernel has released, counted from the connection's first; inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Released {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// The data was copied: by the kernel at once, or by a device of this host.
+    pub(crate) copied: bool,
+}
+
+impl Socket {
+    /// Starts to connect.
+    pub(crate) fn call(remote: SocketAddr) -> io::Result<Self> {
+        let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        match rustix::net::connect(&fd, &remote) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self(TcpStream::from(fd))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes over an accepted connection.
+    pub(crate) fn accepted(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self(stream))
+    }
+
+    /// Disables Nagle's algorithm, and sets the time after which a silent peer is given up: while data waits for its acknowledgement or its
+    /// window, and by keep-alives when idle.
+    pub(crate) fn set_up(&self, silence: Duration) -> io::Result<()> {
+        self.0.set_nodelay(true)?;
+        sockopt::set_tcp_user_timeout(&self.0, u32::try_from(silence.as_millis()).unwrap_or(u32::MAX))?;
+        let half = std::time::Duration::from(silence / 2).max(std::time::Duration::from_secs(1));
+        sockopt::set_tcp_keepidle(&self.0, half)?;
+        sockopt::set_tcp_keepintvl(&self.0, (half / 4).max(std::time::Duration::from_secs(1)))?;
+        sockopt::set_socket_keepalive(&self.0, true)?;
+        self.set_longest_timeout(LEAST_LONGEST_TIMEOUT);
+        Ok(())
+    }
+
+    /// Caps the retransmission timeout, at one second or more. Its doubling (RFC 6298 §5.5) reaches two minutes, and data that goes stale
+    /// would be blocked long after the path is back. One segment per second is little load. Kernels before 6.15 reject the option.
+    pub(crate) fn set_longest_timeout(&self, longest: Duration) {
+        let millis = longest.max(LEAST_LONGEST_TIMEOUT).as_millis().min(MOST_LONGEST_TIMEOUT);
+        if let Err(error) = self.set(libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis as i32) {
+            tracing::debug!(%error, "the kernel's timeouts become as long as any");
+        }
+    }
+
+    pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Returns the pending error, and clears it.
+    pub(crate) fn take_error(&self) -> io::Result<()> {
+        self.0.take_error()?.map_or(Ok(()), Err)
+    }
+
+    /// Makes closing the socket reset the connection (`SO_LINGER` of zero), so that the peer learns that the end was not orderly.
+    pub(crate) fn reset_when_closed(&self) {
+        // A connection that is already gone reports that elsewhere.
+        let _gone = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
+    }
+
+    /// Resets the connection.
+    pub(crate) fn reset(self) {
+        self.reset_when_closed();
+    }
+
+    /// Shuts down the sending side.
+    pub(crate) fn shut(&self) {
+        // A connection that is already gone reports that elsewhere.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// Reads bytes. `None`: none are available. Zero: end of stream.
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(self.0.read(into))
+    }
+
+    /// Copies bytes into the kernel's send buffer; `None` if it is full.
+    pub(crate) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::EOR, end == End::OfSegment);
+        flags.set(SendFlags::MORE, end == End::Company);
+        unless_blocked(rustix::net::send(&self.0, bytes, flags).map_err(io::Error::from))
+    }
+
+    /// Gives memory to the kernel, which transmits and retransmits from there: as a segment of its own if it fits into one, or in one with
+    /// what follows at once. `None`: it has no room.
+    pub(crate) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
+        let end = if has_company { libc::MSG_MORE } else { libc::MSG_EOR };
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY | end;
+        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages from then on. It only
+        // reads them, so that concurrent writes are allowed.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), place.address().cast(), place.len(), flags) };
+        unless_blocked(usize::try_from(sent).map_err(|_| io::Error::last_os_error()))
+    }
+
+    /// Enables zero-copy sends. Returns `false` on a system without them.
+    pub(crate) fn allow_zero_copy(&self) -> bool {
+        self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
+    }
+
+    /// Enlarges the send buffer where the kernel goes on to autotune it. Zero-copy data is charged by whole pages: without, a dozen
+    /// segments fill the buffer, and with as many behind a gap no new data leaves whose SACKs would show the loss.
+    pub(crate) fn widen(&self) -> io::Result<()> {
+        // Setting the size disables autotuning, unless the lock is cleared again (Linux 5.14).
+        let is_sized_by_kernel = || self.set(libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0);
+        let now = sockopt::socket_send_buffer_size(&self.0)?;
+        let wanted = (now * PAGES_FOR_BYTES).min(largest_send_buffer()?);
+        if wanted > now && is_sized_by_kernel().is_ok() {
+            // The kernel doubles the value that is set, and reports the doubled one.
+            sockopt::set_socket_send_buffer_size(&self.0, wanted / 2)?;
+            is_sized_by_kernel()?;
+        }
+        Ok(())
+    }
+
+    /// Sets the limit of unsent bytes above which the socket is not writable. The kernel compares twice the unsent bytes with it.
+    pub(crate) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
+        let value = bytes.saturating_mul(2).saturating_sub(1).min(i32::MAX as u32);
+        self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value as i32)
+    }
+
+    fn set(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
+        let len = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: the kernel reads `len` bytes of a number that lives through the call.
+        let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns the number of bytes given to the kernel and not sent.
+    pub(crate) fn unsent(&self) -> io::Result<u32> {
+        self.ask(SIOCOUTQNSD)
+    }
+
+    /// Returns the number of bytes given to the kernel and not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> io::Result<u32> {
+        self.ask(libc::TIOCOUTQ)
+    }
+
+    fn ask(&self, what: libc::Ioctl) -> io::Result<u32> {
+        let mut value = 0_i32;
+        // SAFETY: both requests write one `int`, which lives through the call.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), what, &raw mut value) };
+        if done == 0 { Ok(u32::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns the kernel's state of the connection.
+    pub(crate) fn info(&self) -> io::Result<Info> {
+        let mut bytes = [0; info::LEN];
+        let mut len = info::LEN as libc::socklen_t;
+        let (fd, level) = (self.0.as_raw_fd(), libc::IPPROTO_TCP);
+        // SAFETY: the kernel writes at most `len` bytes into `bytes`, which live through the call.
+        let done = unsafe { libc::getsockopt(fd, level, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len) };
+        if done == 0 { Ok(Info::new(bytes)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns the next zero-copy completion notice; `None`: there is none.
+    pub(crate) fn released(&self) -> io::Result<Option<Released>> {
+        let mut control = [0_u64; 32];
+        // SAFETY: a C structure of numbers and pointers, for all of which zero is a value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control) as _;
+        // SAFETY: the header shows a control buffer that lives through the call, with its length, and nothing else.
+        let done =
+            unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+        let done = unless_blocked(usize::try_from(done).map_err(|_| io::Error::last_os_error()))?;
+        let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(done.and_then(|_| read_released(&bytes)))
+    }
+}
+
+/// Returns the largest send buffer that an application may set (`net.core.wmem_max`).
+fn largest_send_buffer() -> io::Result<usize> {
+    let other =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    sockopt::set_socket_send_buffer_size(&other, i32::MAX as usize / 2)?;
+    Ok(sockopt::socket_send_buffer_size(&other)?)
+}
+
+/// Parses a `cmsghdr` with a `sock_extended_err` behind it.
+fn read_released(control: &[u8]) -> Option<Released> {
+    let word = |at: usize| Some(u32::from_ne_bytes(*control.get(HEAD + at..)?.first_chunk()?));
+    let byte = |at: usize| control.get(HEAD + at).copied();
+    (byte(4)? == ORIGIN_ZEROCOPY).then_some(())?;
+    Some(Released { first: word(8)?, last: word(12)?, copied: byte(6)? & CODE_COPIED != 0 })
+}
+
+fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Ok(n) => Ok(Some(n)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression, found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing was sent until a
+    /// timeout.
+    #[test]
+    fn a_buffer_that_counts_pages_is_wider_never_smaller_and_still_sized_by_the_kernel() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let before = sockopt::socket_send_buffer_size(&socket).unwrap();
+        socket.widen().unwrap();
+        let after = sockopt::socket_send_buffer_size(&socket).unwrap();
+        let most = largest_send_buffer().unwrap();
+        let wanted = (before * PAGES_FOR_BYTES).min(most).max(before);
+        assert!(after.abs_diff(wanted) < 2, "{before}, at most {most}: {after}");
+        // No size is locked: `SO_BUF_LOCK` has no bit set.
+        let (mut lock, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
+        // SAFETY: the kernel writes at most `len` bytes of a number that lives through the call.
+        let done = unsafe {
+            let fd = socket.0.as_raw_fd();
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, (&raw mut lock).cast(), &raw mut len)
+        };
+        assert!(done != 0 || lock == 0, "{lock}");
+    }
+
+    /// Regression, found by `tcp-expired`: after several lost retransmissions a stream stalled for half a minute.
+    #[test]
+    fn timeouts_do_not_become_ever_longer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        socket.set_up(Duration::from_secs(30)).unwrap();
+        let value = |option: i32| {
+            let (mut value, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
+            // SAFETY: the kernel writes at most `len` bytes of a number that lives through the call.
+            let done = unsafe {
+                let fd = socket.0.as_raw_fd();
+                libc::getsockopt(fd, libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut len)
+            };
+            (done == 0).then_some(value)
+        };
+        match value(TCP_RTO_MAX_MS) {
+            Some(longest) => {
+                assert_eq!(longest, 1_000);
+                socket.set_longest_timeout(Duration::from_millis(2_500));
+                assert_eq!(value(TCP_RTO_MAX_MS), Some(2_500));
+            }
+            None => {
+                let all = std::env::var("TIMEOUS_REQUIRE_ALL");
+                assert_ne!(all.as_deref(), Ok("1"), "this test may not be skipped: it needs Linux 6.15");
+                eprintln!("SKIPPED timeouts_do_not_become_ever_longer: the kernel has no TCP_RTO_MAX_MS");
+            }
+        }
+    }
+
+    #[test]
+    fn a_note_of_the_kernels_is_read_and_another_error_is_none() {
+        let mut control = vec![0; 256];
+        control[HEAD + 4] = ORIGIN_ZEROCOPY;
+        control[HEAD + 6] = CODE_COPIED;
+        control[HEAD + 8..HEAD + 12].copy_from_slice(&3_u32.to_ne_bytes());
+        control[HEAD + 12..HEAD + 16].copy_from_slice(&9_u32.to_ne_bytes());
+        assert_eq!(read_released(&control), Some(Released { first: 3, last: 9, copied: true }));
+        control[HEAD + 4] = 2;
+        assert_eq!(read_released(&control), None);
+        assert_eq!(read_released(&control[..HEAD + 3]), None);
+    }
+}

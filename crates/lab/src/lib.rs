@@ -1,0 +1,3 @@
+//! Measuring rig of the laboratory, for its experiments, benchmarks and tests.
+
+pub mod rig;

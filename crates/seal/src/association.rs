@@ -1,0 +1,50 @@
+//! An association: the keys that two ends share, and the sealed datagram.
+
+use crate::keys::{Cipher, Opened, OpeningKey, SealingKey, Secret, TAG_LEN};
+use crate::wire::{SEALED_HEADER_LEN, read_sealed, sealed_header};
+
+/// Bytes that sealing adds to a packet.
+pub const OVERHEAD: usize = SEALED_HEADER_LEN + TAG_LEN;
+
+/// Secrets of an association, as one end sees them.
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    /// Cipher of both directions.
+    pub cipher: Cipher,
+    /// Secret of packets to the peer.
+    pub sealing: Secret,
+    /// Secret of packets from the peer.
+    pub opening: Secret,
+}
+
+/// Keys of both directions, and the peer's name for the association.
+#[derive(Debug)]
+pub(crate) struct Association {
+    peer_id: u32,
+    sealing: SealingKey,
+    opening: OpeningKey,
+}
+
+impl Association {
+    pub(crate) fn new(peer_id: u32, secrets: &Secrets) -> Self {
+        let Secrets { cipher, ref sealing, ref opening } = *secrets;
+        Self {
+            peer_id,
+            sealing: SealingKey::new(cipher, sealing.clone()),
+            opening: OpeningKey::new(cipher, opening.clone()),
+        }
+    }
+
+    /// Seals the packet behind the room for a header in `datagram`.
+    pub(crate) fn seal(&mut self, datagram: &mut Vec<u8>) {
+        let peer_id = self.peer_id;
+        let number = self.sealing.seal(|number| sealed_header(peer_id, number), datagram, SEALED_HEADER_LEN);
+        datagram[..SEALED_HEADER_LEN].copy_from_slice(&sealed_header(peer_id, number));
+    }
+
+    /// Opens a datagram, and appends its packet to `packet`.
+    pub(crate) fn open(&mut self, datagram: &[u8], packet: &mut Vec<u8>) -> Option<Opened> {
+        let (header, (_, number), sealed) = read_sealed(datagram)?;
+        self.opening.open(number, header, sealed, packet)
+    }
+}

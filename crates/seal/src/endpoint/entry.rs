@@ -1,0 +1,267 @@
+//! One association in its endpoint: a handshake, then keys, then the time that it lingers.
+
+use std::net::SocketAddr;
+
+use timeous_core::{Duration, Instant};
+
+use super::config::EndpointConfig;
+use crate::association::Association;
+use crate::error::SealError;
+use crate::handshake::Exchange;
+use crate::session::Agreement;
+use crate::wire::{Handshake, TOKEN_LEN};
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    remote: SocketAddr,
+    /// Called by us: its end is reported.
+    is_ours: bool,
+    since: Instant,
+    /// The handshake, while it may have something to send.
+    exchange: Option<Exchange>,
+    keys: Option<Association>,
+    /// Handshake bytes received, to acknowledge repetitions after the handshake.
+    received: u16,
+    peer_id: Option<u32>,
+    id_to_acknowledge: Option<u32>,
+    has_failed: bool,
+    is_used: bool,
+    /// Last authenticated packet or handshake datagram.
+    heard: Instant,
+    /// Time since which the peer seems to have lost its keys, or not to encrypt.
+    doubted: Option<(Instant, Doubt)>,
+    /// Time that the handshake has.
+    patience: Duration,
+    /// Stream that was agreed on; empty: none was named.
+    stream_id: Box<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    Forgotten,
+    Plain,
+}
+
+impl Entry {
+    pub(super) fn handshaking(
+        now: Instant,
+        remote: SocketAddr,
+        exchange: Exchange,
+        (is_ours, patience): (bool, Duration),
+    ) -> Self {
+        Self {
+            patience,
+            stream_id: Box::default(),
+            remote,
+            is_ours,
+            since: now,
+            peer_id: exchange.peer_id(),
+            exchange: Some(exchange),
+            keys: None,
+            received: 0,
+            id_to_acknowledge: None,
+            has_failed: false,
+            is_used: false,
+            heard: now,
+            doubted: None,
+        }
+    }
+
+    pub(super) fn agreed(now: Instant, remote: SocketAddr, keys: Association) -> Self {
+        Self {
+            patience: Duration::ZERO,
+            stream_id: Box::default(),
+            remote,
+            is_ours: false,
+            since: now,
+            exchange: None,
+            keys: Some(keys),
+            received: 0,
+            peer_id: None,
+            id_to_acknowledge: None,
+            has_failed: false,
+            is_used: false,
+            heard: now,
+            doubted: None,
+        }
+    }
+
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(super) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    pub(super) fn peer_id(&self) -> Option<u32> {
+        self.peer_id
+    }
+
+    pub(super) fn is_agreed(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Returns whether the application knows of it: a call of ours, or one that has agreed.
+    pub(super) fn is_reported(&self) -> bool {
+        self.is_ours || self.keys.is_some()
+    }
+
+    pub(super) fn stream_id(&self) -> &str {
+        &self.stream_id
+    }
+
+    /// Returns whether a call of ours to `remote` has no answer yet.
+    pub(super) fn calls(&self, remote: SocketAddr) -> bool {
+        self.is_ours && self.remote == remote && self.received == 0 && !self.has_failed
+    }
+
+    /// Ends a call: nobody is there.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        self.exchange = None;
+        self.has_failed = true;
+        self.since = now;
+    }
+
+    pub(super) fn use_it(&mut self, is_used: bool) {
+        self.is_used = is_used;
+    }
+
+    /// Processes a handshake datagram; returns what was agreed on, once.
+    pub(super) fn handle_handshake(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        handshake: &Handshake<'_>,
+        len: usize,
+    ) -> Result<Option<Agreement>, SealError> {
+        if self.peer_id.is_some_and(|peer| peer != handshake.from) {
+            return Ok(None);
+        }
+        let Some(exchange) = &mut self.exchange else {
+            // Our acknowledgement of the last bytes was lost.
+            if !handshake.bytes.is_empty() {
+                self.id_to_acknowledge = self.peer_id;
+            }
+            return Ok(None);
+        };
+        self.heard = now;
+        self.doubted = None;
+        // A caller behind a NAT may come from another address now; only the peer knows our identifier.
+        if handshake.to != 0 && self.keys.is_none() {
+            self.remote = from;
+        }
+        let handled = exchange.handle(handshake, len);
+        self.peer_id = exchange.peer_id();
+        self.received = exchange.received();
+        let agreement = exchange.take_agreement();
+        if let (Some(agreement), Some(peer)) = (&agreement, self.peer_id) {
+            self.keys = Some(Association::new(peer, &agreement.secrets));
+            self.stream_id = agreement.stream_id.as_str().into();
+        }
+        if self.keys.is_some() && exchange.is_done() {
+            self.exchange = None;
+        }
+        if handled.is_err() {
+            self.has_failed = true;
+            self.since = now;
+        }
+        handled.map(|()| agreement)
+    }
+
+    pub(super) fn retry(&mut self, from: SocketAddr, token: [u8; TOKEN_LEN]) -> bool {
+        if from != self.remote {
+            return false;
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.retry(token);
+        }
+        true
+    }
+
+    /// Notes that the peer says that it does not encrypt.
+    pub(super) fn seems_plain(&mut self, now: Instant, from: SocketAddr) {
+        if from == self.remote && self.is_ours && self.keys.is_none() && self.received == 0 {
+            self.doubted.get_or_insert((now, Doubt::Plain));
+        }
+    }
+
+    /// Notes that the peer says that it does not know the association.
+    pub(super) fn doubt(&mut self, now: Instant) {
+        if self.keys.is_some() {
+            self.doubted.get_or_insert((now, Doubt::Forgotten));
+        }
+    }
+
+    pub(super) fn open(&mut self, now: Instant, datagram: &[u8], packet: &mut Vec<u8>) -> bool {
+        let Some(keys) = self.keys.as_mut().filter(|_| !self.has_failed) else { return false };
+        if keys.open(datagram, packet).is_none() {
+            return false;
+        }
+        self.heard = now;
+        self.doubted = None;
+        // The peer has the keys, and so has read all of the handshake.
+        self.exchange = None;
+        true
+    }
+
+    pub(super) fn seal(&mut self, datagram: &mut Vec<u8>) -> bool {
+        let Some(keys) = self.keys.as_mut().filter(|_| !self.has_failed) else { return false };
+        keys.seal(datagram);
+        true
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, config: &EndpointConfig) -> Option<SealError> {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.handle_timeout(now);
+        }
+        if self.has_failed {
+            return None;
+        }
+        let error = match self.doubted {
+            Some((since, doubt)) if now - since >= config.doubt => match doubt {
+                Doubt::Forgotten => SealError::Forgotten,
+                Doubt::Plain => SealError::PeerIsPlain,
+            },
+            _ if self.keys.is_none() && now - self.since >= self.patience => SealError::NoAnswer,
+            _ => return None,
+        };
+        // There is nobody to tell.
+        self.give_up(now);
+        Some(error)
+    }
+
+    /// Returns whether the association can be dropped.
+    pub(super) fn is_over(&self, now: Instant, config: &EndpointConfig) -> bool {
+        match (self.has_failed, &self.exchange) {
+            (true, None) => true,
+            (true, Some(exchange)) => exchange.is_done() || now - self.since >= config.linger,
+            (false, _) => self.keys.is_some() && !self.is_used && now - self.heard >= config.linger,
+        }
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
+        if let Some(exchange) = &mut self.exchange {
+            let has_written = exchange.poll_transmit(now, datagram);
+            if !has_written && self.keys.is_some() && exchange.is_done() {
+                self.exchange = None;
+            }
+            return has_written.then_some(self.remote);
+        }
+        let to = self.id_to_acknowledge.take()?;
+        let acknowledgement = Handshake { to, from: 0, offset: 0, acknowledged: self.received, token: &[], bytes: &[] };
+        acknowledgement.write(0, datagram);
+        Some(self.remote)
+    }
+
+    pub(super) fn poll_timeout(&self, config: &EndpointConfig) -> Option<Instant> {
+        let exchange = self.exchange.as_ref().and_then(Exchange::poll_timeout);
+        let doubt = self.doubted.map(|(since, _)| since + config.doubt);
+        let end = match (self.has_failed, self.keys.is_some()) {
+            (true, _) => Some(self.since + config.linger),
+            (false, false) => Some(self.since + self.patience),
+            (false, true) => (!self.is_used).then_some(self.heard + config.linger),
+        };
+        exchange.into_iter().chain(doubt).chain(end).min()
+    }
+}

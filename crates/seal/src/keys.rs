@@ -1,0 +1,313 @@
+//! Keys of one direction: AEAD, nonces, and the ratchet of key phases (as in RFC 9001 §5, §6).
+
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::window::{ReplayWindow, expand};
+
+/// Length of the authentication tag, in bytes: 128 bits for each cipher (RFC 9001 §5.3).
+pub(crate) const TAG_LEN: usize = 16;
+/// Packets sealed with one key. AES-GCM keeps its confidentiality bound up to 2^23 (RFC 9001 §6.6); half of that leaves
+/// room for the packets in flight.
+const PACKETS_PER_PHASE_BITS: u32 = 22;
+
+/// Authenticated encryption of packets: the AEAD of the TLS cipher suite that the ends agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cipher {
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// ChaCha20-Poly1305, for machines without AES instructions.
+    ChaCha20Poly1305,
+}
+
+impl Cipher {
+    fn algorithm(self) -> &'static Algorithm {
+        match self {
+            Self::Aes128Gcm => &AES_128_GCM,
+            Self::Aes256Gcm => &AES_256_GCM,
+            Self::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        }
+    }
+}
+
+/// Secret of one direction, from which its keys are derived. Erased when dropped, and never printed.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// Takes 32 bytes that nobody else knows.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    fn expand(&self, label: &'static [u8], out: &mut [u8]) {
+        struct Length(usize);
+        impl KeyType for Length {
+            fn len(&self) -> usize {
+                self.0
+            }
+        }
+        let prk = Prk::new_less_safe(HKDF_SHA256, &self.0);
+        let label = [label];
+        let okm = prk.expand(&label, Length(out.len())).expect("a key is shorter than 255 hashes");
+        okm.fill(out).expect("the length is the one asked for");
+    }
+
+    fn next_phase(&self) -> Self {
+        let mut next = [0; 32];
+        self.expand(b"timeous next phase", &mut next);
+        Self(next)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Key and nonce mask of one phase.
+struct PhaseKey {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+}
+
+impl PhaseKey {
+    fn of(cipher: Cipher, secret: &Secret) -> Self {
+        let algorithm = cipher.algorithm();
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..algorithm.key_len()];
+        secret.expand(b"timeous key", bytes);
+        let key = UnboundKey::new(algorithm, bytes).expect("the key has the cipher's length");
+        bytes.zeroize();
+        let mut iv = [0; NONCE_LEN];
+        secret.expand(b"timeous iv", &mut iv);
+        Self { key: LessSafeKey::new(key), iv }
+    }
+
+    /// Returns the nonce of a packet: its number, masked (RFC 9001 §5.3).
+    fn nonce(&self, number: u64) -> Nonce {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[NONCE_LEN - 8..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= number;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+fn phase_of(number: u64) -> u64 {
+    number >> PACKETS_PER_PHASE_BITS
+}
+
+/// Keys that seal one direction's packets. Each call of [`seal`](Self::seal) uses a packet number of its own, so that no
+/// nonce is used twice.
+pub struct SealingKey {
+    cipher: Cipher,
+    secret: Secret,
+    key: PhaseKey,
+    next: u64,
+}
+
+impl SealingKey {
+    /// Creates the keys of a direction; packet numbers start at zero.
+    #[must_use]
+    pub fn new(cipher: Cipher, secret: Secret) -> Self {
+        Self { cipher, key: PhaseKey::of(cipher, &secret), secret, next: 0 }
+    }
+
+    /// Returns the number of the next packet.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Seals the bytes of `packet` from `start` on in place, appends the tag, and returns the packet's number.
+    /// `authenticated` bytes are covered by the tag; it is told the number first, which they may contain.
+    pub fn seal<A: AsRef<[u8]>>(
+        &mut self,
+        authenticated: impl FnOnce(u64) -> A,
+        packet: &mut Vec<u8>,
+        start: usize,
+    ) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if number > 0 && phase_of(number) != phase_of(number - 1) {
+            self.secret = self.secret.next_phase();
+            self.key = PhaseKey::of(self.cipher, &self.secret);
+        }
+        let aad = authenticated(number);
+        let tag = self
+            .key
+            .key
+            .seal_in_place_separate_tag(self.key.nonce(number), Aad::from(aad.as_ref()), &mut packet[start..])
+            .expect("a packet is shorter than the cipher's bound");
+        packet.extend_from_slice(tag.as_ref());
+        number
+    }
+}
+
+impl std::fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealingKey").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// Authenticated packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its number.
+    pub number: u64,
+    /// Whether no packet with a higher number was opened before.
+    pub is_newest: bool,
+}
+
+/// Keys that open one direction's packets, each of them once.
+pub struct OpeningKey {
+    cipher: Cipher,
+    /// Secret of the next phase.
+    ahead: Secret,
+    phase: u64,
+    key: PhaseKey,
+    previous: Option<PhaseKey>,
+    /// Derived when the first packet claims it; in use when the first packet proves it.
+    next: Option<PhaseKey>,
+    window: ReplayWindow,
+    rejected: u64,
+}
+
+impl OpeningKey {
+    /// Creates the keys of a direction.
+    #[must_use]
+    pub fn new(cipher: Cipher, secret: Secret) -> Self {
+        let key = PhaseKey::of(cipher, &secret);
+        let ahead = secret.next_phase();
+        Self { cipher, ahead, phase: 0, key, previous: None, next: None, window: ReplayWindow::default(), rejected: 0 }
+    }
+
+    /// Opens a packet whose number has the low 32 bits `number`, and appends its plaintext to `out`. Returns `None`,
+    /// and leaves `out` and all state as they were, for a packet that is forged, damaged, repeated or too old.
+    pub fn open(&mut self, number: u32, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> Option<Opened> {
+        let number = expand(number, self.window.next());
+        let opened = self.try_open(number, authenticated, sealed, out);
+        self.rejected += u64::from(opened.is_none());
+        opened
+    }
+
+    fn try_open(&mut self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> Option<Opened> {
+        let len = sealed.len().checked_sub(TAG_LEN)?;
+        if !self.window.may_be_new(number) {
+            return None;
+        }
+        let phase = phase_of(number);
+        let key = if phase == self.phase {
+            &self.key
+        } else if phase + 1 == self.phase {
+            self.previous.as_ref()?
+        } else if phase == self.phase + 1 {
+            self.next.get_or_insert_with(|| PhaseKey::of(self.cipher, &self.ahead))
+        } else {
+            return None;
+        };
+        let start = out.len();
+        out.resize(start + len, 0);
+        let (body, tag) = sealed.split_at(len);
+        let nonce = key.nonce(number);
+        if key.key.open_separate_gather(nonce, Aad::from(authenticated), body, tag, &mut out[start..]).is_err() {
+            out.truncate(start);
+            return None;
+        }
+        if phase > self.phase
+            && let Some(next) = self.next.take()
+        {
+            self.previous = Some(std::mem::replace(&mut self.key, next));
+            self.ahead = self.ahead.next_phase();
+            self.phase = phase;
+        }
+        Some(Opened { number, is_newest: self.window.insert(number) })
+    }
+
+    /// Returns the number of packets that did not open.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.rejected
+    }
+}
+
+impl std::fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpeningKey").field("window", &self.window).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+
+    fn pair(cipher: Cipher) -> (SealingKey, OpeningKey) {
+        let secret = Secret::new([7; 32]);
+        (SealingKey::new(cipher, secret.clone()), OpeningKey::new(cipher, secret))
+    }
+
+    fn sealed(key: &mut SealingKey, text: &[u8]) -> (u32, Vec<u8>) {
+        let mut packet = text.to_vec();
+        let number = key.seal(|_| b"header", &mut packet, 0);
+        (number as u32, packet)
+    }
+
+    #[test]
+    fn what_was_sealed_opens_once_in_any_order() {
+        for cipher in CIPHERS {
+            let (mut sealing, mut opening) = pair(cipher);
+            let packets: Vec<_> = (0..4).map(|i| sealed(&mut sealing, &[i; 9])).collect();
+            for at in [2, 0, 3, 1] {
+                let mut out = Vec::new();
+                let (number, packet) = &packets[at];
+                let opened = opening.open(*number, b"header", packet, &mut out).unwrap();
+                assert_eq!((opened.is_newest, out), (at == 2 || at == 3, vec![at as u8; 9]));
+                assert_eq!(opening.open(*number, b"header", packet, &mut Vec::new()), None, "a repetition");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_anywhere_does_not_open() {
+        let (mut sealing, mut opening) = pair(Cipher::Aes128Gcm);
+        let (number, packet) = sealed(&mut sealing, b"hello");
+        for bit in 0..packet.len() * 8 {
+            let mut forged = packet.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(opening.open(number, b"header", &forged, &mut Vec::new()), None);
+        }
+        assert_eq!(opening.open(number, b"HEADER", &packet, &mut Vec::new()), None);
+        assert_eq!(opening.open(number + 1, b"header", &packet, &mut Vec::new()), None);
+        assert_eq!(opening.rejected(), packet.len() as u64 * 8 + 2);
+        assert!(opening.open(number, b"header", &packet, &mut Vec::new()).is_some(), "forgeries change nothing");
+    }
+
+    #[test]
+    fn a_key_phase_ends_after_its_packets_and_both_ends_follow() {
+        for cipher in CIPHERS {
+            let (mut sealing, mut opening) = pair(cipher);
+            let last = (1 << PACKETS_PER_PHASE_BITS) - 1;
+            // Both ends just before the end of the first phase.
+            sealing.next = last - 1;
+            let packets: Vec<_> = (0..4).map(|i| sealed(&mut sealing, &[i; 5])).collect();
+            let mut out = Vec::new();
+            opening.window.insert(last - 2);
+            for at in [0, 2, 1, 3] {
+                let (number, packet) = &packets[at];
+                assert!(opening.open(*number, b"header", packet, &mut out).is_some(), "packet {at}");
+            }
+            assert_eq!(opening.phase, 1);
+            assert_ne!(packets[1].1[..5], packets[2].1[..5]);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The handshake over a reliable stream of bytes: TLS 1.3, then the mutual proof, then the keys.
+
+use std::io::{Read, Write};
+
+use rustls::{AlertDescription, CertificateError, CipherSuite, ClientConnection, Connection, Error, ServerConnection};
+use zeroize::Zeroizing;
+
+use crate::access::{Admission, Call, Refusal};
+use crate::association::Secrets;
+use crate::credential::{CallerCredential, ListenerCredential};
+use crate::error::{CertificateFault, SealError};
+use crate::keys::{Cipher, Secret};
+use crate::proof::{Answer, Request, is_proof, prove};
+use crate::verifier::OtherFingerprint;
+
+/// Most bytes of application data that a peer may send before it is admitted: a request is shorter.
+const MAX_REQUEST: usize = 1024;
+
+/// What two ends have agreed on.
+#[derive(Debug)]
+pub struct Agreement {
+    /// Keys of both directions.
+    pub secrets: Secrets,
+    /// Stream that the caller named; at the caller, what it named itself.
+    pub stream_id: String,
+}
+
+/// One end of a handshake, sans-IO: bytes of the peer in, bytes for the peer out.
+///
+/// After [`read`](Self::read) has failed, bytes that tell the peer why may wait to be written.
+pub struct Session {
+    tls: Connection,
+    end: End,
+    /// Application data received and not yet understood.
+    received: Vec<u8>,
+    agreement: Option<Agreement>,
+    is_over: bool,
+}
+
+enum End {
+    Caller { credential: CallerCredential, asked: bool },
+    Listener(ListenerCredential),
+}
+
+impl Session {
+    /// Begins a call.
+    ///
+    /// # Errors
+    /// [`SealError::Protocol`] if TLS refuses the settings, which a credential excludes.
+    pub fn call(credential: &CallerCredential) -> Result<Self, SealError> {
+        let tls =
+            ClientConnection::new(credential.tls.clone(), credential.name.clone()).map_err(|error| failure(&error))?;
+        Ok(Self::new(tls.into(), End::Caller { credential: credential.clone(), asked: false }))
+    }
+
+    /// Answers a call.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn answer(credential: &ListenerCredential) -> Result<Self, SealError> {
+        let tls = ServerConnection::new(credential.tls.clone()).map_err(|error| failure(&error))?;
+        Ok(Self::new(tls.into(), End::Listener(credential.clone())))
+    }
+
+    fn new(mut tls: Connection, end: End) -> Self {
+        tls.set_buffer_limit(Some(2 * MAX_REQUEST));
+        Self { tls, end, received: Vec::new(), agreement: None, is_over: false }
+    }
+
+    /// Processes bytes of the peer. Those after the end of the handshake are ignored.
+    ///
+    /// # Errors
+    /// [`SealError`]: the call has failed.
+    pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), SealError> {
+        while !bytes.is_empty() && !self.is_over {
+            self.tls.read_tls(&mut bytes).map_err(|error| SealError::Protocol(error.to_string()))?;
+            self.tls.process_new_packets().map_err(|error| self.failed(failure(&error)))?;
+            self.read_application_data()?;
+            self.advance().map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes that wait to be sent to the peer to `out`.
+    pub fn write(&mut self, out: &mut Vec<u8>) {
+        while self.tls.wants_write() {
+            self.tls.write_tls(out).expect("a vector takes all bytes");
+        }
+    }
+
+    /// Returns, once, what the ends have agreed on. The listener's last bytes may still have to be written.
+    pub fn take_agreement(&mut self) -> Option<Agreement> {
+        self.agreement.take()
+    }
+
+    fn failed(&mut self, error: SealError) -> SealError {
+        self.is_over = true;
+        error
+    }
+
+    fn read_application_data(&mut self) -> Result<(), SealError> {
+        let mut buffer = Zeroizing::new([0; MAX_REQUEST]);
+        loop {
+            match self.tls.reader().read(&mut buffer[..]) {
+                Ok(0) => return Ok(()),
+                Ok(len) => self.received.extend_from_slice(&buffer[..len]),
+                Err(_) => return Ok(()),
+            }
+            if self.received.len() > MAX_REQUEST {
+                return Err(self.failed(SealError::Protocol("a request that is too long".into())));
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), SealError> {
+        if self.tls.is_handshaking() {
+            return Ok(());
+        }
+        match &mut self.end {
+            End::Caller { credential, asked } if !*asked => {
+                *asked = true;
+                let exported = export_proof(&self.tls)?;
+                let request = Request {
+                    intent: credential.intent,
+                    stream_id: credential.stream_id.clone(),
+                    proof: credential.passphrase.as_ref().map(|passphrase| prove(passphrase, &exported, true)),
+                };
+                self.say(&request.write())
+            }
+            End::Caller { credential, .. } => {
+                let Some(answer) = Answer::read(&self.received)? else { return Ok(()) };
+                let stream_id = check(&answer, credential, &self.tls)?;
+                self.agree(stream_id)
+            }
+            End::Listener(credential) => {
+                let Some(request) = Request::read(&self.received)? else { return Ok(()) };
+                let (answer, verdict) = decide(credential, &request, &self.tls)?;
+                self.say(&answer.write())?;
+                match verdict {
+                    None => self.agree(request.stream_id),
+                    Some(error) => {
+                        self.tls.send_close_notify();
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, message: &[u8]) -> Result<(), SealError> {
+        self.tls.writer().write_all(message).map_err(|error| SealError::Protocol(error.to_string()))
+    }
+
+    fn agree(&mut self, stream_id: String) -> Result<(), SealError> {
+        let cipher = match self.tls.negotiated_cipher_suite().map(|suite| suite.suite()) {
+            Some(CipherSuite::TLS13_AES_128_GCM_SHA256) => Cipher::Aes128Gcm,
+            Some(CipherSuite::TLS13_AES_256_GCM_SHA384) => Cipher::Aes256Gcm,
+            _ => Cipher::ChaCha20Poly1305,
+        };
+        let caller = export(&self.tls, b"EXPORTER-timeous-caller")?;
+        let listener = export(&self.tls, b"EXPORTER-timeous-listener")?;
+        let (sealing, opening) = match self.end {
+            End::Caller { .. } => (caller, listener),
+            End::Listener(_) => (listener, caller),
+        };
+        let secrets = Secrets { cipher, sealing: Secret::new(sealing), opening: Secret::new(opening) };
+        self.agreement = Some(Agreement { secrets, stream_id });
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+/// Checks the listener's answer; returns the stream's name.
+fn check(answer: &Answer, credential: &CallerCredential, tls: &Connection) -> Result<String, SealError> {
+    match (answer, &credential.passphrase) {
+        (Answer::Admitted(Some(proof)), Some(passphrase)) => {
+            match is_proof(passphrase, &export_proof(tls)?, false, proof) {
+                true => Ok(credential.stream_id.clone()),
+                false => Err(SealError::PeerWithoutPassphrase),
+            }
+        }
+        (Answer::Admitted(None), None) => Ok(credential.stream_id.clone()),
+        (Answer::Admitted(_), _) => Err(SealError::PeerWithoutPassphrase),
+        (Answer::WrongPassphrase, _) => Err(SealError::WrongPassphrase),
+        (Answer::PassphraseWanted, _) => Err(SealError::PassphraseWanted),
+        (Answer::NoPassphrase, _) => Err(SealError::NoPassphraseThere),
+        (Answer::UnknownStream, _) => Err(SealError::UnknownStream(credential.stream_id.clone())),
+        (Answer::NotAllowed(text), _) => Err(SealError::NotAllowed(text.clone())),
+    }
+}
+
+/// Decides about a request: the answer, and the reason if it is a refusal.
+fn decide(
+    credential: &ListenerCredential,
+    request: &Request,
+    tls: &Connection,
+) -> Result<(Answer, Option<SealError>), SealError> {
+    let call = Call::new(&request.stream_id, request.intent);
+    Ok(match (credential.access.admit(&call), &request.proof) {
+        (Admission::Open, None) => (Answer::Admitted(None), None),
+        (Admission::Open, Some(_)) => (Answer::NoPassphrase, Some(SealError::PassphraseWanted)),
+        (Admission::With(_), None) => (Answer::PassphraseWanted, Some(SealError::PeerWithoutPassphrase)),
+        (Admission::With(passphrase), Some(proof)) => {
+            let exported = export_proof(tls)?;
+            match is_proof(&passphrase, &exported, true, proof) {
+                true => (Answer::Admitted(Some(prove(&passphrase, &exported, false))), None),
+                false => (Answer::WrongPassphrase, Some(SealError::WrongPassphrase)),
+            }
+        }
+        (Admission::Refused(Refusal::UnknownStream), _) => {
+            (Answer::UnknownStream, Some(SealError::UnknownStream(request.stream_id.clone())))
+        }
+        (Admission::Refused(Refusal::NotAllowed(text)), _) => {
+            (Answer::NotAllowed(text.clone()), Some(SealError::NotAllowed(text)))
+        }
+    })
+}
+
+fn export(tls: &Connection, label: &[u8]) -> Result<[u8; 32], SealError> {
+    tls.export_keying_material([0; 32], label, None).map_err(|error| failure(&error))
+}
+
+fn export_proof(tls: &Connection) -> Result<[u8; 32], SealError> {
+    export(tls, b"EXPORTER-timeous-proof")
+}
+
+/// Translates an error of TLS.
+fn failure(error: &Error) -> SealError {
+    use CertificateFault as Fault;
+    match error {
+        Error::InvalidCertificate(fault) => SealError::Certificate(match fault {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Fault::Clock("expired"),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Fault::Clock("not valid yet")
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Fault::Name(fault.to_string())
+            }
+            CertificateError::UnknownIssuer => Fault::Untrusted,
+            CertificateError::Other(other) => match other.0.downcast_ref::<OtherFingerprint>() {
+                Some(OtherFingerprint(found)) => Fault::Fingerprint(found.to_string()),
+                None if other.to_string().contains("CaUsedAsEndEntity") => Fault::Untrusted,
+                None => Fault::Other(other.to_string()),
+            },
+            fault => Fault::Other(fault.to_string()),
+        }),
+        Error::NoCertificatesPresented => {
+            SealError::Protocol("it shows no certificate, and we ask callers for one".into())
+        }
+        Error::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired
+            | AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::AccessDenied
+            | AlertDescription::DecryptError => SealError::OurCertificate(format!("{alert:?}")),
+            alert => SealError::Protocol(format!("alert {alert:?}")),
+        },
+        error => SealError::Protocol(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Intent, Passphrase, SharedPassphrase, Trust};
+
+    /// Passes bytes between two ends until both have nothing to say.
+    fn talk(caller: &mut Session, listener: &mut Session) -> (Result<(), SealError>, Result<(), SealError>) {
+        let mut results = (Ok(()), Ok(()));
+        for _ in 0..4 {
+            let mut bytes = Vec::new();
+            caller.write(&mut bytes);
+            results.1 = results.1.and(listener.read(&bytes));
+            bytes.clear();
+            listener.write(&mut bytes);
+            results.0 = results.0.and(caller.read(&bytes));
+        }
+        results
+    }
+
+    fn ends(of_caller: Passphrase, of_listener: Passphrase) -> (Session, Session) {
+        let caller = CallerCredential::new("a", &Trust::Passphrase, Some(of_caller), None, Intent::Publish).unwrap();
+        let access = Arc::new(SharedPassphrase(Some(of_listener)));
+        let listener = ListenerCredential::new(None, None, access).unwrap();
+        (Session::call(&caller).unwrap(), Session::answer(&listener).unwrap())
+    }
+
+    #[test]
+    fn both_ends_have_the_same_keys_crossed() {
+        let passphrase = Passphrase::from_key([1; 32]);
+        let (mut caller, mut listener) = ends(passphrase.clone(), passphrase);
+        assert_eq!(talk(&mut caller, &mut listener), (Ok(()), Ok(())));
+        let (caller, listener) = (caller.take_agreement().unwrap().secrets, listener.take_agreement().unwrap().secrets);
+        let mut packet = b"hello".to_vec();
+        let number = crate::SealingKey::new(caller.cipher, caller.sealing).seal(|_| b"", &mut packet, 0);
+        let mut out = Vec::new();
+        let mut opening = crate::OpeningKey::new(listener.cipher, listener.opening);
+        assert!(opening.open(number as u32, b"", &packet, &mut out).is_some());
+        assert_eq!(out, b"hello");
+    }
+
+    #[test]
+    fn an_answer_without_the_right_proof_is_not_believed() {
+        let (mine, other) = (Passphrase::from_key([1; 32]), Passphrase::from_key([2; 32]));
+        let (mut caller, mut listener) = ends(mine.clone(), mine.clone());
+        assert_eq!(talk(&mut caller, &mut listener), (Ok(()), Ok(())));
+        let End::Caller { credential, .. } = &caller.end else { unreachable!("it calls") };
+        let exported = export_proof(&caller.tls).unwrap();
+        let answers = [
+            Answer::Admitted(None),
+            Answer::Admitted(Some([0; 32])),
+            Answer::Admitted(Some(prove(&other, &exported, false))),
+            // Our own proof, sent back.
+            Answer::Admitted(Some(prove(&mine, &exported, true))),
+        ];
+        for answer in answers {
+            assert_eq!(check(&answer, credential, &caller.tls), Err(SealError::PeerWithoutPassphrase));
+        }
+        let right = Answer::Admitted(Some(prove(&mine, &exported, false)));
+        assert_eq!(check(&right, credential, &caller.tls), Ok(String::new()));
+    }
+
+    #[test]
+    fn a_man_in_the_middle_cannot_pass_proofs_on() {
+        let passphrase = Passphrase::from_key([1; 32]);
+        // Two handshakes: with the caller, and with the listener. The proofs are bound to each.
+        let (caller, _) = ends(passphrase.clone(), passphrase.clone());
+        let (mut near, mut to_caller) = (caller, ends(passphrase.clone(), Passphrase::from_key([9; 32])).1);
+        let (caller_result, listener_result) = talk(&mut near, &mut to_caller);
+        assert_eq!(caller_result, Err(SealError::WrongPassphrase));
+        assert_eq!(listener_result, Err(SealError::WrongPassphrase));
+    }
+
+    #[test]
+    fn hostile_bytes_are_errors() {
+        let passphrase = Passphrase::from_key([1; 32]);
+        let (_, mut listener) = ends(passphrase.clone(), passphrase);
+        assert!(matches!(listener.read(&[0x55; 3000]), Err(SealError::Protocol(_))));
+    }
+}
