@@ -26,6 +26,10 @@ use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, Way};
 
+/// Reads of a batch of datagrams from the socket in one round. Chosen by us: a higher value costs fewer rounds and lets a flood delay what is
+/// sent for longer, by about 3 ms.
+const MOST_READS: u32 = 16;
+
 pub(crate) struct Port {
     /// Number among the engine's ports.
     number: u64,
@@ -416,7 +420,8 @@ impl Port {
         }
         let (driver, share) = (&mut self.driver, &self.share);
         let (sealed, notices, is_local) = (&mut self.sealed, &mut self.plain_notices, self.is_local);
-        loop {
+        // Under a flood, sending and the other ports have their turn, too.
+        for _ in 0..MOST_READS {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
                 if share.as_ref().is_some_and(|share| !share.has(from.ip())) {
                     return;

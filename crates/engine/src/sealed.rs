@@ -1,8 +1,9 @@
 //! Encryption of a UDP port: the associations below its connections, and calls whose handshake is not complete.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use timeous_core::{Ecn, IdMap, Instant, RateLimit};
 use timeous_dccp::ConnectionId;
 use timeous_seal::{AssociationId, CallerCredential, Endpoint, EndpointConfig, Event, Received, SealError};
@@ -32,8 +33,8 @@ pub(crate) struct Sealed {
     connections: IdMap<AssociationId, ConnectionId>,
     /// Packet being opened.
     packet: Vec<u8>,
-    /// Datagram of a handshake being written.
-    datagram: Vec<u8>,
+    /// Datagrams of handshakes being written.
+    datagrams: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 /// Something that a port has to do.
@@ -54,7 +55,7 @@ impl Sealed {
             callers: IdMap::default(),
             connections: IdMap::default(),
             packet: Vec::new(),
-            datagram: Vec::new(),
+            datagrams: Vec::new(),
         }
     }
 
@@ -145,14 +146,24 @@ impl Sealed {
     /// Sends what the handshakes have to say. What the kernel has no room for is repeated by their timers.
     pub(crate) fn transmit(&mut self, now: Instant, socket: &mut Socket) -> bool {
         let mut progress = false;
-        while let Some(to) = {
-            self.datagram.clear();
-            self.endpoint.poll_transmit(now, &mut self.datagram)
-        } {
-            progress = true;
-            send(socket, to, &self.datagram);
+        loop {
+            let mut count = 0;
+            while count < Socket::BATCH {
+                if count == self.datagrams.len() {
+                    self.datagrams.push(((Ipv4Addr::UNSPECIFIED, 0).into(), Vec::new()));
+                }
+                let (to, datagram) = &mut self.datagrams[count];
+                datagram.clear();
+                let Some(remote) = self.endpoint.poll_transmit(now, datagram) else { break };
+                *to = remote;
+                count += 1;
+            }
+            send(socket, &self.datagrams[..count]);
+            progress |= count > 0;
+            if count < Socket::BATCH {
+                return progress;
+            }
         }
-        progress
     }
 
     /// Returns the next news.
@@ -203,15 +214,21 @@ impl PlainNotices {
     }
 
     pub(crate) fn transmit(&mut self, socket: &mut Socket) {
-        self.waiting.drain(..).for_each(|(to, notice)| send(socket, to, &notice));
+        send(socket, &self.waiting);
+        self.waiting.clear();
     }
 }
 
-fn send(socket: &mut Socket, to: SocketAddr, datagram: &[u8]) {
-    let packet = Packet { to, from: None, ecn: Ecn::NotEct, header: datagram, payload: None };
-    socket.send(&[packet], |_, result| {
-        if let Err(error) = result {
-            tracing::debug!(%error, %to, "sending a handshake");
-        }
-    });
+fn send(socket: &mut Socket, datagrams: &[(SocketAddr, Vec<u8>)]) {
+    for datagrams in datagrams.chunks(Socket::BATCH) {
+        let packets: ArrayVec<Packet<'_>, { Socket::BATCH }> = datagrams
+            .iter()
+            .map(|(to, datagram)| Packet { to: *to, from: None, ecn: Ecn::NotEct, header: datagram, payload: None })
+            .collect();
+        socket.send(&packets, |at, result| {
+            if let Err(error) = result {
+                tracing::debug!(%error, to = %packets[at].to, "sending a handshake");
+            }
+        });
+    }
 }

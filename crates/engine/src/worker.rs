@@ -66,7 +66,9 @@ impl Worker {
         }
     }
 
-    pub(crate) fn run(mut self) {
+    /// Runs until it is told to stop. A panic drops `running` before the streams, so that whoever sees them end knows why.
+    pub(crate) fn run(mut self, running: Arc<()>) {
+        let _running = running;
         let congestion = self.congestion.clone();
         while self.obey() {
             // The lock is held for a whole round, not per packet; nothing blocks meanwhile.

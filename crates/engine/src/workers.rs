@@ -1,5 +1,6 @@
 //! Threads of an engine: each runs transports with a Congestion Manager of its own.
 
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use rustix::io::retry_on_intr;
@@ -18,6 +19,8 @@ pub(crate) struct WorkerThread {
     pub(crate) commands: Commands,
     pub(crate) congestion: Congestion,
     thread: Option<JoinHandle<()>>,
+    /// Goes before the thread's streams do.
+    life: Weak<()>,
 }
 
 impl WorkerThread {
@@ -29,9 +32,11 @@ impl WorkerThread {
             return Err(EngineError::CongestionTaken);
         }
         let worker = Worker::new(asked, waker, congestion.clone(), rng);
-        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run());
+        let running = Arc::new(());
+        let life = Arc::downgrade(&running);
+        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run(running));
         match thread {
-            Ok(thread) => Ok(Self { commands, congestion, thread: Some(thread) }),
+            Ok(thread) => Ok(Self { commands, congestion, thread: Some(thread), life }),
             Err(error) => {
                 congestion.detach();
                 Err(error.into())
@@ -39,9 +44,9 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether the thread has ended: it does by itself only in a panic.
+    /// Returns whether the thread has ended: it does by itself only in a panic. It is known before its streams tell that they are over.
     pub(crate) fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.life.strong_count() == 0
     }
 }
 

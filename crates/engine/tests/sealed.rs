@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::{
@@ -302,4 +303,62 @@ fn other_services_and_ports_are_refused_inside() {
     let odd = StreamConfig { service: ServiceCode::from_bytes(*b"else"), ..caller(1) };
     let stream = engine.connect(there.local_addr(), odd).unwrap();
     assert!(matches!(outcome(&stream), Status::Closed(CloseReason::Reset(_))));
+}
+
+/// First datagrams of calls that nobody makes, as fast as this thread can send them; returns their number when it is told to stop.
+fn flood(to: SocketAddr, stop: &AtomicBool) -> u64 {
+    let engine = Engine::start().unwrap();
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let _call = engine.connect(sink.local_addr().unwrap(), caller(2)).unwrap();
+    let mut first = [0; 1200];
+    assert_eq!(sink.recv(&mut first).unwrap(), 1200);
+    let sockets: Vec<_> = (0..32).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let mut count = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        // Each is another caller: the identifier that it has chosen, behind kind, version and ours.
+        first[6..10].copy_from_slice(&(count as u32 + 1).to_be_bytes());
+        let _ = sockets[count as usize % sockets.len()].send_to(&first, to);
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_flood_of_forged_calls_leaves_a_stream_its_data_and_others_their_turn() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let address = there.local_addr();
+    let mut near = engine.connect(address, caller(1)).unwrap();
+    assert_eq!(outcome(&near), Status::Open);
+    let mut far = there.accept(Some(clock::now() + PATIENCE)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let flooder = std::thread::spawn({
+        let stop = stop.clone();
+        move || flood(address, &stop)
+    });
+    let (began, mut came) = (clock::now(), 0);
+    for seq in 0..300 {
+        let deadline = Some(clock::now() + Duration::from_millis(300));
+        let meta = AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() };
+        let _ = near.sending().enqueue(&meta, &[7; 500]);
+        while far.receiving().poll_received().is_some() {
+            came += 1;
+        }
+        while near.sending().poll_completion().is_some() {}
+        std::thread::park_timeout(Duration::from_millis(10).into());
+    }
+    // Somebody else calls meanwhile.
+    let other = engine.connect(address, caller(1)).unwrap();
+    assert_eq!(outcome(&other), Status::Open);
+    let took = (clock::now() - began).as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    let flooded = flooder.join().unwrap();
+    until(|| {
+        came += std::iter::from_fn(|| far.receiving().poll_received()).count();
+        while near.sending().poll_completion().is_some() {}
+        (near.sending().snapshot().transport.acked > 0).then_some(())
+    });
+    eprintln!("{:.0} forged calls a second; {came} of 300 datagrams arrived within 300 ms", flooded as f64 / took);
+    // One thread sends, another floods, and the engine needs a processor of its own: on a busy machine that is not much.
+    assert!(came > 200, "{came} of 300");
 }

@@ -1,4 +1,5 @@
-//! Restarts of sender, receiver or encoder, and path failures: the recording continues with the right gap, and plays.
+//! Restarts of sender, receiver or encoder, and path failures, plain and encrypted: the recording continues with the right gap, and
+//! plays.
 
 use std::process::{Command, Stdio};
 
@@ -9,15 +10,27 @@ use crate::pictures::{annexb, field_pictures, first_slices};
 use crate::recorded::{Recorded, assert_decodes};
 use crate::relay::Relay;
 use crate::support::{Files, Running, command, free_port, is_installed, side_by_side, skip, sleep, timeous};
-use crate::watched::{LATENCY_MS, send_to};
+use crate::watched::LATENCY_MS;
 
 const PLAIN: &str = "plain25.h264";
 /// Tolerance for times of a recording: the latency, plus delays of a busy machine.
 const SLACK: f64 = 0.5;
 
+/// Options of both ends.
+fn options<const SEALED: bool>() -> String {
+    let credential = if SEALED { "&passphrase=correct-horse-1" } else { "" };
+    format!("latency={LATENCY_MS}ms{credential}")
+}
+
+fn send_to<const SEALED: bool>(port: u16, source: &str) -> Running {
+    let mut send = command(&["send", source, &format!("timeous://127.0.0.1:{port}?{}", options::<SEALED>())]);
+    send.stdin(Stdio::piped());
+    Running::start(send)
+}
+
 /// Receiver that records until it is stopped.
-fn record(port: u16, sink: &str) -> Running {
-    let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms");
+fn record<const SEALED: bool>(port: u16, sink: &str) -> Running {
+    let uri = format!("timeous://127.0.0.1:{port}?mode=listener&{}", options::<SEALED>());
     let mut receiver = timeous(&["recv", &uri, sink]);
     receiver.until_it_says("listening at");
     receiver
@@ -40,15 +53,15 @@ fn assert_between(what: &str, found: f64, least: f64, most: f64) {
 }
 
 /// The receiver is killed after 2 s and restarted at once: it has everything from the next keyframe on.
-fn a_receiver_that_is_killed_and_started_again() {
+fn a_receiver_that_is_killed_and_started_again<const SEALED: bool>() {
     let (files, port) = (Files::new(), free_port());
     let [first, second] = ["first.mp4", "second.mp4"].map(|name| files.path(name));
-    let mut receiver = record(port, &first);
-    let mut sender = send_to(port, LATENCY_MS, &source(&files, 9), &[]);
+    let mut receiver = record::<SEALED>(port, &first);
+    let mut sender = send_to::<SEALED>(port, &source(&files, 9));
     receiver.until_it_says("connected");
     sleep(secs(2.5));
     receiver.kill();
-    let mut receiver = record(port, &second);
+    let mut receiver = record::<SEALED>(port, &second);
     sender.ends_with(0);
     receiver.stop();
     let [first, second] = [first, second].map(|path| Recorded::mp4(&path));
@@ -61,17 +74,17 @@ fn a_receiver_that_is_killed_and_started_again() {
 }
 
 /// The sender is killed after 2 s, and restarted a second later with the stream from its start.
-fn a_sender_that_is_killed_and_started_again() {
+fn a_sender_that_is_killed_and_started_again<const SEALED: bool>() {
     let (files, port) = (Files::new(), free_port());
     let sink = files.path("out.mp4");
-    let mut receiver = record(port, &sink);
+    let mut receiver = record::<SEALED>(port, &sink);
     let source = source(&files, 3);
-    let mut sender = send_to(port, LATENCY_MS, &source, &[]);
+    let mut sender = send_to::<SEALED>(port, &source);
     receiver.until_it_says("connected");
     sleep(secs(2.0));
     sender.kill();
     sleep(secs(1.0));
-    send_to(port, LATENCY_MS, &source, &[]).ends_with(0);
+    send_to::<SEALED>(port, &source).ends_with(0);
     sleep(secs(0.5));
     let said = receiver.stop();
     let recorded = Recorded::mp4(&sink);
@@ -85,12 +98,12 @@ fn a_sender_that_is_killed_and_started_again() {
 }
 
 /// The encoder is killed; a second later another one starts, with another sender.
-fn an_encoder_that_is_killed_and_started_again() {
+fn an_encoder_that_is_killed_and_started_again<const SEALED: bool>() {
     let (files, port) = (Files::new(), free_port());
     let sink = files.path("out.mp4");
-    let mut receiver = record(port, &sink);
+    let mut receiver = record::<SEALED>(port, &sink);
     let mut encoder = encoder();
-    let mut send = command(&["send", "-", &format!("timeous://127.0.0.1:{port}?latency={LATENCY_MS}ms")]);
+    let mut send = command(&["send", "-", &format!("timeous://127.0.0.1:{port}?{}", options::<SEALED>())]);
     send.stdin(encoder.output());
     let mut sender = Running::start(send);
     receiver.until_it_says("connected");
@@ -98,7 +111,7 @@ fn an_encoder_that_is_killed_and_started_again() {
     encoder.kill();
     sender.ends_with(0);
     sleep(secs(1.0));
-    let mut sender = send_to(port, LATENCY_MS, "-", &[]);
+    let mut sender = send_to::<SEALED>(port, "-");
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, 75, None);
     sender.ends_with(0);
     feeder.end();
@@ -120,12 +133,12 @@ fn encoder() -> Running {
 
 /// Pipe through a relay to a recording; the path is down for some seconds after the first three, and up for some at the
 /// end.
-fn dark(name: &str, seconds: f64, end: f64) {
+fn dark<const SEALED: bool>(name: &str, seconds: f64, end: f64) {
     let (files, port, near) = (Files::new(), free_port(), free_port());
     let sink = files.path(name);
-    let mut receiver = record(port, &sink);
+    let mut receiver = record::<SEALED>(port, &sink);
     let relay = Relay::start(near, port);
-    let mut sender = send_to(near, LATENCY_MS, "-", &[]);
+    let mut sender = send_to::<SEALED>(near, "-");
     receiver.until_it_says("connected");
     let count = (25.0 * (3.0 + seconds + end)) as usize;
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, count, None);
@@ -162,29 +175,29 @@ fn shown(sink: &str) -> usize {
     first_slices(&std::fs::read(sink).unwrap()).len()
 }
 
-fn a_second_in_the_dark() {
-    dark("second.mp4", 1.0, 5.0);
+fn a_second_in_the_dark<const SEALED: bool>() {
+    dark::<SEALED>("second.mp4", 1.0, 5.0);
 }
 
-fn a_second_in_the_dark_as_a_byte_stream() {
-    dark("second.h264", 1.0, 5.0);
+fn a_second_in_the_dark_as_a_byte_stream<const SEALED: bool>() {
+    dark::<SEALED>("second.h264", 1.0, 5.0);
 }
 
-fn fifteen_seconds_in_the_dark() {
-    dark("fifteen.mp4", 15.0, 8.0);
+fn fifteen_seconds_in_the_dark<const SEALED: bool>() {
+    dark::<SEALED>("fifteen.mp4", 15.0, 8.0);
 }
 
-/// The sender's address changes twice.
-fn a_sender_whose_address_changes() {
+/// The sender's address changes five times.
+fn a_sender_whose_address_changes<const SEALED: bool>() {
     let (files, port, near) = (Files::new(), free_port(), free_port());
     let sink = files.path("out.mp4");
-    let mut receiver = record(port, &sink);
+    let mut receiver = record::<SEALED>(port, &sink);
     let relay = Relay::start(near, port);
-    let mut sender = send_to(near, LATENCY_MS, "-", &[]);
+    let mut sender = send_to::<SEALED>(near, "-");
     receiver.until_it_says("connected");
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, 200, None);
-    for _ in 0..2 {
-        sleep(secs(2.5));
+    for _ in 0..5 {
+        sleep(secs(1.4));
         relay.rebind();
     }
     feeder.end();
@@ -196,30 +209,39 @@ fn a_sender_whose_address_changes() {
     assert_between("the longest gap", recorded.longest_gap(), 0.0, 0.5);
 }
 
-#[test]
-fn a_recording_outlives_the_ends_and_the_path() {
+fn outlives<const SEALED: bool>(name: &str) {
     if !is_installed("ffmpeg") || !is_installed("ffprobe") {
-        return skip("a_recording_outlives_the_ends_and_the_path", "ffmpeg and ffprobe");
+        return skip(name, "ffmpeg and ffprobe");
     }
     side_by_side(&[
-        ("a_receiver_that_is_killed_and_started_again", a_receiver_that_is_killed_and_started_again),
-        ("a_sender_that_is_killed_and_started_again", a_sender_that_is_killed_and_started_again),
-        ("an_encoder_that_is_killed_and_started_again", an_encoder_that_is_killed_and_started_again),
-        ("a_second_in_the_dark", a_second_in_the_dark),
-        ("a_second_in_the_dark_as_a_byte_stream", a_second_in_the_dark_as_a_byte_stream),
-        ("fifteen_seconds_in_the_dark", fifteen_seconds_in_the_dark),
-        ("a_sender_whose_address_changes", a_sender_whose_address_changes),
+        ("a_receiver_that_is_killed_and_started_again", a_receiver_that_is_killed_and_started_again::<SEALED>),
+        ("a_sender_that_is_killed_and_started_again", a_sender_that_is_killed_and_started_again::<SEALED>),
+        ("an_encoder_that_is_killed_and_started_again", an_encoder_that_is_killed_and_started_again::<SEALED>),
+        ("a_second_in_the_dark", a_second_in_the_dark::<SEALED>),
+        ("a_second_in_the_dark_as_a_byte_stream", a_second_in_the_dark_as_a_byte_stream::<SEALED>),
+        ("fifteen_seconds_in_the_dark", fifteen_seconds_in_the_dark::<SEALED>),
+        ("a_sender_whose_address_changes", a_sender_whose_address_changes::<SEALED>),
     ]);
+}
+
+#[test]
+fn a_recording_outlives_the_ends_and_the_path() {
+    outlives::<false>("a_recording_outlives_the_ends_and_the_path");
+}
+
+#[test]
+fn an_encrypted_recording_outlives_the_ends_and_the_path() {
+    outlives::<true>("an_encrypted_recording_outlives_the_ends_and_the_path");
 }
 
 #[test]
 #[ignore = "takes minutes: run with --ignored"]
 fn half_a_minute_in_the_dark() {
-    dark("thirty.mp4", 30.0, 15.0);
+    dark::<false>("thirty.mp4", 30.0, 15.0);
 }
 
 #[test]
 #[ignore = "takes minutes: run with --ignored"]
 fn ten_minutes_in_the_dark() {
-    dark("ten.mp4", 600.0, 15.0);
+    dark::<true>("ten.mp4", 600.0, 15.0);
 }
