@@ -61,6 +61,9 @@ pub enum SealError {
     /// The peer takes no encrypted streams.
     #[error("the peer does not encrypt: give it a credential, or call it with encryption=off")]
     PeerIsPlain,
+    /// The peer takes no plain streams from us: it encrypts, or has no credential and serves its own host only.
+    #[error("the peer takes no stream without encryption: give both ends a credential, or encryption=off")]
+    EncryptionWanted,
     /// The passphrases differ; told by the listener.
     #[error("wrong passphrase")]
     WrongPassphrase,

@@ -91,6 +91,9 @@ pub enum Error {
 impl Error {
     /// Error for the end of a stream with `peer`, unless it was graceful; `sealing`: the reason why its packets cannot be encrypted.
     pub(crate) fn ended(reason: CloseReason, peer: Option<SocketAddr>, sealing: Option<SealError>) -> Self {
+        if reason.wants_encryption() {
+            return Self::Sealing(SealError::EncryptionWanted);
+        }
         match (peer, sealing) {
             (Some(remote), Some(SealError::Unreachable)) => Self::NobodyListens { remote },
             (_, Some(error)) if reason == CloseReason::Unsealed => Self::Sealing(error),
@@ -166,6 +169,7 @@ pub(crate) fn culprit_of_daemon(error: &ClientError) -> Culprit {
 fn culprit_of_call(error: &SealError) -> Culprit {
     match error {
         SealError::WrongPassphrase
+        | SealError::EncryptionWanted
         | SealError::PassphraseWanted
         | SealError::NoPassphraseThere
         | SealError::UnknownStream(_)

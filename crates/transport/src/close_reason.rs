@@ -38,4 +38,10 @@ impl CloseReason {
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Reset(ResetReason { code: ResetCode::TooBusy, .. }))
     }
+
+    /// Whether the peer refused a connection that is not encrypted.
+    #[must_use]
+    pub const fn wants_encryption(&self) -> bool {
+        matches!(self, Self::Reset(ResetReason { code: ResetCode::Unencrypted, .. }))
+    }
 }

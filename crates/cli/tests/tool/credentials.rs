@@ -112,3 +112,29 @@ fn a_listener_without_credential_says_that_it_is_for_this_host() {
         receiver.stop();
     }
 }
+
+#[test]
+fn a_first_call_that_is_refused_ends_with_the_reason() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &crate::support::clip(2));
+    let (port, plain) = (free_port(), free_port());
+    let list = files.write("list", b"camera1 publish correct-horse-1\ncamera2 play correct-horse-2\n");
+    fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
+    let listen = |uri: String, sink: &str| {
+        let mut receiver = timeous(&["recv", &uri, &files.path(sink)]);
+        receiver.until_it_says("listening at");
+        receiver
+    };
+    let _sealed = listen(format!("timeous://127.0.0.1:{port}?mode=listener&access={list}"), "out.h264");
+    let _plain = listen(format!("timeous://127.0.0.1:{plain}?mode=listener"), "plain.h264");
+    let call = |port: u16, query: &str, words: &[&str]| {
+        fails(&["send", &source, &format!("timeous://127.0.0.1:{port}?{query}")], 6, words);
+    };
+    call(port, "passphrase=correct-horse-3&streamid=camera1", &["wrong passphrase"]);
+    call(port, "passphrase=correct-horse-1&streamid=camera3", &["no stream", "camera3"]);
+    call(port, "passphrase=correct-horse-2&streamid=camera2", &["refuses"]);
+    call(port, "encryption=off", &["takes no stream without encryption"]);
+    call(plain, "passphrase=correct-horse-1", &["does not encrypt"]);
+    let other = format!("fingerprint=sha256:{}", "0a".repeat(32));
+    call(port, &other, &["certificate is not trusted", "fingerprint is another"]);
+}
