@@ -53,7 +53,7 @@ pub(crate) fn choices() -> Vec<Choice> {
         ),
         Choice::ours(
             "datagrams",
-            "sealed records in the byte stream, for plain TCP, too",
+            "numbered records in the byte stream, for plain TCP, too",
             "the capture then tells what each byte belongs to",
         ),
         Choice::ours("receiver", "a plain socket of the kernel's", "nothing there is ours but the reader of records"),

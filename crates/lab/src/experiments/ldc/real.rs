@@ -21,7 +21,7 @@ const SLOTS: u32 = 4_096;
 /// Bytes of IP's and TCP's headers with timestamps.
 const HEADERS: usize = 52;
 /// Bytes of a packet on the link.
-const PACKET: usize = record::sealed_len(SIZE) + HEADERS;
+const PACKET: usize = record::numbered_len(SIZE) + HEADERS;
 
 /// Runs all streams; returns findings for each congestion control and kind of late choice, beside
 /// plain TCP.
