@@ -1,7 +1,7 @@
 //! Outgoing connection: calls the peer, and redials after failures and disconnects unless `reconnect=off`.
 
 use timeous::core::Instant;
-use timeous::{DialEvent, Dialer, Error, Receiver, Sender, Uri};
+use timeous::{DialEvent, Dialer, Error, Intent, Receiver, SealError, Sender, Uri};
 
 use crate::failure::Failure;
 use crate::notice::RateLimitedMessages;
@@ -15,9 +15,9 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Starts calling.
-    pub(crate) fn begin(uri: &Uri) -> Result<Self, Failure> {
-        let dialer = Dialer::new(uri.clone())?;
+    /// Starts calling, to send or to receive.
+    pub(crate) fn begin(uri: &Uri, intent: Intent) -> Result<Self, Failure> {
+        let dialer = Dialer::with_intent(uri.clone(), intent)?;
         Ok(Self {
             dialer,
             again: uri.options.reconnects(),
@@ -33,10 +33,7 @@ impl Caller {
                 self.was_connected = true;
                 Ok(Some((sender, receiver)))
             }
-            // A host name that never resolved is taken for a misspelling.
-            Some(DialEvent::Failed { error: error @ Error::UnknownHost { .. }, .. }) if !self.was_connected => {
-                Err(error.into())
-            }
+            Some(DialEvent::Failed { error, .. }) if !self.was_connected && is_mistake(&error) => Err(error.into()),
             Some(DialEvent::Failed { error, .. }) => {
                 self.failed.tell(&format!("{error}; trying again"));
                 Ok(None)
@@ -57,5 +54,15 @@ impl Caller {
             self.dialer.redial();
         }
         self.again
+    }
+}
+
+/// Whether a first call that failed so is taken for the user's mistake: a host name that does not resolve, or a peer that
+/// is not the one expected.
+fn is_mistake(error: &Error) -> bool {
+    match error {
+        Error::UnknownHost { .. } => true,
+        Error::Sealing(error) => *error != SealError::NoAnswer,
+        _ => false,
     }
 }

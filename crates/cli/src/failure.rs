@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use timeous::{Culprit, SendError};
+use timeous::{Culprit, SealError, SendError};
 use timeous_media::{MediaError, PacketizeError};
 
 /// Failure of a command; each kind has its own exit code.
@@ -19,10 +19,12 @@ pub(crate) enum Failure {
     Environment(String),
     /// The peer did not answer, fell silent, or closed the connection: 5.
     Peer(String),
+    /// One end does not admit or trust the other, or does not encrypt: 6.
+    Untrusted(String),
 }
 
 /// Exit codes and their meaning.
-pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
+pub(crate) const EXIT_CODES: [(u8, &str); 7] = [
     (0, "done; also a stream ended by Ctrl-C or SIGTERM"),
     (2, "the command line or a URI is wrong"),
     (3, "the input is not H.264, or is damaged (complete frames have been sent)"),
@@ -35,6 +37,11 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
         5,
         "the other end did not answer, fell silent or ended the connection (what had come has been kept); also a \
          receiver to MP4 that was stopped before the first frame",
+    ),
+    (
+        6,
+        "one end does not admit or trust the other: wrong passphrase, certificate, stream ID, or the other end does not \
+         encrypt",
     ),
     (130, "a second Ctrl-C or SIGTERM: ended at once, without waiting for the stream or the sink"),
 ];
@@ -52,6 +59,7 @@ impl Failure {
             Self::Input(_) => 3,
             Self::Environment(_) => 4,
             Self::Peer(_) => 5,
+            Self::Untrusted(_) => 6,
         })
     }
 
@@ -69,19 +77,29 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text) | Self::Input(text) | Self::Environment(text) | Self::Peer(text)) = self;
+        let (Self::Usage(text)
+        | Self::Input(text)
+        | Self::Environment(text)
+        | Self::Peer(text)
+        | Self::Untrusted(text)) = self;
         f.write_str(text)
     }
 }
 
 impl From<timeous::Error> for Failure {
     fn from(error: timeous::Error) -> Self {
-        match error.culprit() {
-            Culprit::Caller => Self::Usage(error.to_string()),
-            Culprit::Environment => Self::Environment(error.to_string()),
-            Culprit::Peer => Self::Peer(error.to_string()),
+        match (&error, error.culprit()) {
+            (timeous::Error::Sealing(sealing), _) if is_admission(sealing) => Self::Untrusted(error.to_string()),
+            (_, Culprit::Caller) => Self::Usage(error.to_string()),
+            (_, Culprit::Environment) => Self::Environment(error.to_string()),
+            (_, Culprit::Peer) => Self::Peer(error.to_string()),
         }
     }
+}
+
+/// Whether the two ends spoke, and one did not take the other.
+fn is_admission(error: &SealError) -> bool {
+    !matches!(error, SealError::NoAnswer | SealError::Forgotten | SealError::Protocol(_))
 }
 
 impl From<timeous::UriError> for Failure {
@@ -109,5 +127,19 @@ impl From<SendError> for Failure {
             SendError::Full | SendError::TooLarge { .. } => Self::Usage(error.to_string()),
             _ => Self::Environment(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_admitted_or_not_trusted_is_told_apart_from_who_does_not_answer() {
+        let failure = |error: SealError| Failure::from(timeous::Error::Sealing(error));
+        assert!(matches!(failure(SealError::WrongPassphrase), Failure::Untrusted(text) if text == "wrong passphrase"));
+        assert!(matches!(failure(SealError::PeerIsPlain), Failure::Untrusted(_)));
+        assert!(matches!(failure(SealError::NoAnswer), Failure::Peer(_)));
+        assert!(matches!(failure(SealError::Forgotten), Failure::Peer(_)));
     }
 }

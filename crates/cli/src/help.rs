@@ -18,16 +18,17 @@ pub(crate) fn uri_and_exit_codes() -> String {
          Controllers:\n{controllers}\n\
          {}\n\n\
          Examples:\n  \
-         timeous recv 'timeous://:6511?latency=500ms' clip.h264\n  \
-         timeous send clip.h264 'timeous://receiver.example:6511?latency=500ms'\n  \
-         ffmpeg -i CAMERA -c:v libx264 -tune zerolatency -f h264 - | timeous send - timeous://receiver.example\n  \
+         timeous passphrase --out pass      # then copy it to the other host\n  \
+         timeous recv 'timeous://:6511?latency=500ms&passphrase=file:pass' clip.h264\n  \
+         timeous send clip.h264 'timeous://receiver.example:6511?latency=500ms&passphrase=file:pass'\n  \
+         ffmpeg -i CAMERA -c:v libx264 -tune zerolatency -f h264 - | timeous send - timeous://127.0.0.1\n  \
          timeous recv timeous:// - | ffplay -probesize 32 -flags low_delay -",
         exit_codes()
     )
 }
 
 fn row(name: &str, meaning: &str) -> String {
-    format!("  {name:10} {}\n", without_markup(meaning))
+    format!("  {name:11} {}\n", without_markup(meaning))
 }
 
 /// Removes Markdown's code marks and link targets.

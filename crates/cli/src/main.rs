@@ -1,7 +1,8 @@
-//! The `timeous` command line tool: sends and receives live video, emulates links, and runs and inspects the daemon.
+//! The `timeous` command line tool: sends and receives live video, makes credentials, emulates links, and runs and inspects the daemon.
 
 mod adapt;
 mod caller;
+mod cert;
 mod cm;
 mod daemon;
 mod daemon_link;
@@ -13,14 +14,17 @@ mod input;
 mod interrupt;
 mod journal;
 mod meter;
+mod new_file;
 mod notice;
 mod output;
+mod passphrase;
 mod paths;
 mod place;
 mod plain;
 mod random;
 mod recv;
 mod reference;
+mod security;
 mod send;
 mod source;
 mod top;
@@ -45,6 +49,8 @@ struct Tool {
 enum Command {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
+    Passphrase(passphrase::PassphraseArgs),
+    Cert(cert::CertArgs),
     Emulate(Box<emulate::EmulateArgs>),
     Cm(cm::CmArgs),
     Daemon(Box<daemon::DaemonArgs>),
@@ -58,6 +64,8 @@ fn main() -> ExitCode {
     let done = match Tool::parse().command {
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
+        Command::Passphrase(args) => passphrase::run(&args),
+        Command::Cert(args) => cert::run(&args),
         Command::Cm(args) => cm::run(args),
         Command::Daemon(args) => daemon::run(*args),
         Command::Top(args) => top::run(&args),

@@ -6,7 +6,7 @@ mod screen;
 mod serve;
 
 use timeous::core::Duration;
-use timeous::{Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
+use timeous::{Intent, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
 
 pub(crate) use self::args::RecvArgs;
 pub(crate) use self::screen::FrameCounts;
@@ -20,6 +20,7 @@ use crate::notice::tell;
 use crate::output::Output;
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
+use crate::security::tell_security;
 
 /// Latency without the Timeous protocol, unless given.
 const PLAIN_LATENCY: Duration = Duration::from_millis(300);
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match Peer::parse(&args.uri)? {
-        Peer::Timeous(uri) => {
+        Peer::Timeous(mut uri) => {
             for (is_given, name) in [(args.latency.is_some(), "--latency"), (args.pt.is_some(), "--pt")] {
                 if is_given {
                     return Err(Failure::Usage(format!(
@@ -38,6 +39,8 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
                     )));
                 }
             }
+            tell_security(&uri);
+            uri.options.security.callers = Some(Intent::Publish);
             let args = &RecvArgs {
                 immediate: args.immediate || uri.options.playout == PlayoutName::Immediate,
                 ..args.clone()
@@ -70,7 +73,7 @@ enum StreamSource {
 impl StreamSource {
     fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri)?)),
+            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri, Intent::Play)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 // Further callers are told that the receiver is busy.

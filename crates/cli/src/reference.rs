@@ -128,6 +128,12 @@ have units: `300ms`, `1.5s`, `64k`; a time without a unit is in milliseconds, as
 {}
 ### What is dropped
 {}
+### Security
+{}
+Any credential (`passphrase`, `cert`, `ca`, `fingerprint`, `access`) encrypts the stream, and the other end needs one, too: nothing is
+negotiated. Without one a caller fails for any host but its own, unless the URI says `encryption=off`:
+[security](guide/security.md).
+
 ### Transport
 {}
 ## Policies
@@ -165,6 +171,7 @@ packets.
 ",
         keys(Topic::Time),
         keys(Topic::Choice),
+        keys(Topic::Security),
         keys(Topic::Transport),
         table(
             ["Policy", "Drops", "Use it for"],

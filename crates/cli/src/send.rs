@@ -10,7 +10,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous::{CloseReason, Status, clock};
+use timeous::{CloseReason, Intent, Status, clock};
 use timeous_media::{FrameRate, Packetizer, PacketizerConfig};
 
 use self::link::Link;
@@ -24,6 +24,7 @@ use crate::meter::{Meter, MeterArgs, record};
 use crate::notice::tell;
 use crate::place::{Peer, Place};
 use crate::plain::PlainSender;
+use crate::security::tell_security;
 use crate::source::{DueFrame, NextFrame, Source};
 
 /// Sends live H.264 video
@@ -77,6 +78,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     match Peer::parse(&args.uri)? {
         Peer::Timeous(mut uri) => {
             args.adapt.set_policy(&mut uri)?;
+            tell_security(&uri);
+            uri.options.security.callers = Some(Intent::Play);
             let (opened, encoder) = open(args)?;
             // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
             // frame, so that a file without video does not disturb a receiver.

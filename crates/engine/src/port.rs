@@ -532,8 +532,13 @@ impl Port {
 
     /// Creates a stream for an incoming connection, or refuses it as busy.
     fn take_in(&mut self, now: Instant, connection: ConnectionId, port: u16, streams: &mut Streams) {
+        let association = match self.driver.endpoint.route(connection).map(|route| route.end()) {
+            Some(Local::Sealed(association)) => Some(AssociationId::new(association)),
+            _ => None,
+        };
+        let is_second = self.sealed.as_ref().zip(association).is_some_and(|(sealed, id)| sealed.has_connection(id));
         // An incoming TCP connection may have taken the last place.
-        let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
+        let listening = self.listening.get(&port).filter(|(listening, _)| !is_second && listening.incoming.room() > 0);
         let Some((listening, _)) = listening else {
             self.end(now, connection, Some(ResetCode::TooBusy));
             return;
@@ -543,9 +548,7 @@ impl Port {
                 if let Some(peer) = self.driver.endpoint.remote(connection) {
                     session.set_peer(peer);
                 }
-                let end = self.driver.endpoint.route(connection).map(|route| route.end());
-                if let (Some(sealed), Some(Local::Sealed(association))) = (&mut self.sealed, end) {
-                    let association = AssociationId::new(association);
+                if let (Some(sealed), Some(association)) = (&mut self.sealed, association) {
                     sealed.begin(association, connection);
                     self.associations.insert(connection, association);
                     if let Some(stream_id) = sealed.endpoint.stream_id(association) {

@@ -108,6 +108,11 @@ impl Sealed {
         streams.into_iter().filter_map(|stream| self.calls.remove(stream).map(|(_, call)| call)).collect()
     }
 
+    /// Returns whether an association has its connection already: it carries one.
+    pub(crate) fn has_connection(&self, association: AssociationId) -> bool {
+        self.connections.contains(association)
+    }
+
     /// Notes the connection of an association.
     pub(crate) fn begin(&mut self, association: AssociationId, connection: ConnectionId) {
         self.endpoint.set_used(association, true);

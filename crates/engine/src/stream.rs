@@ -274,6 +274,12 @@ impl ReceiveHalf {
         self.link.shared.peer()
     }
 
+    /// Returns why the stream's packets cannot be encrypted, if it has [closed](timeous_dccp::CloseReason::Unsealed) for that.
+    #[must_use]
+    pub fn seal_error(&self) -> Option<SealError> {
+        self.link.shared.seal_error()
+    }
+
     /// Returns statistics of the stream, at most some 50 ms old: the engine is asked, and waited for, for at most 100 ms. A stream run by a
     /// daemon returns those of the previous request.
     #[must_use]

@@ -10,7 +10,7 @@ use std::thread;
 
 use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
-use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
+use timeous_engine::{Carrier, Engine, Reach, Sealing, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
 use timeous_tcp::record::numbered_len;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,6 +66,7 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
     let engine = network.left.within(Engine::start).unwrap().unwrap();
     let config = StreamConfig {
         tcp: TcpConfig { framing: TcpFraming::Records, silence: PATIENCE, ..TcpConfig::default() },
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     };
     let mut stream = engine.connect("10.77.0.2:7000".parse().unwrap(), config).unwrap();

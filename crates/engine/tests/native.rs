@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use timeous_core::{AduMeta, Duration, Fate, Priority, Rate};
 use timeous_engine::{
-    Carrier, Ccid, CloseReason, Engine, EngineError, Listener, ServiceCode, Status, Stream, StreamConfig, clock,
+    Carrier, Ccid, CloseReason, Engine, EngineError, Listener, Sealing, ServiceCode, Status, Stream, StreamConfig,
+    clock,
 };
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop};
 use timeous_net::link::{Capacity, CodelConfig, QueueKind};
@@ -20,6 +21,7 @@ fn config(dccp_port: u16) -> StreamConfig {
         dccp: timeous_engine::DccpConfig { server_holds_timewait: true, ..Default::default() },
         dccp_port,
         repair: Some(Priority::LOWEST),
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Ip)
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use test_network::TestNetwork;
 use timeous_cm::Kind;
 use timeous_core::{AduMeta, AduSeq, Duration, Rate};
-use timeous_engine::{Carrier, Engine, Status, StreamConfig, TcpConfig, clock};
+use timeous_engine::{Carrier, Engine, Sealing, Status, StreamConfig, TcpConfig, clock};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 
@@ -40,6 +40,7 @@ fn longest_round_trip(network: &TestNetwork, controller: Option<Kind>) -> (Durat
             let config = StreamConfig {
                 tcp: TcpConfig { controller, silence: PATIENCE, ..TcpConfig::default() },
                 slots: 1_024,
+                sealing: Sealing::Off,
                 ..StreamConfig::new(Carrier::Tcp)
             };
             let mut stream = engine.connect(listener.local_addr().unwrap(), config).unwrap();

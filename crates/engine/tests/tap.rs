@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, Rate};
 use timeous_engine::{
-    Carrier, Engine, EngineError, ReceiveHalf, Status, Stream, StreamConfig, TcpConfig, Unordered, clock,
+    Carrier, Engine, EngineError, ReceiveHalf, Sealing, Status, Stream, StreamConfig, TcpConfig, Unordered, clock,
 };
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
@@ -23,6 +23,7 @@ fn config(unordered: Unordered) -> StreamConfig {
     StreamConfig {
         tcp: TcpConfig { unordered, silence: PATIENCE, ..TcpConfig::default() },
         slots: 1_024,
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     }
 }

@@ -1,6 +1,5 @@
 //! A live camera by Timeous and by SRT, over the same links, with the same latency: frames, and their delay.
 
-mod arrivals;
 mod clip;
 mod idle;
 mod judge;
@@ -8,30 +7,28 @@ mod link;
 mod run;
 mod table;
 mod tool;
-mod ts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use timeous::core::Duration;
-use timeous::core::units::parse_duration;
-
-use crate::demo;
-use crate::demo::error::DemoError;
-use crate::experiment::Progress;
 use clip::Clip;
 use judge::Judgement;
 use link::LinkName;
 use run::{PathKind, RunInputs};
+use serde::Serialize;
 use table::Row;
+use timeous::core::Duration;
+use timeous::core::units::parse_duration;
 use tool::{SRT, Tool, ToolOptions};
+
+use crate::demo;
+use crate::demo::error::DemoError;
+use crate::experiment::Progress;
+use crate::report::columns::columns;
+use crate::report::markdown;
 
 /// Streams a live camera by Timeous and by SRT over seven links, and compares frames and delay
 ///
@@ -79,15 +76,11 @@ pub(crate) fn run(args: &CameraArgs, progress: &Progress) -> Result<bool, DemoEr
     let timeous = demo::tool()?;
     let raw = args.out.join("raw");
     fs::create_dir_all(&raw).map_err(DemoError::file(&raw))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Ports)?;
-    }
+    let stop = demo::process::set_by_signals()?;
     let stage = Stage { args, timeous: &timeous, raw: &raw, stop: &stop, progress };
     if args.idle {
         let rows = stage.idle()?;
-        let (text, markdown) = (idle::text(&rows), idle::markdown(&rows));
-        write(args, "idle", &rows, &text, &markdown)?;
+        write(args, "idle", &rows, &idle::HEAD, idle::Row::cells)?;
         let broken: Vec<String> = rows.iter().filter_map(idle::Row::broken).collect();
         broken.iter().for_each(|bound| eprintln!("does not hold: {bound}"));
         return Ok(broken.is_empty());
@@ -95,21 +88,28 @@ pub(crate) fn run(args: &CameraArgs, progress: &Progress) -> Result<bool, DemoEr
     // Only checks that it is installed.
     Command::new(SRT).arg("-version").output().map_err(|_| DemoError::NotInstalled(SRT))?;
     let rows = stage.compare()?;
-    write(args, "camera", &rows, &table::text(&rows), &table::markdown(&rows))?;
+    write(args, "camera", &rows, &table::HEAD, Row::cells)?;
     Ok(true)
 }
 
 /// Writes a table to its files, and prints it.
-fn write<T: Serialize>(args: &CameraArgs, name: &str, rows: &[T], text: &str, markdown: &str) -> Result<(), DemoError> {
+fn write<T: Serialize>(
+    args: &CameraArgs,
+    name: &str,
+    rows: &[T],
+    head: &[&str],
+    cells: fn(&T) -> Vec<String>,
+) -> Result<(), DemoError> {
     let json = serde_json::to_string_pretty(rows).expect("names and numbers are JSON");
-    for (end, content) in [("md", markdown), ("json", &json)] {
+    let cells: Vec<_> = rows.iter().map(cells).collect();
+    for (end, content) in [("md", &markdown::table(head, &cells)), ("json", &json)] {
         let path = args.out.join(format!("{name}.{end}"));
         fs::write(&path, content).map_err(DemoError::file(&path))?;
     }
     if args.json {
         println!("{json}");
     } else {
-        print!("{text}");
+        print!("{}", columns(head, &cells));
     }
     Ok(())
 }
@@ -162,23 +162,8 @@ impl Stage<'_> {
     /// Runs both tools at the same time. The first that fails ends the other.
     fn both(&self, clip: &Clip, link: LinkName, seed: u64) -> Result<Vec<Judgement>, DemoError> {
         let take = self.take(clip, false);
-        let one = |tool: Tool| {
-            let run = take.run(tool, PathKind::Link(link, seed), &format!("{}-{seed}-{}", link.name(), tool.name()));
-            if run.is_err() {
-                self.stop.store(true, Ordering::Relaxed);
-            }
-            run
-        };
-        let outcomes = thread::scope(|scope| {
-            let one = &one;
-            let started = Tool::ALL.map(|tool| scope.spawn(move || one(tool)));
-            started.map(|run| run.join().expect("a run does not panic"))
-        });
-        let mut errors = Vec::new();
-        let runs =
-            outcomes.into_iter().filter_map(|outcome| outcome.map_err(|error| errors.push(error)).ok()).collect();
-        // An interrupted run does not explain the failure.
-        errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
-        errors.into_iter().next().map_or(Ok(runs), Err)
+        demo::process::all_at_once(Tool::ALL, self.stop, |tool| {
+            take.run(tool, PathKind::Link(link, seed), &format!("{}-{seed}-{}", link.name(), tool.name()))
+        })
     }
 }

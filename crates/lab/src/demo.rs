@@ -2,36 +2,28 @@
 
 pub(crate) mod adapt;
 mod capture;
-mod clip;
 pub(crate) mod error;
 mod journal;
 mod judge;
 mod page;
 pub(crate) mod plan;
 pub(crate) mod process;
-mod progress;
 pub(crate) mod run;
 mod table;
 mod video;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use timeous::core::units::{parse_duration, parse_rate};
-use timeous::core::{Duration, Rate};
-use timeous_net::link::Limit;
-
-use clip::Clip;
 use error::DemoError;
 use judge::{Approach, Row, broken_promises};
 use plan::{Setting, time};
-use progress::Progress;
-use run::{Run, Stage};
+use run::{Progress, Run, Stage};
+use timeous::core::units::{parse_duration, parse_rate};
+use timeous::core::{Duration, Rate};
+use timeous_net::link::Limit;
+use video::Clip;
 
 use crate::report::Video;
 
@@ -85,10 +77,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
     let setting = setting(args, &clip);
     let logs = plan::logs(&args.out);
     fs::create_dir_all(&logs).map_err(DemoError::file(&logs))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Ports)?;
-    }
+    let stop = process::set_by_signals()?;
     let stage = Stage { tool: &tool, setting: &setting, out: &args.out, stop: &stop };
     let runs = run_all(stage, clip.duration)?;
 
@@ -159,33 +148,12 @@ fn command(args: &DemoArgs, setting: &Setting) -> String {
 fn run_all(stage: Stage<'_>, duration: Duration) -> Result<Vec<Run>, DemoError> {
     let ports: [u16; Approach::ALL.len()] = process::free_ports()?;
     let progress = Progress::new(duration);
-    let run = |(approach, port): (Approach, u16)| {
+    process::all_at_once(Approach::ALL.into_iter().zip(ports), stage.stop, |(approach, port)| {
         let line = progress.line(approach);
         let run = stage.run(approach, port, |phase| line.tell(phase));
-        match &run {
-            Ok(_) => line.end("done"),
-            Err(_) => {
-                line.end("failed");
-                stage.stop.store(true, Ordering::Relaxed);
-            }
-        }
+        line.end(if run.is_ok() { "done" } else { "failed" });
         run
-    };
-    let outcomes: Vec<Result<Run, DemoError>> = thread::scope(|scope| {
-        let run = &run;
-        let started: Vec<_> = Approach::ALL.into_iter().zip(ports).map(|both| scope.spawn(move || run(both))).collect();
-        started.into_iter().map(|run| run.join().expect("a run does not panic")).collect()
-    });
-    let (mut runs, mut errors) = (Vec::new(), Vec::new());
-    for outcome in outcomes {
-        match outcome {
-            Ok(run) => runs.push(run),
-            Err(error) => errors.push(error),
-        }
-    }
-    // An interrupted run does not explain the failure.
-    errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
-    errors.into_iter().next().map_or(Ok(runs), Err)
+    })
 }
 
 fn write_videos(out: &Path, clip: &Clip, runs: &[Run]) -> Result<Vec<Video>, DemoError> {

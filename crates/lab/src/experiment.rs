@@ -1,33 +1,19 @@
-//! Interface of experiments: a description, a run, and findings from which all output is made.
+//! Framework of experiments: declared axes, metrics and claims, from which all output is made.
 
-mod about;
 mod claim;
 mod error;
 mod findings;
+mod grid;
+mod output;
 mod progress;
-mod record;
 mod run;
-mod section;
-mod text;
+mod stats;
 
-pub(crate) use about::{About, Forms};
 pub(crate) use claim::{Bound, Claim};
 pub(crate) use error::LabError;
-pub(crate) use findings::{Choice, Figure, Findings, Table};
+pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
+pub(crate) use grid::{At, Grid, Metric, cross, metric, values};
+pub(crate) use output::{claims, record, section, summary, text};
 pub(crate) use progress::Progress;
-pub(crate) use record::record;
-pub(crate) use run::{Extent, Run};
-pub(crate) use section::{section, summary};
-pub(crate) use text::{markdown, text};
-
-/// An experiment of a paper, with a subcommand of its own.
-pub(crate) trait Experiment: Sync {
-    /// Description of the experiment.
-    fn about(&self) -> About;
-
-    /// Runs the experiment, in the form given by `run`.
-    ///
-    /// # Errors
-    /// [`LabError`] if it could not be run; bad results are reported as claims.
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError>;
-}
+pub(crate) use run::{Experiment, Extent, Forms, Run};
+pub(crate) use stats::{Sorted, Stats, least, mean, most};

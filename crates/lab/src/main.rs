@@ -5,6 +5,7 @@ mod camera;
 mod demo;
 mod experiment;
 mod experiments;
+mod machine;
 mod peers;
 mod report;
 mod soak;
@@ -42,7 +43,7 @@ enum Task {
     All(AllArgs),
     Peers(peers::PeersArgs),
     #[command(name = peers::COMMAND, hide = true)]
-    PeersMember(peers::MemberArgs),
+    PeersMember(Box<peers::MemberArgs>),
     #[command(name = processes::COMMAND, hide = true)]
     CrowdMember(processes::MemberArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
@@ -85,18 +86,17 @@ struct RunArgs {
 }
 
 fn main() -> ExitCode {
-    let experiments = experiments::all();
-    let add = |lab: Command, experiment: &&dyn Experiment| {
-        let about = experiment.about();
-        lab.subcommand(RunArgs::augment_args(Command::new(about.name).about(about.title)))
+    let experiments = &experiments::ALL;
+    let add = |lab: Command, experiment: &Experiment| {
+        lab.subcommand(RunArgs::augment_args(Command::new(experiment.name).about(experiment.title)))
     };
     let lab = experiments.iter().fold(Lab::command(), add);
     let matches = lab.get_matches();
     let (name, own) = matches.subcommand().expect("clap asks for a subcommand");
-    let experiment = experiments.iter().find(|experiment| experiment.about().name == name);
+    let experiment = experiments.iter().find(|experiment| experiment.name == name);
     let outcome = match experiment {
-        Some(experiment) => one(*experiment, &arguments(own)),
-        None => task(arguments::<Lab>(&matches).task, &experiments),
+        Some(experiment) => one(experiment, &arguments(own)),
+        None => task(arguments::<Lab>(&matches).task, experiments),
     };
     ExitCode::from(outcome)
 }
@@ -110,48 +110,24 @@ fn failed(error: &dyn std::error::Error, code: u8) -> u8 {
     code
 }
 
-fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
+fn task(task: Task, experiments: &[Experiment]) -> u8 {
+    fn judged<E: std::error::Error>(held: Result<bool, E>, code: impl Fn(&E) -> u8) -> u8 {
+        held.map_or_else(|error| failed(&error, code(&error)), |held| u8::from(!held))
+    }
     match task {
         Task::List => {
             list(experiments);
             0
         }
-        Task::Demo(args) => match demo::run(&args) {
-            Ok(held) => u8::from(!held),
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::Adapt(args) => match demo::adapt::run(&args) {
-            Ok(held) => u8::from(!held),
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::Camera(args) => match camera::run(&args, &Progress::new()) {
-            Ok(held) => u8::from(!held),
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::Soak(args) => match soak::run(&args) {
-            Ok(held) => u8::from(!held),
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::Peers(args) => match peers::run(&args, &Progress::new()) {
-            Ok(held) => u8::from(!held),
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::PeersMember(args) => match peers::member(&args) {
-            Ok(()) => 0,
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::CrowdMember(args) => match processes::member(&args) {
-            Ok(()) => 0,
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::DaemonMember(args) => match daemon::serve(&args) {
-            Ok(()) => 0,
-            Err(error) => failed(&error, error.exit_code()),
-        },
-        Task::CmHostClient(args) => match cm_host::client(&args) {
-            Ok(()) => 0,
-            Err(error) => failed(&error, error.exit_code()),
-        },
+        Task::Demo(args) => judged(demo::run(&args), |error| error.exit_code()),
+        Task::Adapt(args) => judged(demo::adapt::run(&args), |error| error.exit_code()),
+        Task::Camera(args) => judged(camera::run(&args, &Progress::new()), |error| error.exit_code()),
+        Task::Soak(args) => judged(soak::run(&args), |error| error.exit_code()),
+        Task::Peers(args) => judged(peers::run(&args, &Progress::new()), |error| error.exit_code()),
+        Task::PeersMember(args) => judged(peers::member(&args).map(|()| true), |error| error.exit_code()),
+        Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true), |error| error.exit_code()),
+        Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true), |error| error.exit_code()),
+        Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true), |error| error.exit_code()),
         Task::All(args) => {
             let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::new());
             outcome.unwrap_or_else(|error| failed(&error, error.exit_code()))
@@ -159,22 +135,17 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
     }
 }
 
-fn list(experiments: &[&dyn Experiment]) {
-    println!(
-        "{:<16}{:<16}a live video over a link of half its rate: plain UDP, a plain queue, Timeous",
-        "demo", "real"
-    );
-    println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
-    println!(
-        "{:<16}{:<16}a live camera by Timeous and by SRT over seven links: frames and their delay",
-        "camera", "real"
-    );
-    println!("{:<16}{:<16}kernel TCP through loss and reordering, every byte checked", "soak", "real");
-    println!(
-        "{:<16}{:<16}one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC",
-        "peers", "real"
-    );
-    for about in experiments.iter().map(|experiment| experiment.about()) {
+fn list(experiments: &[Experiment]) {
+    for (name, what) in [
+        ("demo", "a live video over a link of half its rate: plain UDP, a plain queue, Timeous"),
+        ("adapt", "a live encoder over a link whose rate falls to a third and comes back"),
+        ("camera", "a live camera by Timeous and by SRT over seven links: frames and their delay"),
+        ("soak", "kernel TCP through loss and reordering, every byte checked"),
+        ("peers", "one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC"),
+    ] {
+        println!("{name:<16}{:<16}{what}", "real");
+    }
+    for about in experiments {
         let forms: Vec<_> =
             [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();
         let forms = forms.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ");
@@ -182,29 +153,28 @@ fn list(experiments: &[&dyn Experiment]) {
     }
 }
 
-fn one(experiment: &dyn Experiment, args: &RunArgs) -> u8 {
-    let about = experiment.about();
+fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
     let progress = Progress::new();
     let run = Run {
         seed: args.seed,
-        seeds: args.seeds.unwrap_or(about.seeds_of(args.real)),
+        seeds: args.seeds.unwrap_or(experiment.seeds_of(args.real)),
         real: args.real,
         extent: args.extent,
         progress: &progress,
     };
-    let found = match (about.forms.include(args.real), args.real) {
-        (true, _) => experiment.run(&run),
-        (false, true) => Err(LabError::OnlyVirtual { name: about.name }),
-        (false, false) => Err(LabError::OnlyReal { name: about.name }),
+    let found = match (experiment.forms.include(args.real), args.real) {
+        (true, _) => (experiment.run)(&run),
+        (false, true) => Err(LabError::OnlyVirtual { name: experiment.name }),
+        (false, false) => Err(LabError::OnlyReal { name: experiment.name }),
     };
     let findings = match found {
         Ok(findings) => findings,
         Err(error) => return failed(&error, error.exit_code()),
     };
     if args.json {
-        print!("{}", whole::pretty(&experiment::record(&about, &run, &findings)));
+        print!("{}", whole::pretty(&experiment::record(experiment, &run, &findings)));
     } else {
-        print!("{}", experiment::text(&about, &run, &findings));
+        print!("{}", experiment::text(experiment, &run, &findings));
     }
     let broken: Vec<String> = whole::broken(&findings).collect();
     broken.iter().for_each(|claim| eprintln!("does not hold: {claim}"));

@@ -1,14 +1,11 @@
 //! Comparison with other protocols' implementations: the same trace over the same links, with one evaluation for all.
 
 mod capture;
-mod cross_traffic;
 mod datagram;
 mod judge;
-mod link_runs;
 mod links;
 mod member;
 mod peer;
-mod programs;
 mod receiver;
 mod sender;
 mod summary;
@@ -17,22 +14,19 @@ mod trial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use clap::Args;
+use links::{LinkName, Setting};
+use peer::Peer;
+use summary::{LinkRuns, Row, Summary};
 use timeous::core::Duration;
 use timeous::core::units::parse_duration;
-
-use crate::experiment::{LabError, Progress};
-use link_runs::LinkRuns;
-use links::{LinkName, Setting};
-pub(crate) use member::{COMMAND, MemberArgs, run as member};
-use peer::Peer;
-use summary::{Row, Summary};
 use trace::Trace;
 use trial::{Outcome, Plan};
+
+use crate::experiment::{LabError, Progress};
+
+pub(crate) use member::{COMMAND, MemberArgs, run as member};
 
 /// Sends one trace over one link by each of Timeous and its peers, and counts the frames that are decodable in time
 ///
@@ -111,7 +105,8 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
     let wishes = courses.iter().flat_map(|course| seeds.clone().map(move |seed| (course, seed)));
     let wishes = wishes.flat_map(|(course, seed)| course.peers.iter().map(move |peer| (course, seed, peer)));
     let wishes: Vec<_> = wishes.collect();
-    let rows = all(&wishes, args.at_once, progress, |index, &(course, seed, peer)| {
+    let what = format!("{} runs, {} at once", wishes.len(), args.at_once);
+    let rows = progress.all(&what, &wishes, args.at_once.into(), |index, &(course, seed, peer)| {
         let LinkRuns { link, setting, .. } = course;
         let plan = Plan { setting, trace: &trace, link: *link, seed, out: &raw };
         let outcome = plan.run(&format!("peer{index}"), peer)?;
@@ -119,7 +114,7 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
             let path = plan.file(peer, ".csv");
             fs::write(&path, summary::journeys(&trace, ran)).map_err(LabError::file(&path))?;
         }
-        Ok(Row::new(*link, seed, peer, &trace, &outcome, setting))
+        Ok::<_, LabError>(Row::new(*link, seed, peer, &trace, &outcome, setting))
     })?;
     let (seeds, frames) = (args.seeds, trace.frames.len());
     let summary = Summary { asked, seeds, courses: &courses, rows: &rows, frames };
@@ -163,32 +158,4 @@ fn peers(args: &PeersArgs, setting: &Setting) -> Result<Vec<Peer>, LabError> {
     let own = |peer: &Peer| args.timeous.iter().any(|(name, _)| peer.name == format!("timeous-{name}"));
     let wanted = |peer: &Peer| args.peers.is_empty() || args.peers.contains(&peer.name) || own(peer);
     Ok(known.iter().filter(|peer| wanted(peer)).cloned().collect())
-}
-
-/// Calls `work` for each item, `at_once` at a time. Results are in the order of the items.
-fn all<I: Sync, T: Send>(
-    items: &[I],
-    at_once: u16,
-    progress: &Progress,
-    work: impl Fn(usize, &I) -> Result<T, LabError> + Sync,
-) -> Result<Vec<T>, LabError> {
-    let task = progress.task(&format!("{} runs, {at_once} at once", items.len()), items.len() as u64);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
-    let worker = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { break };
-            let result = work(index, item);
-            if result.is_err() {
-                // The first error ends the rest.
-                next.store(items.len(), Ordering::Relaxed);
-            }
-            done.lock().expect("no worker panics while it holds the results").push((index, result));
-            task.step();
-        }
-    };
-    thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(worker))));
-    let mut done = done.into_inner().expect("no worker panics while it holds the results");
-    done.sort_unstable_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
 }

@@ -34,6 +34,13 @@ pub(crate) struct Cell {
     pub(crate) mark: Mark,
 }
 
+impl Cell {
+    /// Creates a cell.
+    pub(crate) fn new(text: &str, mark: Mark) -> Self {
+        Self { text: text.to_owned(), mark }
+    }
+}
+
 /// Kind of a table cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -110,7 +117,7 @@ impl Page {
     }
 
     /// Adds a table; its first column names the rows.
-    pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Self {
+    pub(crate) fn table(&mut self, head: &[impl AsRef<str>], rows: &[Vec<String>]) -> &mut Self {
         let number =
             |text: &str| text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || "+-–−≥≤".contains(c));
         let numbers = |column: usize| rows.iter().filter_map(|row| row.get(column)).all(|text| number(text));
@@ -121,12 +128,12 @@ impl Page {
     }
 
     /// Adds a table of marked cells; its first column names the rows.
-    pub(crate) fn cells(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> &mut Self {
+    pub(crate) fn cells(&mut self, head: &[impl AsRef<str>], rows: &[Vec<Cell>]) -> &mut Self {
         self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
         for (column, cell) in head.iter().enumerate() {
             let left = |row: &Vec<Cell>| matches!(row.get(column), Some(Cell { mark: Mark::Text | Mark::Name, .. }));
             let class = if rows.first().is_some_and(left) { Mark::Name.class() } else { "" };
-            let _ = writeln!(self.body, "<th{class}>{}</th>", escape(cell));
+            let _ = writeln!(self.body, "<th{class}>{}</th>", escape(cell.as_ref()));
         }
         self.body.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {

@@ -9,11 +9,12 @@ mod end;
 use std::net::SocketAddr;
 
 use timeous::core::{AduSource as _, DropReason, Instant, LateChoice, NoAdus};
-use timeous_dccp::{ConnectionId, Event, ServiceCode};
+use timeous_dccp::{ConnectionId, Event, Route, ServiceCode};
 use timeous_engine::batch::{Batch, Payloads};
 use timeous_engine::udp::Socket;
 use timeous_engine::{DccpConfig, EngineError};
 use timeous_ring::{Payload, Producer, RingSource};
+use timeous_seal::Secrets;
 
 pub use end::{End, One};
 
@@ -72,6 +73,10 @@ pub struct Rig {
     socket: Socket,
     /// Destination of the packets.
     remote: SocketAddr,
+    /// How the sender's endpoint sees its peer.
+    route: Route,
+    /// Encryption of the packets; the peer in this process gets them plain.
+    seal: Option<timeous_seal::Endpoint>,
     id: ConnectionId,
     to_peer: Line,
     to_sender: Line,
@@ -79,7 +84,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Opens a connection at `now`, on a socket at `local`; its packets go to `remote`. `choice` runs at each pull.
+    /// Opens a connection at `now`, on a socket at `local`; its packets go to `remote`, encrypted with `secrets` if there are any. `choice`
+    /// runs at each pull.
     ///
     /// # Errors
     /// The ring's configuration, or the system's.
@@ -89,6 +95,7 @@ impl Rig {
         ring: &timeous_ring::Config,
         choice: Option<Box<dyn LateChoice>>,
         dccp: DccpConfig,
+        secrets: Option<&Secrets>,
     ) -> Result<(Self, Producer), EngineError> {
         let (producer, consumer) = timeous_ring::create(ring)?;
         let mut source = RingSource::new(consumer).leaving_payloads_apart();
@@ -96,7 +103,15 @@ impl Rig {
         let mut sender = End::new(dccp.clone(), 1);
         let mut peer = End::new(dccp, 2);
         peer.endpoint.listen(PORT, &[SERVICE]);
-        let id = sender.endpoint.connect(now, remote, PORT, SERVICE)?;
+        let (seal, route) = match secrets {
+            None => (None, remote.into()),
+            Some(secrets) => {
+                let mut seal = timeous_seal::Endpoint::new(timeous_seal::EndpointConfig::default(), &[1; 32]);
+                let association = seal.inject(now, remote, secrets, 1, 2);
+                (Some(seal), Route::sealed(remote, association.value()))
+            }
+        };
+        let id = sender.endpoint.connect(now, route, PORT, SERVICE)?;
         let mut rig = Self {
             sender,
             peer,
@@ -104,6 +119,8 @@ impl Rig {
             batch: Batch::default(),
             socket: Socket::bind(local)?,
             remote,
+            route,
+            seal,
             id,
             to_peer: Line::default(),
             to_sender: Line::default(),
@@ -127,7 +144,7 @@ impl Rig {
         // Same driving order as `Port::transmit`.
         loop {
             let before = self.batch.len();
-            let taken = self.batch.send(now, &mut self.socket, &mut self.ring, None);
+            let taken = self.batch.send(now, &mut self.socket, &mut self.ring, self.seal.as_mut());
             self.batch.gone(before).for_each(|header| self.to_peer.put(header));
             if !taken {
                 break;
@@ -170,9 +187,9 @@ impl Rig {
     /// Processes the peer's acknowledgements, and returns the number of acknowledged packets. Part of the measured
     /// path.
     pub fn hear(&mut self, now: Instant) -> usize {
-        let Self { sender, to_sender, remote, ring, .. } = self;
+        let Self { sender, to_sender, route, ring, .. } = self;
         sender.pass_time(now);
-        to_sender.empty(|packet| sender.hear(now, *remote, packet));
+        to_sender.empty(|packet| sender.hear(now, *route, packet));
         let mut acked = 0;
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
@@ -212,7 +229,7 @@ mod tests {
         let ends = ("127.0.0.1:0".parse().unwrap(), sink.local_addr().unwrap());
         let ring = timeous_ring::Config::new(512);
         let mut now = Instant::from_nanos(1);
-        let (mut rig, mut producer) = Rig::open(now, ends, &ring, None, DccpConfig::default()).unwrap();
+        let (mut rig, mut producer) = Rig::open(now, ends, &ring, None, DccpConfig::default(), None).unwrap();
         let mut control = 0;
         while sink.receive(|_, _, _| control += 1).unwrap() {}
         for round in 0..20 {

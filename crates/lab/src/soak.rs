@@ -1,6 +1,5 @@
 //! Soak test: a stream over kernel TCP through loss and reordering, with every byte checked.
 
-mod content;
 mod sender;
 mod setup;
 mod tally;
@@ -9,6 +8,8 @@ use std::thread;
 
 use clap::Args;
 use serde::Serialize;
+use setup::TestSetup;
+use tally::{Counts, Faults, Received};
 use timeous::core::units::{parse_duration, parse_rate, parse_share};
 use timeous::core::{Duration, Rate, Rng};
 use timeous_engine::{Reach, ReceiveHalf, Status, clock};
@@ -16,8 +17,6 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 
 use crate::experiment::LabError;
-use setup::TestSetup;
-use tally::{Counts, Faults, Received};
 
 /// Link delay, each way.
 const DELAY: Duration = Duration::from_millis(20);
@@ -130,7 +129,7 @@ fn receive(receiving: &mut ReceiveHalf) -> Received {
         // Read before the data, so that data received before the end are checked.
         let status = receiving.status();
         while let Some(datagram) = receiving.poll_received() {
-            match content::check(&datagram.bytes) {
+            match tally::check(&datagram.bytes) {
                 Some(name) => received.names.push(name),
                 None => received.damaged += 1,
             }

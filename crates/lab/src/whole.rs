@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::experiment::{self, About, Experiment, Extent, Findings, LabError, Progress, Run};
+use crate::experiment::{self, Experiment, Extent, Findings, LabError, Progress, Run};
 use crate::report::{Cell, Mark, Page};
 
 /// Outcome of one experiment in one form.
 struct Outcome<'a> {
-    about: About,
+    about: &'a Experiment,
     run: Run<'a>,
     result: Result<Findings, LabError>,
 }
@@ -31,7 +31,7 @@ impl Outcome<'_> {
 /// # Errors
 /// [`LabError::File`] if the report cannot be written.
 pub(crate) fn run(
-    experiments: &[&dyn Experiment],
+    experiments: &[Experiment],
     seed: u64,
     real: bool,
     out: &Path,
@@ -42,20 +42,20 @@ pub(crate) fn run(
     let wanted: Vec<_> = experiments
         .iter()
         .flat_map(|experiment| forms().map(move |form| (experiment, form)))
-        .filter(|(experiment, form)| experiment.about().forms.include(*form))
+        .filter(|(experiment, form)| experiment.forms.include(*form))
         .collect();
     let mut outcomes = Vec::new();
     for (index, (experiment, form)) in wanted.iter().enumerate() {
-        let about = experiment.about();
+        let about: &Experiment = experiment;
         let outcome = {
             let run = Run { seed, seeds: about.seeds_of(*form), real: *form, extent: Extent::Usual, progress };
             let place = format!("{} of {}: {}", index + 1, wanted.len(), about.name);
             progress.say(&format!("{place}{} ({})", if *form { " --real" } else { "" }, about.takes));
-            Outcome { about, run, result: experiment.run(&run) }
+            Outcome { about, run, result: (experiment.run)(&run) }
         };
         if let Ok(findings) = &outcome.result {
             let path = out.join(format!("{}.json", outcome.id()));
-            let record = experiment::record(&about, &outcome.run, findings);
+            let record = experiment::record(about, &outcome.run, findings);
             fs::write(&path, pretty(&record)).map_err(LabError::file(&path))?;
         }
         outcomes.push(outcome);
@@ -122,7 +122,7 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
         page.section(&id, &outcome.heading());
         match &outcome.result {
             Ok(findings) => {
-                experiment::section(&mut page, &outcome.about, &outcome.run, findings, &format!("{id}.json"));
+                experiment::section(&mut page, outcome.about, &outcome.run, findings, &format!("{id}.json"));
             }
             Err(LabError::LeftOut(why)) => {
                 page.paragraph(&format!("It was left out: {why}."));
@@ -145,7 +145,7 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
 fn claims(outcomes: &[Outcome<'_>], seed: u64) -> String {
     let known = outcomes.iter().filter_map(|outcome| {
         let findings = outcome.result.as_ref().ok().filter(|findings| !findings.claims.is_empty())?;
-        Some(experiment::markdown(&outcome.about, &outcome.run, findings))
+        Some(experiment::claims(outcome.about, &outcome.run, findings))
     });
     format!(
         "# Claims of the papers' experiments\n\n`timeous-lab all --seed {seed} --out report` writes this page \
@@ -163,8 +163,7 @@ fn row(outcome: &Outcome<'_>) -> Vec<Cell> {
                 LabError::LeftOut(_) => ("left out", Mark::Plain),
                 _ => ("not run", Mark::Bad),
             };
-            let cell = |text: &str, mark| Cell { text: text.to_owned(), mark };
-            vec![cell(&outcome.id(), Mark::Plain), cell(what, mark), cell(what, mark)]
+            vec![Cell::new(&outcome.id(), Mark::Plain), Cell::new(what, mark), Cell::new(what, mark)]
         }
     }
 }

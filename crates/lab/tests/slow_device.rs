@@ -119,7 +119,7 @@ fn while_the_kernel_has_no_room_the_application_keeps_the_last_word() {
     let mut now = Instant::from_nanos(1);
     let (ring, dccp) = (timeous_ring::Config::new(512), DccpConfig::default());
     let ends = ("127.0.0.1:0".parse().unwrap(), receiver.local_addr().unwrap());
-    let opened = namespace.within(|| Rig::open(now, ends, &ring, None, dccp)).unwrap();
+    let opened = namespace.within(|| Rig::open(now, ends, &ring, None, dccp, None)).unwrap();
     let (mut rig, mut producer) = opened.unwrap();
     narrow(rig.socket(), &receiver);
 

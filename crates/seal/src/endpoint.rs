@@ -122,6 +122,7 @@ pub struct Endpoint {
     schedule: Schedule<AssociationId>,
     notices: VecDeque<(SocketAddr, Vec<u8>)>,
     notice_rate: RateLimit,
+    call_rate: RateLimit,
     events: VecDeque<Event>,
     statistics: EndpointStatistics,
 }
@@ -139,6 +140,7 @@ impl Endpoint {
             schedule: Schedule::default(),
             notices: VecDeque::new(),
             notice_rate: RateLimit::per_second(config.notices_per_second),
+            call_rate: RateLimit::per_second(config.calls_per_second),
             events: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             config,
@@ -268,9 +270,12 @@ impl Endpoint {
             to => AssociationId(to),
         };
         let Some(entry) = self.entries.get_mut(id) else { return };
+        let before = entry.name();
         let agreement = entry.handle_handshake(now, from, handshake, len);
-        if let Some(peer) = entry.peer_id() {
-            self.by_peer.insert((entry.remote(), peer), id);
+        let after = entry.name();
+        if before != after {
+            before.map(|name| self.by_peer.remove(&name));
+            after.map(|name| self.by_peer.insert(name, id));
         }
         self.schedule.make_ready(id);
         match agreement {
@@ -317,7 +322,7 @@ impl Endpoint {
             }
             return None;
         }
-        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) {
+        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) || !self.call_rate.take(now) {
             return None;
         }
         let session = Session::answer(&credential).ok()?;
@@ -456,9 +461,7 @@ impl Endpoint {
 
     fn forget(&mut self, id: AssociationId) {
         let Some(entry) = self.entries.remove(id) else { return };
-        if let Some(peer) = entry.peer_id() {
-            self.by_peer.remove(&(entry.remote(), peer));
-        }
+        entry.name().map(|name| self.by_peer.remove(&name));
         self.half_open.retain(|&other| other != id);
         self.schedule.forget(id);
     }

@@ -23,7 +23,12 @@ use crate::error::CredentialError;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
+    /// Returns the fingerprint of a certificate.
+    ///
+    /// # Panics
+    /// Never: the digest has 32 bytes.
+    #[must_use]
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(digest(&SHA256, certificate).as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 }

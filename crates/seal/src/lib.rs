@@ -34,5 +34,7 @@ pub use error::{CertificateFault, CredentialError, SealError};
 pub use identity::{Fingerprint, Identity, read_certificates};
 pub use keys::{Cipher, Opened, OpeningKey, SealingKey, Secret, TAG_LEN};
 pub use passphrase::{MIN_PASSPHRASE, Passphrase, generate_passphrase};
+pub use proof::MAX_STREAM_ID;
+pub use rustls::pki_types::CertificateDer;
 pub use session::{Agreement, Session, is_tls};
 pub use wire::{SEALED_HEADER_LEN, is_call, write_plain_notice};

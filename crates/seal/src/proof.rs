@@ -12,7 +12,7 @@ use crate::error::SealError;
 use crate::passphrase::Passphrase;
 
 /// Longest stream ID, in bytes, as SRT's (which has no standard).
-pub(crate) const MAX_STREAM_ID: usize = 512;
+pub const MAX_STREAM_ID: usize = 512;
 /// Longest explanation of a refusal, in bytes; longer ones are cut.
 const MAX_TEXT: usize = 200;
 const METHOD: u8 = 1;

@@ -1,4 +1,4 @@
-//! A source that follows the advice of its send buffer: `cargo run --example adaptive timeous://receiver.example:7000`.
+//! A source that follows the advice of its send buffer: `cargo run --example adaptive timeous://127.0.0.1:7000`.
 
 use std::error::Error;
 

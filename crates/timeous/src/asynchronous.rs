@@ -17,7 +17,7 @@ use timeous_core::AduSeq;
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use timeous::{AsyncSender, Hints};
-/// let mut sender = AsyncSender::open("timeous://receiver.example:7000".parse()?).await?;
+/// let mut sender = AsyncSender::open("timeous://receiver.example:7000?passphrase=file:pass".parse()?).await?;
 /// sender.send(b"position 17, 4", Hints::default()).await?;
 /// sender.finish().await?;
 /// # Ok(())
@@ -101,7 +101,7 @@ impl AsyncSender {
                 return Ok(delivery);
             }
             if let timeous_engine::Status::Closed(reason) = status {
-                return Err(Error::ended(reason, self.inner.peer()));
+                return Err(self.inner.error_of(reason));
             }
             rung(&self.ready).await;
         }
@@ -129,7 +129,7 @@ impl AsyncSender {
                 return Ok(event);
             }
             if let timeous_engine::Status::Closed(reason) = status {
-                return Err(Error::ended(reason, self.inner.peer()));
+                return Err(self.inner.error_of(reason));
             }
             rung(&self.ready).await;
         }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use timeous_core::{Duration, Instant, Rng};
 use timeous_engine::{Waker, clock};
+use timeous_seal::Intent;
 
 use crate::error::{Culprit, Error};
-use crate::open::{Cancel, open_unless};
+use crate::open::{Cancel, Purpose, open_unless};
 use crate::options::{Reconnect, Role};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
@@ -53,7 +54,7 @@ pub enum DialEvent {
 ///
 /// ```no_run
 /// use timeous::{Arrival, DialEvent, Dialer};
-/// let dialer = Dialer::new("timeous://camera.example:7000".parse()?)?;
+/// let dialer = Dialer::new("timeous://camera.example:7000?passphrase=file:pass".parse()?)?;
 /// loop {
 ///     match dialer.poll() {
 ///         Some(DialEvent::Connected(_sender, mut receiver)) => {
@@ -89,11 +90,19 @@ struct Shared {
 }
 
 impl Dialer {
-    /// Starts calling.
+    /// Starts calling, to send and perhaps to receive.
     ///
     /// # Errors
     /// [`Error::Uri`] if the URI listens; a system error if there is no thread or descriptor.
     pub fn new(uri: Uri) -> Result<Self, Error> {
+        Self::with_intent(uri, Intent::Publish)
+    }
+
+    /// Starts calling, with this intent in the eyes of a listener that distinguishes them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_intent(uri: Uri, intent: Intent) -> Result<Self, Error> {
         if matches!(uri.role, Role::Listener { .. }) {
             return Err(UriError::BadMode("a dialer calls: give the URI a host").into());
         }
@@ -111,7 +120,11 @@ impl Dialer {
             None => Some(Reconnect::LONGEST),
         };
         let backoff = longest.map(|longest| Backoff::new(longest, Rng::from_seed(seed())));
-        let caller = Caller { uri, backoff, shared: shared.clone() };
+        let purpose = match intent {
+            Intent::Publish => Purpose::Both,
+            Intent::Play => Purpose::Receive,
+        };
+        let caller = Caller { uri, purpose, was_connected: false, backoff, shared: shared.clone() };
         let thread = std::thread::Builder::new().name("timeous-dialer".to_owned());
         thread.spawn(move || caller.run()).map_err(system)?;
         Ok(Self { shared })
@@ -182,6 +195,8 @@ impl Shared {
 /// State of the calling thread.
 struct Caller {
     uri: Uri,
+    purpose: Purpose,
+    was_connected: bool,
     /// Wait before the next call; `None` if a failed call is not repeated.
     backoff: Option<Backoff>,
     shared: Arc<Shared>,
@@ -195,16 +210,20 @@ impl Caller {
     /// Makes one call and waits for the next; `false` if there is none.
     fn call(&mut self) -> bool {
         let shared = self.shared.clone();
-        let error = match open_unless(&self.uri, Some(Cancel { wanted: &shared.stops, waker: &shared.wish })) {
+        let cancel = Cancel { wanted: &shared.stops, waker: &shared.wish };
+        let error = match open_unless(&self.uri, self.purpose, Some(cancel)) {
             Ok(None) => return false,
             Ok(Some(opened)) => {
+                self.was_connected = true;
                 let (sender, receiver) = both_of(opened, self.uri.options.clone());
                 return self.serve(sender, receiver);
             }
             Err(error) => error,
         };
+        // Our credential has been accepted before: whoever answers now may be somebody else, and may go away.
+        let is_refusal = matches!(error, Error::Sealing(_)) && self.was_connected;
         match &mut self.backoff {
-            Some(backoff) if error.culprit() != Culprit::Caller => {
+            Some(backoff) if is_refusal || error.culprit() != Culprit::Caller => {
                 let limit = if matches!(error, Error::Busy { .. }) { BUSY_WAIT } else { backoff.longest };
                 let again_in = backoff.next_within(limit);
                 shared.tell(DialEvent::Failed { error, again_in });

@@ -6,7 +6,9 @@ use timeous_core::Duration;
 use timeous_engine::{CloseReason, ConnectError as DccpError, CreateError, EngineError, RemoteError};
 use timeous_ipc::messages::Failure;
 use timeous_ipc::{ClientError, ConnectError};
+use timeous_seal::{CertificateFault, SealError};
 
+use crate::security::SecurityError;
 use crate::uri::UriError;
 
 /// Party at fault for an error. These three are all: each error is somebody's to fix.
@@ -27,6 +29,12 @@ pub enum Error {
     /// The URI is wrong.
     #[error(transparent)]
     Uri(#[from] UriError),
+    /// The stream's credentials cannot be used, or it needs some.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    /// An encrypted call failed: wrong passphrase, a certificate that is not trusted, a peer that does not encrypt, …
+    #[error(transparent)]
+    Sealing(#[from] SealError),
     /// The host of the URI has no address.
     #[error("unknown host '{host}': {error}")]
     UnknownHost {
@@ -81,11 +89,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Error for the end of a stream with `peer`, unless it was graceful.
-    pub(crate) fn ended(reason: CloseReason, peer: Option<SocketAddr>) -> Self {
-        match peer {
-            Some(remote) if reason.is_busy() => Self::Busy { remote },
-            Some(remote) if reason == CloseReason::Unreachable => Self::NobodyListens { remote },
+    /// Error for the end of a stream with `peer`, unless it was graceful; `sealing`: the reason why its packets cannot be encrypted.
+    pub(crate) fn ended(reason: CloseReason, peer: Option<SocketAddr>, sealing: Option<SealError>) -> Self {
+        match (peer, sealing) {
+            (Some(remote), Some(SealError::Unreachable)) => Self::NobodyListens { remote },
+            (_, Some(error)) if reason == CloseReason::Unsealed => Self::Sealing(error),
+            (Some(remote), _) if reason.is_busy() => Self::Busy { remote },
+            (Some(remote), _) if reason == CloseReason::Unreachable => Self::NobodyListens { remote },
             _ => Self::Closed(reason),
         }
     }
@@ -113,7 +123,8 @@ impl Error {
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
-            Self::Uri(_) => Culprit::Caller,
+            Self::Uri(_) | Self::Security(_) => Culprit::Caller,
+            Self::Sealing(error) => culprit_of_call(error),
             Self::Engine(error) => culprit_of_engine(error),
             Self::Daemon(error) => culprit_of_daemon(error),
             Self::UnknownHost { .. } | Self::NoDaemon(_) | Self::Remote(_) => Culprit::Environment,
@@ -148,6 +159,20 @@ pub(crate) fn culprit_of_daemon(error: &ClientError) -> Culprit {
             Culprit::Caller
         }
         _ => Culprit::Environment,
+    }
+}
+
+/// Party at fault for a failed encrypted call: if the listener refuses our credential, ours is to be changed.
+fn culprit_of_call(error: &SealError) -> Culprit {
+    match error {
+        SealError::WrongPassphrase
+        | SealError::PassphraseWanted
+        | SealError::NoPassphraseThere
+        | SealError::UnknownStream(_)
+        | SealError::NotAllowed(_)
+        | SealError::OurCertificate(_) => Culprit::Caller,
+        SealError::Certificate(CertificateFault::Clock(_)) => Culprit::Environment,
+        _ => Culprit::Peer,
     }
 }
 

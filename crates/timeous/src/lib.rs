@@ -7,18 +7,24 @@
 //! ```no_run
 //! use timeous::{Arrival, Hints, Receiver, Sender};
 //! # fn sending() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut sender = Sender::open(&"timeous://receiver.example:7000?latency=200ms".parse()?)?;
+//! let mut sender = Sender::open(&"timeous://receiver.example:7000?passphrase=file:pass&latency=200ms".parse()?)?;
 //! sender.send(b"worth something for 200 ms", Hints::default())?;
 //! # Ok(())
 //! # }
 //! # fn receiving() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut receiver = Receiver::open(&"timeous://:7000".parse()?)?;
+//! let mut receiver = Receiver::open(&"timeous://:7000?passphrase=file:pass".parse()?)?;
 //! while let Arrival::Data(adu) = receiver.receive(None)? {
 //!     println!("{} bytes", adu.bytes.len());
 //! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Encryption
+//!
+//! A stream between two hosts needs a credential in the URI of each end, and is encrypted then: a passphrase
+//! (`timeous passphrase` makes one), or certificates. Without, [`Error::Security`] says what to write, and a listener takes
+//! callers of its own host only. [`Uri::with_access`] decides who may call; [`Incoming::stream_id`] is what they named.
 //!
 //! # The last word
 //!
@@ -47,6 +53,7 @@ mod own_choice;
 pub mod policy;
 mod process;
 pub mod receiver;
+pub mod security;
 pub mod sender;
 pub mod stats;
 pub mod uri;
@@ -63,6 +70,9 @@ pub use own_choice::OwnChoice;
 pub use policy::{DbatSettings, Marked, PolicyName};
 pub use process::{WorkersFixed, set_workers};
 pub use receiver::{Arrival, Receiver};
+pub use security::{
+    AccessList, AccessListError, Authorities, OwnAccess, PassphraseSource, Security, SecurityError, Weakness,
+};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_choice as choice;
@@ -71,6 +81,10 @@ pub use timeous_core as core;
 pub use timeous_core::{AduMeta, DropReason, Fate, LateChoice, PathState, Queue};
 pub use timeous_engine::{
     Ccid, CloseReason, EngineError, ReadyList, Received, RemoteError, Status, TcpFraming, Unordered, Waker, clock,
+};
+pub use timeous_seal as seal;
+pub use timeous_seal::{
+    Access, Admission, Call, CertificateFault, Fingerprint, Intent, Passphrase, Refusal, SealError, generate_passphrase,
 };
 pub use uri::{Uri, UriError};
 pub use zone::{FrozenBuffer, Zone, ZoneBuffer};

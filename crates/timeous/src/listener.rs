@@ -7,7 +7,7 @@ use timeous_core::Instant;
 use timeous_engine::{Engine, Stream, Waker, clock};
 
 use crate::error::Error;
-use crate::open::{Opened, listen};
+use crate::open::{Opened, listen, stream_id};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
@@ -133,7 +133,8 @@ impl Listener {
     pub fn poll_accept(&mut self) -> Result<Option<Incoming>, Error> {
         let Some(stream) = self.inner.poll_accept() else { return Ok(None) };
         let (options, engine) = (self.options.clone(), self.engine.clone());
-        Ok(Some(Incoming { stream: Some(stream), options, engine }))
+        let stream_id = stream_id(&stream);
+        Ok(Some(Incoming { stream: Some(stream), stream_id, options, engine }))
     }
 
     /// Waker that rings when a caller has come in: for an application with an event loop.
@@ -147,6 +148,7 @@ impl Listener {
 #[derive(Debug)]
 pub struct Incoming {
     stream: Option<Stream>,
+    stream_id: Option<Arc<str>>,
     options: Options,
     engine: Arc<Engine>,
 }
@@ -158,6 +160,12 @@ impl Incoming {
         let peer = self.stream.as_ref().and_then(Stream::peer);
         // The TCP connection was gone before its address was read.
         peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+
+    /// ID of the stream that the caller named, and was admitted to; `None` without one, and without encryption.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<&str> {
+        self.stream_id.as_deref()
     }
 
     /// Accepts the stream, in both directions. Its late choice is that of the listener's URI; each stream has its own.

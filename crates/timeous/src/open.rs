@@ -4,6 +4,8 @@ mod attempts;
 mod by_daemon;
 mod by_engine;
 mod handshake;
+mod purpose;
+mod sealing;
 
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +13,7 @@ use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
 
 pub(crate) use attempts::Cancel;
+pub(crate) use purpose::Purpose;
 
 use crate::error::Error;
 use crate::options::{Daemon, Options, Role, TransportName};
@@ -23,6 +26,7 @@ pub(crate) struct Opened {
     pub(crate) sending: SendHalf,
     pub(crate) receiving: ReceiveHalf,
     pub(crate) runner: Arc<Runner>,
+    pub(crate) stream_id: Option<Arc<str>>,
 }
 
 impl Opened {
@@ -31,9 +35,15 @@ impl Opened {
     }
 
     fn new(stream: Stream, runner: Runner) -> Self {
+        let stream_id = stream_id(&stream);
         let (sending, receiving) = stream.split();
-        Self { sending, receiving, runner: Arc::new(runner) }
+        Self { sending, receiving, runner: Arc::new(runner), stream_id }
     }
+}
+
+/// Stream ID that a caller has named; streams without encryption have none.
+pub(crate) fn stream_id(stream: &Stream) -> Option<Arc<str>> {
+    stream.stream_id().map(Arc::from)
 }
 
 /// Runner of a stream, which must outlive it.
@@ -64,14 +74,20 @@ fn check_own_choice(options: &Options) -> Result<(), UriError> {
     Ok(())
 }
 
+/// Checks options that a program may have changed since the URI was parsed.
+fn check(uri: &Uri) -> Result<(), UriError> {
+    check_own_choice(&uri.options)?;
+    uri.options.check_security(matches!(uri.role, Role::Listener { .. })).map_err(UriError::BadMode)
+}
+
 /// Opens a stream: calls, or waits for a caller.
-pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
-    open_unless(uri, None).map(|opened| opened.expect("nobody can cancel it"))
+pub(crate) fn open(uri: &Uri, purpose: Purpose) -> Result<Opened, Error> {
+    open_unless(uri, purpose, None).map(|opened| opened.expect("nobody can cancel it"))
 }
 
 /// Same as [`open`], but can be cancelled; `None`: it was.
-pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
-    check_own_choice(&uri.options)?;
+pub(crate) fn open_unless(uri: &Uri, purpose: Purpose, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
+    check(uri)?;
     match daemon_for(&uri.options)? {
         Some(mut client) => {
             let stream = by_daemon::open(&mut client, uri, cancel)?;
@@ -79,7 +95,7 @@ pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Optio
         }
         None => {
             let engine = shared_engine()?;
-            let opened = by_engine::open(&engine, uri, cancel)?;
+            let opened = by_engine::open(&engine, uri, purpose, cancel)?;
             Ok(opened.map(|(stream, listener)| Opened::by_engine(stream, engine, listener)))
         }
     }
@@ -93,9 +109,9 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     if matches!(uri.options.daemon, Daemon::At(_)) {
         return Err(UriError::BadMode("a listener for many callers is run by its process: leave out daemon").into());
     }
-    check_own_choice(&uri.options)?;
+    check(uri)?;
     let engine = shared_engine()?;
-    let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None)?;
+    let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None, None)?;
     Ok((engine, listener))
 }
 
@@ -106,6 +122,8 @@ fn daemon_for(options: &Options) -> Result<Option<Client>, ConnectError> {
         _ if options.transport != TransportName::Dccp => Ok(None),
         // It cannot run the application's code.
         _ if options.own_choice.is_some() => Ok(None),
+        // It encrypts none.
+        _ if options.security.has_credential() => Ok(None),
         Daemon::Off => Ok(None),
         Daemon::Auto => process::find_daemon(&daemon_socket()),
         Daemon::At(path) => process::daemon(path).map(Some),

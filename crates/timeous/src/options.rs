@@ -1,5 +1,7 @@
 //! Options of a stream, as set by the keys of its URI, and their defaults.
 
+mod contradictions;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
 use crate::own_choice::OwnChoice;
 use crate::policy::{DbatSettings, PolicyName};
+use crate::security::Security;
 
 /// Role of this end: caller or listener. These two are all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,6 +213,8 @@ pub struct Options {
     pub dccp_port: u16,
     /// Encapsulation of its packets.
     pub encapsulation: Encapsulation,
+    /// Encryption and authentication.
+    pub security: Security,
     /// Process that runs the stream; makes no difference to the peer.
     pub daemon: Daemon,
     /// Whether a [`Dialer`](crate::Dialer) and the tool `timeous` reconnect after a break or a failed call; `None`:
@@ -241,6 +246,7 @@ impl Default for Options {
             service: *b"RTPV",
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,
+            security: Security::default(),
             daemon: Daemon::Off,
             reconnect: None,
         }
@@ -302,10 +308,11 @@ impl Options {
         self.policy != Some(PolicyName::Fifo)
     }
 
-    /// Largest ADU in bytes.
+    /// Largest ADU in bytes. With a credential it is less, since encryption adds to each packet.
     #[must_use]
     pub fn max_payload(&self) -> usize {
-        self.mtu - timeous_engine::DccpConfig::HEADER_ROOM
+        let overhead = if self.security.has_credential() { timeous_seal::OVERHEAD } else { 0 };
+        self.mtu - timeous_engine::DccpConfig::HEADER_ROOM - overhead
     }
 
     /// Whether lost ADUs are retransmitted.

@@ -7,7 +7,7 @@ use timeous_core::Instant;
 use timeous_engine::{CloseReason, ReceiveHalf, Received, Status, Waker, clock};
 
 use crate::error::Error;
-use crate::open::{Runner, open};
+use crate::open::{Opened, Purpose, Runner, open};
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
@@ -39,13 +39,14 @@ pub enum Arrival {
 pub struct Receiver {
     half: ReceiveHalf,
     began: Instant,
+    stream_id: Option<Arc<str>>,
     /// Dropped last: the stream must end before its runner.
     _runner: Arc<Runner>,
 }
 
 impl Receiver {
-    pub(crate) fn new(half: ReceiveHalf, runner: Arc<Runner>, began: Instant) -> Self {
-        Self { half, began, _runner: runner }
+    pub(crate) fn new(half: ReceiveHalf, runner: Arc<Runner>, stream_id: Option<Arc<str>>, began: Instant) -> Self {
+        Self { half, began, stream_id, _runner: runner }
     }
 
     /// Opens a stream to receive from: listens, or calls. A listening receiver takes one caller and tells others that
@@ -54,8 +55,8 @@ impl Receiver {
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
-        let opened = open(uri)?;
-        Ok(Self::new(opened.receiving, opened.runner, clock::now()))
+        let Opened { receiving, runner, stream_id, .. } = open(uri, Purpose::Receive)?;
+        Ok(Self::new(receiving, runner, stream_id, clock::now()))
     }
 
     /// Waits for a datagram until `deadline`.
@@ -86,7 +87,7 @@ impl Receiver {
         }
         match status {
             Status::Closed(CloseReason::Peer | CloseReason::Local) => Ok(Some(Arrival::End)),
-            Status::Closed(reason) => Err(Error::ended(reason, self.half.peer())),
+            Status::Closed(reason) => Err(Error::ended(reason, self.half.peer(), self.half.seal_error())),
             _ => Ok(None),
         }
     }
@@ -101,6 +102,12 @@ impl Receiver {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.half.peer()
+    }
+
+    /// ID of the stream, as the caller named it and the listener admitted it; `None` without one, and without encryption.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<&str> {
+        self.stream_id.as_deref()
     }
 
     /// Statistics so far.

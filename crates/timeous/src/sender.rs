@@ -9,7 +9,7 @@ use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Pr
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
-use crate::open::{Opened, Runner, open};
+use crate::open::{Opened, Purpose, Runner, open};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
@@ -54,7 +54,7 @@ pub enum SenderEvent {
 ///
 /// ```no_run
 /// use timeous::{Hints, Sender};
-/// let mut sender = Sender::open(&"timeous://receiver.example:7000?latency=200ms".parse()?)?;
+/// let mut sender = Sender::open(&"timeous://receiver.example:7000?passphrase=file:pass&latency=200ms".parse()?)?;
 /// let seq = sender.send(b"position 17, 4", Hints::default())?;
 /// while let Some(delivery) = sender.poll_delivery() {
 ///     println!("{:?}: {:?}", delivery.seq, delivery.fate);
@@ -78,6 +78,7 @@ pub struct Sender {
     next_seq: u64,
     fates: Fates,
     began: Instant,
+    stream_id: Option<Arc<str>>,
     /// Dropped last: the stream must end before its runner.
     _runner: Arc<Runner>,
 }
@@ -91,7 +92,7 @@ impl Sender {
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
-        Ok(open_both(uri)?.0)
+        Ok(both_of(open(uri, Purpose::Send)?, uri.options.clone()).0)
     }
 
     /// Queues an ADU and returns at once. It is sent when congestion control permits, unless it is dropped before.
@@ -233,6 +234,12 @@ impl Sender {
         self.half.peer()
     }
 
+    /// ID of the stream, as the caller named it and the listener admitted it; `None` without one, and without encryption.
+    #[must_use]
+    pub fn stream_id(&self) -> Option<&str> {
+        self.stream_id.as_deref()
+    }
+
     /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -271,6 +278,11 @@ impl Sender {
         self.half.finish();
     }
 
+    /// Error for the end of the stream.
+    pub(crate) fn error_of(&self, reason: timeous_engine::CloseReason) -> Error {
+        Error::ended(reason, self.half.peer(), self.half.seal_error())
+    }
+
     /// Result of the stream, once it has ended.
     pub(crate) fn ended(&mut self) -> Option<Result<Stats, Error>> {
         // Read before the fates, so that those reported before the end are counted.
@@ -279,7 +291,7 @@ impl Sender {
         let Status::Closed(reason) = status else { return None };
         match reason {
             timeous_engine::CloseReason::Local => Some(Ok(self.stats())),
-            other => Some(Err(Error::ended(other, self.half.peer()))),
+            other => Some(Err(self.error_of(other))),
         }
     }
 }
@@ -289,14 +301,14 @@ impl Sender {
 /// # Errors
 /// See [`Error`].
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
-    Ok(both_of(open(uri)?, uri.options.clone()))
+    Ok(both_of(open(uri, Purpose::Both)?, uri.options.clone()))
 }
 
 /// Creates both halves of an open stream.
 pub(crate) fn both_of(opened: Opened, options: Options) -> (Sender, Receiver) {
     let began = clock::now();
-    let receiver = Receiver::new(opened.receiving, opened.runner.clone(), began);
-    let (half, fates) = (opened.sending, Fates::default());
-    let sender = Sender { half, options, next_seq: 0, fates, began, _runner: opened.runner };
+    let Opened { sending: half, receiving, runner, stream_id } = opened;
+    let receiver = Receiver::new(receiving, runner.clone(), stream_id.clone(), began);
+    let sender = Sender { half, options, next_seq: 0, fates: Fates::default(), began, stream_id, _runner: runner };
     (sender, receiver)
 }

@@ -1,16 +1,19 @@
 //! Parser of `timeous://host:port?key=value&…`: address and options of a stream.
 
 mod keys;
+mod security;
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use timeous_core::LateChoice;
 use timeous_engine::{Ccid, TcpFraming, Unordered};
+use timeous_seal::Access;
 
 use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
 use crate::own_choice::OwnChoice;
 use crate::policy::{DbatSettings, PolicyName};
+use crate::security::OwnAccess;
 pub use keys::{KEYS, Key, Topic};
 use keys::{Mode, Parsed};
 
@@ -59,7 +62,7 @@ impl Uri {
     ///     }
     /// }
     ///
-    /// let uri: Uri = "timeous://receiver.example:7000?latency=200ms".parse()?;
+    /// let uri: Uri = "timeous://receiver.example:7000?passphrase=file:pass&latency=200ms".parse()?;
     /// let sender = Sender::open(&uri.with_choice(|| Newest))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -69,7 +72,7 @@ impl Uri {
     /// ```
     /// use timeous::Uri;
     /// use timeous::choice::{Chain, Dependencies, Layers};
-    /// let uri: Uri = "timeous://receiver.example:7000".parse()?;
+    /// let uri: Uri = "timeous://receiver.example:7000?passphrase=file:pass".parse()?;
     /// let uri = uri.with_choice(|| Chain::default().then(Layers::default()).then(Dependencies::default()));
     /// # assert!(uri.options.own_choice.is_some());
     /// # Ok::<(), timeous::UriError>(())
@@ -83,6 +86,41 @@ impl Uri {
     #[must_use]
     pub fn with_choice<C: LateChoice + 'static>(mut self, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         self.options.own_choice = Some(OwnChoice::new(make));
+        self
+    }
+
+    /// Sets who may call a listener, in place of the keys `passphrase` and `access`: it is asked once a call, with the
+    /// stream ID and the intent of the caller, on the thread that serves all streams of the process. It must return at
+    /// once: keys of passphrases are derived before.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use timeous::{Access, Admission, Call, Passphrase, Refusal, Uri};
+    ///
+    /// /// A passphrase for each stream, whether it is sent or received.
+    /// #[derive(Debug)]
+    /// struct ByStream(BTreeMap<String, Passphrase>);
+    ///
+    /// impl Access for ByStream {
+    ///     fn admit(&self, call: &Call<'_>) -> Admission {
+    ///         match self.0.get(call.stream_id) {
+    ///             Some(passphrase) => Admission::With(passphrase.clone()),
+    ///             None => Admission::Refused(Refusal::UnknownStream),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let streams = [("camera 1".to_owned(), Passphrase::derive("correct horse battery")?)];
+    /// let uri = "timeous://:7000".parse::<Uri>()?.with_access(ByStream(streams.into()));
+    /// # assert!(uri.options.security.has_credential());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`AccessList`](crate::AccessList) reads such a list from text. Opening fails with [`UriError::BadMode`] if the URI
+    /// calls, names a passphrase or an access list, or says `encryption=off`.
+    #[must_use]
+    pub fn with_access(mut self, access: impl Access + 'static) -> Self {
+        self.options.security.own_access = Some(OwnAccess::new(access));
         self
     }
 }
@@ -128,7 +166,7 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Self, UriError> {
-        let rest = text.strip_prefix("timeous://").ok_or_else(|| UriError::NotTimeous(text.to_owned()))?;
+        let rest = text.strip_prefix("timeous://").ok_or_else(|| not_timeous(text))?;
         let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) = split_authority(authority.trim_end_matches('/'))?;
         let mut parsed = Parsed { options: Options::default(), mode: None, names_dccp_port: false };
@@ -141,7 +179,9 @@ impl FromStr for Uri {
             seen.push(key);
             let known = KEYS.iter().find(|known| known.name == key);
             let known = known.ok_or_else(|| UriError::UnknownKey { key: key.to_owned() })?;
-            (known.set)(&mut parsed, value).map_err(|expected| bad(known.name, value, expected))?;
+            // A passphrase is shown nowhere.
+            let shown = if known.name == "passphrase" { "…" } else { value };
+            (known.set)(&mut parsed, value).map_err(|expected| bad(known.name, shown, expected))?;
         }
         let Parsed { mut options, mode, names_dccp_port } = parsed;
         let mode = mode.unwrap_or(if host.is_empty() { Mode::Listener } else { Mode::Caller });
@@ -180,7 +220,9 @@ impl FromStr for Uri {
                 "with ccid=3 and 4 the receiver decides on the rate: leave out ccid or controller",
             ));
         }
-        Ok(Self { role: role(mode, host, port)?, options })
+        let role = role(mode, host, port)?;
+        options.check_security(matches!(role, Role::Listener { .. })).map_err(UriError::BadMode)?;
+        Ok(Self { role, options })
     }
 }
 
@@ -215,6 +257,11 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UriError> {
         },
     };
     Ok((host, port))
+}
+
+/// Names a text that is no URI of ours, without its query, which may hold a passphrase.
+fn not_timeous(text: &str) -> UriError {
+    UriError::NotTimeous(text.split('?').next().unwrap_or_default().to_owned())
 }
 
 fn bad(key: &'static str, value: &str, expected: impl Into<String>) -> UriError {

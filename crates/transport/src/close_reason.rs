@@ -25,7 +25,7 @@ pub enum CloseReason {
     #[error("nobody listens there (port unreachable)")]
     Unreachable,
     /// The layer below that encrypts its packets has failed: the driver knows why.
-    #[error("its packets cannot be encrypted")]
+    #[error("the keys of its encryption are lost, or were not agreed on")]
     Unsealed,
     /// The local process that drove the connection is gone and could not close it.
     #[error("what ran this end of it is gone: open it again")]

@@ -20,7 +20,8 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Uri(_) => libc::EINVAL,
+            Error::Uri(_) | Error::Security(_) => libc::EINVAL,
+            Error::Sealing(_) => libc::EACCES,
             Error::UnknownHost { .. } | Error::NoneAnswers { .. } => libc::EHOSTUNREACH,
             Error::NobodyListens { .. } => libc::ECONNREFUSED,
             Error::Busy { .. } => libc::EBUSY,

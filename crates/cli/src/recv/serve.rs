@@ -33,7 +33,11 @@ pub(super) fn serve(
     last: &mut Fields,
 ) -> Result<(), End> {
     let peer = receiver.peer().map_or_else(|| "the sender".to_owned(), |peer| peer.to_string());
-    tell(format_args!("connected: {peer}"));
+    match receiver.stream_id() {
+        // Escaped, since the caller chose it.
+        Some(stream_id) => tell(format_args!("connected: {peer}, stream {stream_id:?}")),
+        None => tell(format_args!("connected: {peer}")),
+    }
     screen.begin_stream();
     let mut closing = None;
     let ended = loop {

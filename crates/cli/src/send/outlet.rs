@@ -1,7 +1,7 @@
 //! Source of receivers for `timeous send`: an outgoing call with redials, or a listener for any number of receivers.
 
 use timeous::core::Duration;
-use timeous::{Listener, Receiver, Role, Sender, Uri, clock};
+use timeous::{Intent, Listener, Receiver, Role, Sender, Uri, clock};
 
 use crate::caller::Caller;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ impl Outlet {
     /// Calls or listens, by the role in the URI.
     pub(super) fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri)?)),
+            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri, Intent::Publish)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 let again = uri.options.reconnects();

@@ -35,7 +35,10 @@ fn runs() -> Vec<Run> {
     let run = |page, block, commands, ends, result| Run { page, block, commands, ends, result };
     let files = |page, block, commands, ends| run(page, block, commands, Some(ends), Some("out.mp4"));
     vec![
-        files("README.md", 1, &["@0", "@1"], 1),
+        files("README.md", 1, &["@0", "@1", "@2"], 2),
+        files("docs/guide/security.md", 0, &["@0", "@1", "@2"], 2),
+        files("docs/guide/security.md", 1, &["@0", "@1", "@2"], 2),
+        run("docs/guide/security.md", 2, &["@0", "@1", "@2"], Some(2), Some("call-1.mp4")),
         files("docs/guide/bad-link.md", 0, &["@0", "@1", "@2"], 2),
         files("docs/guide/tcp.md", 0, &["@0", "@1"], 1),
         run("docs/guide/daemon.md", 0, &[RECEIVE, "@0", "@1"], Some(2), Some("helper.mp4")),
@@ -117,6 +120,9 @@ fn script(run: &Run) -> String {
     let blocks = blocks(run.page);
     let documented = blocks.get(run.block).unwrap_or_else(|| panic!("{} has no block {}", run.page, run.block));
     let mut script = "set -m\nip link set lo up\n".to_owned();
+    if !documented.iter().any(|command| command.contains("passphrase --out")) {
+        script += "timeous passphrase --out pass\n";
+    }
     for (number, command) in run.commands.iter().enumerate() {
         let mut command = (*command).to_owned();
         for (at, text) in documented.iter().enumerate() {

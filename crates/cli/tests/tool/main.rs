@@ -2,6 +2,7 @@
 
 mod adapt;
 mod callers;
+mod credentials;
 mod deaths;
 mod documented;
 mod feeder;

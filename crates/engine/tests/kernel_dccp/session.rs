@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
 use timeous_dccp::Ccid;
 use timeous_engine::{
-    Carrier, CloseReason, DccpConfig, Engine, EngineError, ServiceCode, Statistics, Status, Stream, StreamConfig, clock,
+    Carrier, CloseReason, DccpConfig, Engine, EngineError, Sealing, ServiceCode, Statistics, Status, Stream,
+    StreamConfig, clock,
 };
 
 use crate::machine::{Machine, Nothing, OURS, THEIRS};
@@ -70,6 +71,7 @@ pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
         service: ServiceCode::from_bytes(*SERVICE.as_bytes().first_chunk().unwrap()),
         dccp_port: port,
         slots: SLOTS,
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Ip)
     }
 }

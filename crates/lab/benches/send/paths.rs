@@ -7,6 +7,7 @@ use timeous_engine::udp::{Packet, Socket};
 use timeous_engine::{DccpConfig, clock};
 use timeous_lab::rig::Rig;
 use timeous_ring::{Config, Consumer, PAGE, Producer, create};
+use timeous_seal::{Cipher, Secret, Secrets};
 
 use crate::Ends;
 use crate::usage::cpu_time;
@@ -39,8 +40,9 @@ pub(crate) fn all(ends: Ends, payload: usize) -> Vec<Box<dyn Path>> {
         Box::new(Gathered::new(ends, payload, true)),
         Box::new(Ringed::new(ends, payload, false)),
         Box::new(Ringed::new(ends, payload, true)),
-        Box::new(Whole::new(ends, payload, false)),
-        Box::new(Whole::new(ends, payload, true)),
+        Box::new(Whole::new(ends, payload, false, None)),
+        Box::new(Whole::new(ends, payload, true, None)),
+        Box::new(Whole::new(ends, payload, true, Some(&secrets()))),
     ]
 }
 
@@ -171,22 +173,33 @@ struct Whole {
     producer: Producer,
     payload: Vec<u8>,
     bundles: bool,
+    sealed: bool,
     unmeasured: Duration,
 }
 
+fn secrets() -> Secrets {
+    let (sealing, opening) = (Secret::new([1; 32]), Secret::new([2; 32]));
+    Secrets { cipher: Cipher::Aes128Gcm, sealing, opening }
+}
+
 impl Whole {
-    fn new(ends: Ends, payload: usize, bundles: bool) -> Self {
+    fn new(ends: Ends, payload: usize, bundles: bool, secrets: Option<&Secrets>) -> Self {
         let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
         let ends = (ends.local, ends.remote);
-        let (mut rig, producer) = Rig::open(clock::now(), ends, &ring(payload), None, dccp).expect("a socket");
+        let (mut rig, producer) = Rig::open(clock::now(), ends, &ring(payload), None, dccp, secrets).expect("a socket");
         rig.socket().set_bundles(bundles);
-        Self { rig, producer, payload: vec![0x5a; payload], bundles, unmeasured: Duration::ZERO }
+        let (sealed, payload) = (secrets.is_some(), vec![0x5a; payload]);
+        Self { rig, producer, payload, bundles, sealed, unmeasured: Duration::ZERO }
     }
 }
 
 impl Path for Whole {
     fn name(&self) -> &'static str {
-        if self.bundles { "ring, DCCP (CCID 2) and GSO" } else { "ring, DCCP (CCID 2) and sendmmsg" }
+        match (self.sealed, self.bundles) {
+            (true, _) => "ring, DCCP, encryption and GSO",
+            (false, true) => "ring, DCCP (CCID 2) and GSO",
+            (false, false) => "ring, DCCP (CCID 2) and sendmmsg",
+        }
     }
 
     fn batch(&mut self) -> u64 {

@@ -6,15 +6,13 @@ use timeous::core::Duration;
 
 use super::judge::Judgement;
 use super::table::round;
-use crate::report::columns::columns;
-use crate::report::markdown;
 
 /// Delay of the link, each way.
 pub(crate) const DELAY: Duration = Duration::from_millis(20);
 /// Bound of the 95th percentile, in milliseconds, without the link's delay.
 const BOUND_MS: f64 = 5.0;
 /// Heads of the table's columns.
-const HEAD: [&str; 5] = ["slices", "decodable", "p50, ms", "p95, ms", "max, ms"];
+pub(crate) const HEAD: [&str; 5] = ["slices", "decodable", "p50, ms", "p95, ms", "max, ms"];
 
 /// Line of the table: one number of slices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,21 +48,12 @@ impl Row {
         (!is_short).then(|| format!("p95 at most {BOUND_MS} ms with {} slices a frame: {:?}", self.slices, self.p95_ms))
     }
 
-    fn cells(&self) -> Vec<String> {
+    /// Its cells.
+    pub(crate) fn cells(&self) -> Vec<String> {
         let delay = |delay: Option<f64>| delay.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.1}"));
         let decodable = format!("{} of {}", self.decodable, self.frames);
         vec![self.slices.to_string(), decodable, delay(self.p50_ms), delay(self.p95_ms), delay(self.max_ms)]
     }
-}
-
-/// For a terminal.
-pub(crate) fn text(rows: &[Row]) -> String {
-    columns(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
-}
-
-/// As markdown.
-pub(crate) fn markdown(rows: &[Row]) -> String {
-    markdown::table(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

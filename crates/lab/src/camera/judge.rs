@@ -2,8 +2,8 @@
 
 use timeous::core::{Duration, Instant};
 
-use super::arrivals::Arrivals;
-use super::clip::{Clip, INTERVAL, is_slice, number_in};
+use super::clip::{Arrivals, Clip, INTERVAL, is_slice, number_in};
+use crate::experiment::Sorted;
 
 /// Delay of a frame that came out complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,23 +50,20 @@ impl Judgement {
         self.frames.iter().flatten().count()
     }
 
-    /// Delays in milliseconds, in order of size.
+    /// Delays in milliseconds.
     pub(crate) fn delays(&self, of: impl Fn(&CompleteFrame) -> Duration) -> Delays {
-        let mut delays: Vec<f64> = self.frames.iter().flatten().map(|whole| of(whole).as_secs_f64() * 1e3).collect();
-        delays.sort_unstable_by(f64::total_cmp);
-        Delays(delays)
+        Delays(self.frames.iter().flatten().map(|whole| of(whole).as_secs_f64() * 1e3).collect())
     }
 }
 
-/// Delays in milliseconds, in order of size.
+/// Delays in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Delays(Vec<f64>);
+pub(crate) struct Delays(Sorted);
 
 impl Delays {
     /// Quantile; `None` without any.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
-        let last = self.0.len().checked_sub(1)?;
-        self.0.get((quantile * last as f64).round() as usize).copied()
+        (!self.0.is_empty()).then(|| self.0.nearest(quantile * 100.0))
     }
 
     /// Largest distance from the median; zero without any.
@@ -81,7 +78,7 @@ impl Delays {
 
     fn distances(&self) -> impl Iterator<Item = f64> + '_ {
         let median = self.quantile(0.5).unwrap_or_default();
-        self.0.iter().map(move |delay| (delay - median).abs())
+        self.0.values().iter().map(move |delay| (delay - median).abs())
     }
 }
 

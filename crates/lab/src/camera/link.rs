@@ -3,6 +3,7 @@
 use timeous::core::{Duration, Rate};
 
 use crate::demo::plan::time;
+use crate::experiment::values;
 
 /// Delay each way, except over the far link.
 const DELAY: Duration = Duration::from_millis(20);
@@ -13,43 +14,28 @@ const ROOM: Rate = Rate::from_kbps(10_000);
 /// Rate of the narrow link, as a share of the video's.
 const NARROW: f64 = 0.7;
 
-/// Link between sender and receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LinkName {
-    /// 10 Mbit/s, 20 ms each way
-    Clean,
-    /// 75 ms each way
-    Far,
-    /// 2 % of the packets are lost, each way
-    Loss,
-    /// 5 % of the packets are lost, in bursts of five in the mean, each way
-    Bursts,
-    /// 10 to 30 ms each way, so that packets overtake each other
-    Jitter,
-    /// No packet passes for a second in the middle, and up to thirty packets are queued
-    Outage,
-    /// 0.7 times the video's rate, and a queue of 300 ms
-    Narrow,
+values! {
+    /// Link between sender and receiver.
+    #[derive(clap::ValueEnum)]
+    pub(crate) enum LinkName {
+        /// 10 Mbit/s, 20 ms each way
+        Clean = "clean",
+        /// 75 ms each way
+        Far = "far",
+        /// 2 % of the packets are lost, each way
+        Loss = "loss",
+        /// 5 % of the packets are lost, in bursts of five in the mean, each way
+        Bursts = "bursts",
+        /// 10 to 30 ms each way, so that packets overtake each other
+        Jitter = "jitter",
+        /// No packet passes for a second in the middle, and up to thirty packets are queued
+        Outage = "outage",
+        /// 0.7 times the video's rate, and a queue of 300 ms
+        Narrow = "narrow",
+    }
 }
 
 impl LinkName {
-    /// All of them.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Clean, Self::Far, Self::Loss, Self::Bursts, Self::Jitter, Self::Outage, Self::Narrow];
-
-    /// Its name on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Clean => "clean",
-            Self::Far => "far",
-            Self::Loss => "loss",
-            Self::Bursts => "bursts",
-            Self::Jitter => "jitter",
-            Self::Outage => "outage",
-            Self::Narrow => "narrow",
-        }
-    }
-
     /// Description of the link.
     pub(crate) fn title(self) -> &'static str {
         match self {

@@ -1,27 +1,24 @@
 //! One run of the camera comparison: a link, its receiver and sender, and a camera with a frame every 40 ms.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::{fs, thread};
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-use super::arrivals::Arrivals;
-use super::clip::{Clip, ClipFrame, INTERVAL};
+use super::clip::{self, Arrivals, Clip, ClipFrame, INTERVAL};
 use super::judge::{Judgement, judge};
 use super::link::LinkName;
 use super::tool::{Tool, ToolOptions};
-use super::ts;
 use crate::demo::error::DemoError;
 use crate::demo::plan::time;
 use crate::demo::process::{Process, free_ports, is_open};
 use crate::demo::run::{SOON, listening_at};
+use crate::machine::sleep_until;
 
 /// Time from the start of the link to the first frame: both tools have finished their handshakes by then.
 const LEAD: Duration = Duration::from_secs(2);
@@ -82,7 +79,7 @@ impl RunInputs<'_> {
         thread::scope(|scope| {
             let came = scope.spawn(|| match tool {
                 Tool::Timeous => read_pipe(stdout),
-                Tool::Srt => ts::elementary(&read_socket(&sink, &has_ended)),
+                Tool::Srt => clip::elementary(&read_socket(&sink, &has_ended)),
             });
             let feed = match tool {
                 Tool::Timeous => Ok(Feed::Pipe(stdin)),
@@ -157,13 +154,6 @@ fn connect(port: u16) -> Result<UdpSocket, DemoError> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(DemoError::Ports)?;
     socket.connect(("127.0.0.1", port)).map_err(DemoError::Ports)?;
     Ok(socket)
-}
-
-fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not: a frame's delay is measured from the time at which it goes in.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
 /// Reads a pipe to its end.

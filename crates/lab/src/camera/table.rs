@@ -5,11 +5,9 @@ use serde::Serialize;
 use super::judge::Judgement;
 use super::link::LinkName;
 use super::tool::Tool;
-use crate::report::columns::columns;
-use crate::report::markdown;
 
 /// Heads of its columns.
-const HEAD: [&str; 7] =
+pub(crate) const HEAD: [&str; 7] =
     ["link", "by", "decodable", "p50, ms", "p95, ms", "furthest from p50, ms", "over 40 ms from p50"];
 
 /// Line of the table: all seeds of one link and tool.
@@ -38,7 +36,7 @@ impl Row {
         let delays: Vec<_> = runs.iter().map(|run| run.delays(|whole| whole.last)).collect();
         let mean = |quantile| {
             let values: Vec<f64> = delays.iter().filter_map(|delays| delays.quantile(quantile)).collect();
-            (!values.is_empty()).then(|| round(values.iter().sum::<f64>() / values.len() as f64))
+            (!values.is_empty()).then(|| round(crate::experiment::mean(values)))
         };
         Self {
             link: link.name(),
@@ -54,7 +52,8 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    /// Its cells.
+    pub(crate) fn cells(&self) -> Vec<String> {
         let delay = |delay: Option<f64>| delay.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.0}"));
         let [link, tool] = self.titles;
         vec![
@@ -74,16 +73,6 @@ pub(crate) fn round(millis: f64) -> f64 {
     (millis * 10.0).round() / 10.0
 }
 
-/// For a terminal.
-pub(crate) fn text(rows: &[Row]) -> String {
-    columns(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
-}
-
-/// As markdown.
-pub(crate) fn markdown(rows: &[Row]) -> String {
-    markdown::table(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use timeous::core::Duration;
@@ -99,8 +88,7 @@ mod tests {
         assert_eq!((row.frames, row.decodable, row.p50_ms), (6, 6, Some(160.0)), "the mean of 110 and 210");
         assert_eq!((row.spread_ms, row.strays), (50.0, 1), "from the median of its own run");
         let empty = Row::new(LinkName::Far, Tool::Timeous, &[Judgement { frames: vec![None] }]);
-        let markdown = markdown(&[row, empty]);
-        assert!(markdown.contains("| 2 % loss | SRT | 6 of 6 | 160 |"), "{markdown}");
-        assert!(markdown.ends_with("| round trip of 150 ms | Timeous | 0 of 1 | – | – | – | 0 |\n"), "{markdown}");
+        assert_eq!(row.cells()[..4], ["2 % loss", "SRT", "6 of 6", "160"]);
+        assert_eq!(empty.cells(), ["round trip of 150 ms", "Timeous", "0 of 1", "–", "–", "–", "0"]);
     }
 }

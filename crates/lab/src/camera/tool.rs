@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 
 use timeous::core::Duration;
 
-/// Tool that carries the video.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tool {
-    /// `timeous send` and `timeous recv`: H.264 into a pipe and out of one.
-    Timeous,
-    /// `srt-live-transmit` on both ends: MPEG-TS in UDP in and out, as its manual shows.
-    Srt,
+use crate::experiment::values;
+
+values! {
+    /// Tool that carries the video.
+    pub(crate) enum Tool {
+        /// `timeous send` and `timeous recv`: H.264 into a pipe and out of one.
+        Timeous = "timeous",
+        /// `srt-live-transmit` on both ends: MPEG-TS in UDP in and out, as its manual shows.
+        Srt = "srt",
+    }
 }
 
 /// Program of SRT.
@@ -28,17 +31,6 @@ pub(crate) struct ToolOptions {
 }
 
 impl Tool {
-    /// Both.
-    pub(crate) const ALL: [Self; 2] = [Self::Timeous, Self::Srt];
-
-    /// Its name in files.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Timeous => "timeous",
-            Self::Srt => "srt",
-        }
-    }
-
     /// Its name in tables.
     pub(crate) fn title(self) -> &'static str {
         match self {

@@ -1,26 +1,22 @@
 //! A live encoder that follows its stream's advice, over a link whose rate falls to a third and comes back.
 
 mod judge;
-mod records;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use judge::{Course, Frame, Sample, Verdict, judge, read_frames, read_samples};
 use timeous::clock;
 use timeous::core::units::{parse_duration, parse_rate};
 use timeous::core::{Duration, Instant, Rate};
 
 use super::error::DemoError;
 use super::plan::time;
-use super::process::{Process, free_ports, is_open};
+use super::process::{Process, free_ports, is_open, set_by_signals};
 use super::run::{SOON, listening_at};
 use crate::report::plot::{Lines, Series};
-use judge::{Course, Verdict, judge};
-use records::{Frame, Sample, read_frames, read_samples};
 
 /// Drives a live encoder over a link whose rate falls to a third and comes back
 ///
@@ -65,10 +61,7 @@ const WARM_UP: Duration = Duration::from_secs(5);
 /// [`DemoError`] if it could not be run.
 pub(crate) fn run(args: &AdaptArgs) -> Result<bool, DemoError> {
     fs::create_dir_all(&args.out).map_err(DemoError::file(&args.out))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Ports)?;
-    }
+    let stop = set_by_signals()?;
     let began = Stage { args, tool: &super::tool()?, stop: &stop }.run()?;
     let course = Course {
         full: args.rate,

@@ -5,13 +5,13 @@ use std::io::Read;
 
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 use pcap_file::PcapError;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use timeous::core::{Duration, Instant};
 use timeous_dccp::{Encapsulation, Packet};
 use timeous_net::capture::Interface;
 
 use super::journal::RtpId;
+use crate::machine::is_dropped;
 
 /// Format of a stream's UDP payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +53,13 @@ pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<LinkTrans
             }
             continue;
         }
-        let dropped = has_comment(&block);
+        let dropped = is_dropped(&block);
         if !dropped {
             under_way.insert(ident, passages.len());
         }
         passages.push(LinkTransit { entered: at, left: None, dropped, rtp: rtp_in(payload, wire) });
     }
     Ok(passages)
-}
-
-/// The emulator comments only packets that it drops.
-fn has_comment(block: &EnhancedPacketBlock<'_>) -> bool {
-    block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)))
 }
 
 /// Identification that matches both sightings of a packet, and its payload, if it goes to this port.

@@ -43,6 +43,8 @@ pub(crate) struct SentPacket {
     pub(crate) id: RtpId,
     /// Type of its frame.
     pub(crate) kind: Kind,
+    /// Its bytes.
+    pub(crate) bytes: u64,
     /// Capture time of its frame.
     pub(crate) captured: Instant,
     /// Latest time to send it, if the sender had a deadline.
@@ -80,6 +82,7 @@ struct SentRow {
     rtp_timestamp: u32,
     rtp_sequence: u16,
     kind: Kind,
+    bytes: u64,
     captured: u64,
     deadline: Option<u64>,
     fate: String,
@@ -107,6 +110,7 @@ pub(crate) fn read_sent(from: impl Read) -> Result<Vec<SentPacket>, csv::Error> 
     let packet = |row: SentRow| SentPacket {
         id: RtpId { timestamp: row.rtp_timestamp, sequence: row.rtp_sequence },
         kind: row.kind,
+        bytes: row.bytes,
         captured: Instant::from_nanos(row.captured),
         deadline: row.deadline.map(Instant::from_nanos),
         given_up: CHOSEN.contains(&row.fate.as_str()),

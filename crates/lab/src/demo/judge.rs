@@ -7,38 +7,27 @@ use timeous::core::{Duration, Instant};
 
 use super::capture::LinkTransit;
 use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
+use crate::experiment::{Sorted, values};
 
-/// Approach of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Approach {
-    /// RTP over UDP at the video's rate.
-    Udp,
-    /// Congestion control behind a plain queue.
-    Fifo,
-    /// Congestion control with late choice.
-    Timeous,
+values! {
+    /// Approach of a run.
+    pub(crate) enum Approach {
+        /// RTP over UDP at the video's rate.
+        Udp = "udp",
+        /// Congestion control behind a plain queue.
+        Fifo = "fifo",
+        /// Congestion control with late choice.
+        Timeous = "timeous",
+    }
 }
 
 impl Approach {
-    /// All approaches, in the order of the table.
-    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Fifo, Self::Timeous];
-
     /// Title for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Udp => "UDP, constant rate",
             Self::Fifo => "plain queue (fifo)",
             Self::Timeous => "Timeous",
-        }
-    }
-
-    /// Name in file names.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Fifo => "fifo",
-            Self::Timeous => "timeous",
         }
     }
 }
@@ -216,16 +205,9 @@ fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, la
 }
 
 fn delays(frames: &[EvaluatedFrame]) -> Option<Delays> {
-    let mut delays: Vec<Duration> = frames.iter().filter_map(|frame| frame.delay).collect();
-    delays.sort_unstable();
-    let percentile = |percent| Some(nearest_rank(&delays, percent)?.as_secs_f64() * 1e3);
-    Some(Delays { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)? })
-}
-
-/// Percentile by nearest rank: the least value that at least `percent` of the sorted values do not exceed.
-fn nearest_rank(sorted: &[Duration], percent: usize) -> Option<Duration> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied()
+    let delays: Sorted = frames.iter().filter_map(|frame| Some(frame.delay?.as_secs_f64() * 1e3)).collect();
+    let at = |percent| delays.percentile(percent);
+    (!delays.is_empty()).then(|| Delays { p50: at(50.0), p95: at(95.0), p99: at(99.0) })
 }
 
 /// Number of packets that entered the link after their deadline; without one in the journal, after that of their frame.

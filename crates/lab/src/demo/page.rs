@@ -188,6 +188,7 @@ mod tests {
         let packet = SentPacket {
             id: RtpId { timestamp: 1, sequence: 1 },
             kind: Kind::Idr,
+            bytes: 1_000,
             captured: Instant::from_nanos(1),
             deadline: None,
             given_up: false,

@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use timeous::clock;
 use timeous::core::Duration;
 
@@ -144,8 +147,38 @@ fn pause(stop: &AtomicBool) -> Result<(), DemoError> {
     if stop.load(Ordering::Relaxed) {
         return Err(DemoError::Interrupted);
     }
-    std::thread::sleep(LOOK.into());
+    thread::sleep(LOOK.into());
     Ok(())
+}
+
+/// Returns a flag that is set when this program is asked to end.
+pub(crate) fn set_by_signals() -> Result<Arc<AtomicBool>, DemoError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Ports)?;
+    }
+    Ok(stop)
+}
+
+/// Does all of `work` at the same time. The first that fails ends the others by `stop`.
+///
+/// # Errors
+/// That of the first that was not just ended.
+pub(crate) fn all_at_once<W: Send, T: Send>(
+    work: impl IntoIterator<Item = W>,
+    stop: &AtomicBool,
+    one: impl Fn(W) -> Result<T, DemoError> + Sync,
+) -> Result<Vec<T>, DemoError> {
+    let one = |work: W| one(work).inspect_err(|_| stop.store(true, Ordering::Relaxed));
+    let outcomes: Vec<Result<T, DemoError>> = thread::scope(|scope| {
+        let one = &one;
+        let started: Vec<_> = work.into_iter().map(|work| scope.spawn(move || one(work))).collect();
+        started.into_iter().map(|run| run.join().expect("a run does not panic")).collect()
+    });
+    let (done, mut errors): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    // An interrupted run does not explain the failure.
+    errors.sort_by_key(|error| matches!(error, Err(DemoError::Interrupted)));
+    errors.into_iter().chain(done).collect()
 }
 
 /// Finds distinct UDP ports of the loopback that are free now.

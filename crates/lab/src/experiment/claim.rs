@@ -1,6 +1,9 @@
 //! A claim: measured value, the paper's result, and bounds.
 
 use std::fmt;
+use std::ops::{RangeFrom, RangeInclusive, RangeToInclusive};
+
+use super::stats::Stats;
 
 /// Bound of a value.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -22,6 +25,24 @@ impl Bound {
             Self::AtMost(most) => value <= most,
             Self::Within(least, most) => (least..=most).contains(&value),
         }
+    }
+}
+
+impl From<RangeFrom<f64>> for Bound {
+    fn from(range: RangeFrom<f64>) -> Self {
+        Self::AtLeast(range.start)
+    }
+}
+
+impl From<RangeToInclusive<f64>> for Bound {
+    fn from(range: RangeToInclusive<f64>) -> Self {
+        Self::AtMost(range.end)
+    }
+}
+
+impl From<RangeInclusive<f64>> for Bound {
+    fn from(range: RangeInclusive<f64>) -> Self {
+        Self::Within(*range.start(), *range.end())
     }
 }
 
@@ -54,25 +75,40 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Creates a claim without bounds.
-    pub(crate) fn new(what: &str, paper: &str, measured: impl Into<String>, value: f64) -> Self {
-        let (what, paper, measured) = (what.to_owned(), paper.to_owned(), measured.into());
+    pub(crate) fn new(what: impl Into<String>, paper: &str, measured: impl ToString, value: f64) -> Self {
+        let (what, paper, measured) = (what.into(), paper.to_owned(), measured.to_string());
         Self { what, paper, measured, value, pass: None, aim: None }
     }
 
-    /// Creates a claim that is true or false, such as an order of several values.
-    pub(crate) fn order(what: &str, paper: &str, measured: impl Into<String>, holds: bool) -> Self {
-        Self::new(what, paper, measured, f64::from(u8::from(holds))).pass(Bound::AtLeast(1.0))
+    /// Creates a claim about a number, shown with this number of decimals.
+    pub(crate) fn number(what: impl Into<String>, paper: &str, digits: usize, value: f64) -> Self {
+        Self::new(what, paper, format_args!("{value:.digits$}"), value)
     }
 
-    /// Sets the minimum requirement.
-    pub(crate) fn pass(mut self, bound: Bound) -> Self {
-        self.pass = Some(bound);
+    /// Creates a claim about a mean, shown with its extremes.
+    pub(crate) fn mean(what: impl Into<String>, paper: &str, digits: usize, stats: Stats) -> Self {
+        Self::new(what, paper, format_args!("{stats:.digits$}"), stats.mean)
+    }
+
+    /// Creates a claim about a count.
+    pub(crate) fn count(what: impl Into<String>, paper: &str, count: u64) -> Self {
+        Self::new(what, paper, count, count as f64)
+    }
+
+    /// Creates a claim that is true or false, such as an order of several values.
+    pub(crate) fn order(what: impl Into<String>, paper: &str, measured: impl ToString, holds: bool) -> Self {
+        Self::new(what, paper, measured, f64::from(u8::from(holds))).pass(1.0..)
+    }
+
+    /// Sets the minimum requirement: `0.5..`, `..=2.0` or `0.5..=2.0`.
+    pub(crate) fn pass(mut self, bound: impl Into<Bound>) -> Self {
+        self.pass = Some(bound.into());
         self
     }
 
     /// Sets the goal.
-    pub(crate) fn aim(mut self, bound: Bound) -> Self {
-        self.aim = Some(bound);
+    pub(crate) fn aim(mut self, bound: impl Into<Bound>) -> Self {
+        self.aim = Some(bound.into());
         self
     }
 
@@ -93,8 +129,7 @@ mod tests {
 
     #[test]
     fn a_claim_judges_itself() {
-        let claim =
-            Claim::new("UDP over ring, times", "1.6", "2.1", 2.1).pass(Bound::AtLeast(1.6)).aim(Bound::AtLeast(4.0));
+        let claim = Claim::new("UDP over ring, times", "1.6", "2.1", 2.1).pass(1.6..).aim(4.0..);
         assert_eq!((claim.passes(), claim.reaches_aim()), (Some(true), Some(false)));
         assert_eq!(Claim::new("x", "", "", 1.0).passes(), None, "held to nothing");
         assert_eq!(Claim::order("x", "", "", false).passes(), Some(false));

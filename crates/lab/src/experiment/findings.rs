@@ -1,6 +1,8 @@
 //! Findings of an experiment.
 
 use super::claim::Claim;
+use super::error::LabError;
+use crate::report::plot::{Lines, Series};
 
 /// All findings of an experiment. Text, JSON and a section of the page are made from them.
 ///
@@ -56,15 +58,23 @@ impl Source {
 
 impl Choice {
     /// Creates a choice of the paper, found at `place`.
-    pub(crate) fn paper(what: &str, value: impl Into<String>, place: &str) -> Self {
-        Self { what: what.to_owned(), value: value.into(), source: Source::Paper, why: place.to_owned() }
+    pub(crate) fn paper(what: &str, value: impl ToString, place: &str) -> Self {
+        Self { what: what.to_owned(), value: value.to_string(), source: Source::Paper, why: place.to_owned() }
     }
 
     /// Creates a choice of ours, with the reason.
-    pub(crate) fn ours(what: &str, value: impl Into<String>, why: &str) -> Self {
-        Self { what: what.to_owned(), value: value.into(), source: Source::Ours, why: why.to_owned() }
+    pub(crate) fn ours(what: &str, value: impl ToString, why: &str) -> Self {
+        Self { what: what.to_owned(), value: value.to_string(), source: Source::Ours, why: why.to_owned() }
     }
 }
+
+/// Lists choices: `paper "what": "value" => "place";`, or `ours` with the reason. Values are format strings.
+macro_rules! setup {
+    ($($origin:ident $what:literal: $value:literal $(, $arg:expr)* => $why:expr;)*) => {
+        vec![$($crate::experiment::Choice::$origin($what, format_args!($value $(, $arg)*), $why)),*]
+    };
+}
+pub(crate) use setup;
 
 /// A table; its first column names the rows.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -91,6 +101,51 @@ impl Table {
     }
 }
 
+/// Rows from which a table is derived, column by column.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows<R> {
+    rows: Vec<R>,
+    head: Vec<String>,
+    cells: Vec<Vec<String>>,
+}
+
+impl<R> Rows<R> {
+    /// Creates a table without columns.
+    pub(crate) fn of(rows: impl IntoIterator<Item = R>) -> Self {
+        let rows: Vec<R> = rows.into_iter().collect();
+        Self { cells: vec![Vec::new(); rows.len()], head: Vec::new(), rows }
+    }
+
+    /// Adds a column.
+    pub(crate) fn column<S: ToString>(mut self, head: &str, cell: impl Fn(&R) -> S) -> Self {
+        self.head.push(head.to_owned());
+        for (cells, row) in self.cells.iter_mut().zip(&self.rows) {
+            cells.push(cell(row).to_string());
+        }
+        self
+    }
+
+    /// Adds a column of numbers with this number of decimals.
+    pub(crate) fn number(self, head: &str, digits: usize, value: impl Fn(&R) -> f64) -> Self {
+        self.column(head, |row| format!("{:.digits$}", value(row)))
+    }
+
+    /// Adds a column for each of `items`.
+    pub(crate) fn each<I, S: ToString>(
+        self,
+        items: impl IntoIterator<Item = I>,
+        head: impl Fn(&I) -> String,
+        cell: impl Fn(&R, &I) -> S,
+    ) -> Self {
+        items.into_iter().fold(self, |rows, item| rows.column(&head(&item), |row| cell(row, &item)))
+    }
+
+    /// Returns the table.
+    pub(crate) fn table(self, title: &str) -> Table {
+        Table { title: title.to_owned(), head: self.head, rows: self.cells }
+    }
+}
+
 /// A plot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figure {
@@ -104,5 +159,47 @@ impl Figure {
     /// Creates a plot with its caption.
     pub(crate) fn new(svg: String, caption: &str) -> Self {
         Self { svg, caption: caption.to_owned() }
+    }
+}
+
+/// Titles, axes and caption of a line plot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chart<'a> {
+    pub(crate) title: &'a str,
+    /// Labels of the axes, with units.
+    pub(crate) x: &'a str,
+    pub(crate) y: &'a str,
+    pub(crate) caption: &'a str,
+}
+
+impl Chart<'_> {
+    /// Draws these lines.
+    ///
+    /// # Errors
+    /// [`LabError::Plot`] without a finite point.
+    pub(crate) fn draw(self, series: impl IntoIterator<Item = Series>) -> Result<Figure, LabError> {
+        let Self { title, x, y, caption } = self;
+        Ok(Figure::new(Lines { title, x, y, series: series.into_iter().collect() }.draw()?, caption))
+    }
+
+    /// Draws a line for each name, through the points of the rows with that name.
+    ///
+    /// # Errors
+    /// [`LabError::Plot`] without a finite point.
+    pub(crate) fn of<R>(
+        self,
+        rows: impl IntoIterator<Item = R>,
+        name: impl Fn(&R) -> String,
+        point: impl Fn(&R) -> (f64, f64),
+    ) -> Result<Figure, LabError> {
+        let mut lines: Vec<Series> = Vec::new();
+        for row in rows {
+            let (name, point) = (name(&row), point(&row));
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Series::new(&name, vec![point])),
+            }
+        }
+        self.draw(lines)
     }
 }

@@ -1,7 +1,9 @@
 //! Progress of an experiment: a bar on a terminal, plain lines otherwise. Always on standard error.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -31,6 +33,37 @@ pub(crate) struct Task {
 }
 
 impl Progress {
+    /// Calls `work` with the number and each of `items` on so many threads. Results are in the order of the items.
+    ///
+    /// # Errors
+    /// The first error, which ends the rest.
+    pub(crate) fn all<I: Sync, T: Send, E: Send>(
+        &self,
+        what: &str,
+        items: &[I],
+        threads: usize,
+        work: impl Fn(usize, &I) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let task = self.task(what, items.len() as u64);
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+        let worker = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(index) else { break };
+                let result = work(index, item);
+                if result.is_err() {
+                    next.store(items.len(), Ordering::Relaxed);
+                }
+                done.lock().expect("no worker panics while it holds the results").push((index, result));
+                task.step();
+            }
+        };
+        thread::scope(|scope| (0..threads.min(items.len())).for_each(|_| drop(scope.spawn(worker))));
+        let mut done = done.into_inner().expect("no worker panics while it holds the results");
+        done.sort_unstable_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+
     /// Bars if standard error is a terminal, lines otherwise.
     pub(crate) fn new() -> Self {
         let show = if stderr().is_terminal() { OutputMode::Bars } else { OutputMode::Lines };

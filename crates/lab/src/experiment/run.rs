@@ -1,10 +1,10 @@
 //! Parameters of a run, and helpers.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::convert::Infallible;
 use std::thread;
 
-use super::about::About;
+use super::error::LabError;
+use super::findings::Findings;
 use super::progress::Progress;
 
 /// Extent of an experiment, where cells can be left out.
@@ -41,44 +41,107 @@ impl Run<'_> {
         (0..u64::from(self.seeds)).map(move |i| first.wrapping_add(i))
     }
 
+    /// Calls `work` once for each of `items` in every round, and returns the results of the rounds, each in the order of
+    /// the items. The order of the calls rotates, so that each is first equally often: other load on the machine affects
+    /// all alike.
+    ///
+    /// # Errors
+    /// That of the first call that failed.
+    pub(crate) fn rounds<I: Copy, T: Copy + Default, const N: usize>(
+        &self,
+        what: &str,
+        rounds: usize,
+        items: [I; N],
+        work: impl Fn(I) -> Result<T, LabError>,
+    ) -> Result<Vec<[T; N]>, LabError> {
+        let task = self.progress.task(what, rounds as u64);
+        let round = |number: usize| {
+            let mut round = [T::default(); N];
+            for index in (0..N).map(|place| (number + place) % N) {
+                round[index] = work(items[index])?;
+            }
+            task.step();
+            Ok(round)
+        };
+        (0..rounds).map(round).collect()
+    }
+
     /// Calls `work` for each of `items` on as many threads as there are cores. Results are in the order of the items.
     pub(crate) fn each<I: Sync, T: Send>(&self, what: &str, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-        let task = self.progress.task(what, items.len() as u64);
-        let next = AtomicU32::new(0);
-        let done = Mutex::new(Vec::with_capacity(items.len()));
-        let worker = || {
-            while let Some((index, item)) = {
-                let index = next.fetch_add(1, Ordering::Relaxed) as usize;
-                items.get(index).map(|item| (index, item))
-            } {
-                let result = work(item);
-                done.lock().expect("no worker panics while it holds the results").push((index, result));
-                task.step();
-            }
-        };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
-        let mut done = done.into_inner().expect("no worker panics while it holds the results");
-        done.sort_unstable_by_key(|(index, _)| *index);
-        done.into_iter().map(|(_, result)| result).collect()
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let Ok(results) = self.progress.all(what, items, threads, |_, item| Ok::<_, Infallible>(work(item)));
+        results
     }
 }
 
-/// Command line that repeats the run.
-pub(super) fn command(about: &About, run: &Run<'_>) -> String {
-    let mut words = format!("timeous-lab {} --seed {}", about.name, run.seed);
-    if run.seeds != about.seeds_of(run.real) {
-        words.push_str(&format!(" --seeds {}", run.seeds));
+/// An experiment of a paper, with a subcommand of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Experiment {
+    /// Name of its subcommand, such as `lai-age`.
+    pub(crate) name: &'static str,
+    /// Short title.
+    pub(crate) title: &'static str,
+    /// Source: authors, section, figure.
+    pub(crate) source: &'static str,
+    /// Result that the paper reports.
+    pub(crate) paper: &'static str,
+    /// Forms in which it runs.
+    pub(crate) forms: Forms,
+    /// Default number of seeds.
+    pub(crate) seeds: u32,
+    /// Approximate duration, for people: `5 s; real 1 min`.
+    pub(crate) takes: &'static str,
+    /// Runs it in the form given by the parameters. [`LabError`] if it could not be run; bad results are claims.
+    pub(crate) run: fn(&Run<'_>) -> Result<Findings, LabError>,
+}
+
+impl Experiment {
+    /// Default number of seeds in a form: one for a real run, which is not more random for a seed, unless the seed
+    /// matters there, too, or there is no other form.
+    pub(crate) fn seeds_of(&self, real: bool) -> u32 {
+        if real && self.forms == Forms::Both { 1 } else { self.seeds }
     }
-    if run.real {
-        words.push_str(" --real");
+
+    /// Command line that repeats the run.
+    pub(super) fn command(&self, run: &Run<'_>) -> String {
+        let mut words = format!("timeous-lab {} --seed {}", self.name, run.seed);
+        if run.seeds != self.seeds_of(run.real) {
+            words.push_str(&format!(" --seeds {}", run.seeds));
+        }
+        if run.real {
+            words.push_str(" --real");
+        }
+        match run.extent {
+            Extent::Small => words.push_str(" --extent small"),
+            Extent::Usual => {}
+            Extent::Full => words.push_str(" --extent full"),
+        }
+        words
     }
-    match run.extent {
-        Extent::Small => words.push_str(" --extent small"),
-        Extent::Usual => {}
-        Extent::Full => words.push_str(" --extent full"),
+}
+
+/// Forms in which an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forms {
+    /// Virtual time: the same output for the same seed, on every machine.
+    Virtual,
+    /// This machine's kernel.
+    Real,
+    /// Both.
+    Both,
+    /// Both, and the seed affects the runs of both.
+    BothBySeed,
+}
+
+impl Forms {
+    /// Whether the form is supported.
+    pub(crate) fn include(self, real: bool) -> bool {
+        match self {
+            Self::Virtual => !real,
+            Self::Real => real,
+            Self::Both | Self::BothBySeed => true,
+        }
     }
-    words
 }
 
 #[cfg(test)]
@@ -92,5 +155,27 @@ mod tests {
         let seeds: Vec<u64> = run.seeds().collect();
         assert_eq!(run.each("seeds", &seeds, |seed| seed * 2), (7..107).map(|seed| seed * 2).collect::<Vec<_>>());
         assert!(run.each("nothing", &[], |seed: &u64| *seed).is_empty());
+    }
+
+    #[test]
+    fn rounds_rotate_and_keep_their_order() {
+        let progress = Progress::silent();
+        let run = Run { seed: 7, seeds: 1, real: true, extent: Extent::Usual, progress: &progress };
+        let calls = std::cell::RefCell::new(Vec::new());
+        let work = |item: u64| {
+            calls.borrow_mut().push(item);
+            Ok(10 * item)
+        };
+        assert_eq!(run.rounds("rounds", 2, [1, 2], work).unwrap(), [[10, 20], [10, 20]]);
+        assert_eq!(calls.into_inner(), [1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_form_is_there_or_not() {
+        let included = |forms: Forms| [false, true].map(|real| forms.include(real));
+        assert_eq!(
+            [Forms::Virtual, Forms::Real, Forms::Both, Forms::BothBySeed].map(included),
+            [[true, false], [false, true], [true, true], [true, true]]
+        );
     }
 }

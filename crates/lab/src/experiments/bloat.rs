@@ -2,53 +2,47 @@
 //! deadline, beside an upper bound.
 
 mod findings;
-pub(crate) mod outcome;
-mod rate_profile;
-mod sender;
 mod setup;
 pub(crate) mod stream;
 mod transitions;
-mod trial;
+pub(crate) mod trial;
+
+use findings::{Behaviour, CellOutcomes};
+use setup::{Cell, Part};
+use stream::SenderKind;
+use trial::{Outcome, Trial};
 
 use crate::bound::Bound;
-use crate::experiment::{About, Experiment, Extent, Findings, Forms, LabError, Run};
-use findings::{Behaviour, CellOutcomes};
-use outcome::Outcome;
-use sender::SenderKind;
-use setup::{Cell, Part};
-use trial::Trial;
+use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run};
 
-pub(crate) struct Bloat;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "bloat",
+    title: "Frames decodable in time, beside what could be",
+    source: "ours",
+    paper: "none: what is compared with is the most that any schedule could have done that knows every rate and loss in advance",
+    forms: Forms::Virtual,
+    seeds: 10,
+    takes: "4 min",
+    run,
+};
 
-impl Experiment for Bloat {
-    fn about(&self) -> About {
-        About {
-            name: "bloat",
-            title: "Frames decodable in time, beside what could be",
-            source: "ours",
-            paper: "none: what is compared with is the most that any schedule could have done that knows every rate and loss in advance",
-            forms: Forms::Virtual,
-            seeds: 10,
-            takes: "4 min",
-        }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let part = match run.extent {
+        Extent::Small => Part::Handful,
+        Extent::Usual => Part::Pairs,
+        Extent::Full => Part::All,
+    };
+    let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::ALL);
+    if part == Part::Handful {
+        return Ok(findings::findings(&crowded, &[], None));
     }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let part = match run.extent {
-            Extent::Small => Part::Handful,
-            Extent::Usual => Part::Pairs,
-            Extent::Full => Part::All,
-        };
-        let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::BESIDE);
-        let (room, returns) = match part {
-            Part::Handful => (Vec::new(), Vec::new()),
-            _ => (
-                judged(run, "cells with room", &setup::with_room(), &[SenderKind::Timeous, SenderKind::NoRepair]),
-                behaviours(run),
-            ),
-        };
-        Ok(findings::findings(&crowded, &room, &returns))
-    }
+    let room = judged(run, "cells with room", &setup::with_room(), &[SenderKind::Timeous, SenderKind::NoRepair]);
+    // How each sender reacts to capacity that returns and to an application-limited minute.
+    let returns = run.grid("changes", SenderKind::REAL, |&way, seed| {
+        let until_used = transitions::until_used(way, seed).as_secs_f64();
+        Behaviour { until_used, burst: transitions::burst(way, seed) }
+    });
+    Ok(findings::findings(&crowded, &room, Some(&returns)))
 }
 
 /// Runs every cell with each sender and all seeds; returns outcomes and upper bounds by cell.
@@ -68,14 +62,4 @@ fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[SenderKind]) -> Vec
         CellOutcomes { cell, bounds, outcomes: ways.iter().enumerate().map(of_way).collect() }
     };
     cells.iter().enumerate().map(of_cell).collect()
-}
-
-/// Measures how each sender reacts to capacity that returns and to an application-limited minute.
-fn behaviours(run: &Run<'_>) -> Vec<Behaviour> {
-    let asked: Vec<(SenderKind, u64)> =
-        SenderKind::ALL.into_iter().flat_map(|way| run.seeds().map(move |seed| (way, seed))).collect();
-    run.each("changes", &asked, |&(way, seed)| {
-        let until_used = transitions::until_used(way, seed).as_secs_f64();
-        Behaviour { way, until_used, burst: transitions::burst(way, seed) }
-    })
 }

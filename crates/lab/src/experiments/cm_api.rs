@@ -3,22 +3,17 @@
 
 mod alf;
 mod buffered;
-mod clocks;
 pub(crate) mod daemon;
 mod method;
-mod receiver;
-mod tcp;
 mod trial;
-mod wire;
 
-use serde_json::json;
-
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
 use method::{ManagerPlacement, SendMethod};
+use serde_json::json;
 use trial::{Cost, TestNetwork};
 
-pub(crate) struct CmApi;
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, Table, cross, setup,
+};
 
 /// Packet sizes in bytes.
 const SIZES: [usize; 4] = [168, 400, 800, 1_400];
@@ -30,40 +25,25 @@ const PACKETS: u64 = 20_000;
 /// Costs of one round, in the order of [`SendMethod::ALL`].
 type Round = [Cost; SendMethod::ALL.len()];
 
-impl Experiment for CmApi {
-    fn about(&self) -> About {
-        About {
-            name: "cm-api",
-            title: "What a packet costs by each way to use the Congestion Manager",
-            source: "Andersen et al. §4.2, figure 6 and table 1",
-            paper: "worst is ALF/noconnect with 168 bytes: 25 % less throughput than TCP/CM without delayed acknowledgements",
-            forms: Forms::Real,
-            seeds: 1,
-            takes: "real 1 min, as root; TCP/CM if built with the feature bpf",
-        }
-    }
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cm-api",
+    title: "What a packet costs by each way to use the Congestion Manager",
+    source: "Andersen et al. §4.2, figure 6 and table 1",
+    paper: "worst is ALF/noconnect with 168 bytes: 25 % less throughput than TCP/CM without delayed acknowledgements",
+    forms: Forms::Real,
+    seeds: 1,
+    takes: "real 1 min, as root; TCP/CM if built with the feature bpf",
+    run,
+};
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let (network, without) = TestNetwork::make()?;
-        let mut measured = Vec::new();
-        for size in SIZES {
-            let task = run.progress.task(&format!("{size} bytes"), ROUNDS as u64);
-            let mut rounds = Vec::new();
-            for number in 0..ROUNDS {
-                let mut round = [Cost::default(); SendMethod::ALL.len()];
-                // The order rotates, so that every way is first equally often: other load on the
-                // machine affects all alike.
-                for place in 0..SendMethod::ALL.len() {
-                    let index = (number + place) % SendMethod::ALL.len();
-                    round[index] = network.run(SendMethod::ALL[index], size, PACKETS)?;
-                }
-                rounds.push(round);
-                task.step();
-            }
-            measured.push(Measured { size, rounds });
-        }
-        findings(&measured, without)
-    }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let (network, without) = TestNetwork::make()?;
+    let of_size = |size: usize| {
+        let rounds =
+            run.rounds(&format!("{size} bytes"), ROUNDS, SendMethod::ALL, |way| network.run(way, size, PACKETS));
+        Ok(Measured { size, rounds: rounds? })
+    };
+    findings(&SIZES.into_iter().map(of_size).collect::<Result<Vec<_>, LabError>>()?, without)
 }
 
 /// All rounds of one packet size.
@@ -74,10 +54,7 @@ struct Measured {
 
 impl Measured {
     fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+        self.rounds.iter().map(of).collect::<Sorted>().median()
     }
 
     fn of(&self, way: SendMethod, cost: impl Fn(&Cost) -> f64) -> f64 {
@@ -105,22 +82,15 @@ impl Measured {
     }
 
     fn table(&self) -> Table {
-        let title = format!("{} bytes: medians of the rounds; ratios are of one round", self.size);
-        let head = ["way", "packets/s", "µs", "CPU of the sender, µs", "of the daemon, µs", "throughput", "CPU"];
-        let mut table = Table::new(&title, &head);
-        for way in SendMethod::ALL {
-            let of = |cost: fn(&Cost) -> f64| self.of(way, cost);
-            table.row([
-                way.to_string(),
-                format!("{:.0}", 1e6 / of(Cost::wall)),
-                format!("{:.2}", of(Cost::wall)),
-                format!("{:.2}", of(|cost| cost.each(cost.sender))),
-                format!("{:.2}", of(|cost| cost.each(cost.daemon))),
-                format!("{:+.1} %", -self.reduction(way)),
-                format!("{:+.1} %", self.excess(way)),
-            ]);
-        }
-        table
+        Rows::of(SendMethod::ALL)
+            .column("way", SendMethod::to_string)
+            .number("packets/s", 0, |&way| 1e6 / self.of(way, Cost::wall))
+            .number("µs", 2, |&way| self.of(way, Cost::wall))
+            .number("CPU of the sender, µs", 2, |&way| self.of(way, |cost| cost.each(cost.sender)))
+            .number("of the daemon, µs", 2, |&way| self.of(way, |cost| cost.each(cost.daemon)))
+            .column("throughput", |&way| format!("{:+.1} %", -self.reduction(way)))
+            .column("CPU", |&way| format!("{:+.1} %", self.excess(way)))
+            .table(&format!("{} bytes: medians of the rounds; ratios are of one round", self.size))
     }
 
     fn data(&self) -> serde_json::Value {
@@ -146,20 +116,21 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
     {
         let (reduction, at) = worst(measured, place, Measured::reduction);
         let what = format!("{name}: throughput lost at worst against TCP/CM nodelay, %");
-        claims.push(Claim::new(&what, "25 at 168 bytes", at, reduction).pass(Bound::AtMost(25.0)));
+        claims.push(Claim::new(what, "25 at 168 bytes", at, reduction).pass(..=25.0));
         let (excess, at) = worst(measured, place, Measured::excess);
         let what = format!("{name}: processor time at worst beyond the cheapest, %");
-        claims.push(Claim::new(&what, "", at, excess).aim(Bound::AtMost(5.0)));
+        claims.push(Claim::new(what, "", at, excess).aim(..=5.0));
     }
-    claims.push(Claim::new("packets lost", "0", lost.to_string(), lost as f64).pass(Bound::AtMost(0.0)));
-    let line = |way: SendMethod| {
-        let points = measured.iter().map(|sized| (sized.size as f64, sized.of(way, Cost::wall)));
-        Series::new(&way.to_string(), points.collect())
-    };
+    claims.push(Claim::count("packets lost", "0", lost).pass(..=0.0));
     let figure = |title: &'static str, place: ManagerPlacement| {
         let ways = SendMethod::of(place).chain([SendMethod::NODELAY, SendMethod::Tcp { nodelay: false }]);
-        let plot = Lines { title, x: "packet, bytes", y: "µs", series: ways.map(line).collect() };
-        Ok::<_, LabError>(Figure::new(plot.draw()?, "From packet to packet, acknowledgement included. Medians."))
+        let caption = "From packet to packet, acknowledgement included. Medians.";
+        let points = cross(ways, measured.iter().collect::<Vec<_>>());
+        Chart { title, x: "packet, bytes", y: "µs", caption }.of(
+            points,
+            |(way, _)| way.to_string(),
+            |&(way, sized)| (sized.size as f64, sized.of(way, Cost::wall)),
+        )
     };
     let notes = without.map(|why| format!("TCP is the kernel's plain Reno, not under the Congestion Manager: {why}"));
     Ok(Findings {
@@ -180,47 +151,27 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
 
 fn choices() -> Vec<Choice> {
     let sizes = SIZES.map(|size| size.to_string()).join(", ");
-    vec![
-        Choice::paper("packets", format!("{} of each size by each way", ROUNDS as u64 * PACKETS), "figure 6"),
-        Choice::paper("sizes", format!("{sizes} bytes"), "figure 6: from 168 to 1400; those between are ours"),
-        Choice::paper("TCP", "segments of the packets' size; after each write a look at the socket", "§4.2"),
-        Choice::paper("acknowledgements", "for each packet; of TCP/CM, as TCP delays them", "§4.2"),
-        Choice::ours("at once", "the receiver's route says quickack", "so Linux turns delayed acknowledgements off"),
-        Choice::ours(
-            "look",
-            "poll() of one descriptor",
-            "instead of select(): the same for one descriptor, and safe to call from Rust",
-        ),
-        Choice::ours(
-            "rounds",
-            format!("{ROUNDS} of {PACKETS} packets"),
-            "each of all ways, in turn; ratios are of one round, and their median counts",
-        ),
-        Choice::ours(
-            "path",
-            "a veth pair between two namespaces, without segmentation offload; room for all packets of a round",
-            "the paper's had 100 Mbit/s and no losses; here the processors are the limit. Each packet goes by itself, so that counts \
-             are identical",
-        ),
-        Choice::ours(
-            "processors",
-            "one for the sender, one for the receiver; the daemon and the engine's thread where there is room",
-            "this process is the sender and the receiver, whose thread's time is not counted",
-        ),
-        Choice::ours(
-            "CPU",
-            "of the sender's process and of the daemon's",
-            "with what the kernel does in their names: on a veth pair, that is also the way up to the receiver's socket",
-        ),
-        Choice::ours(
-            "ALF",
-            "up to 64 requests wait; one call for each request, notice, and update",
-            "the worst case of §4.2: nothing is done for several packets at once",
-        ),
-        Choice::ours(
-            "notices",
-            "by ALF and by ALF/noconnect",
-            "the paper's kernel knows of what leaves by a connected socket; ours does not, so that they differ by the address alone",
-        ),
-    ]
+    setup! {
+        paper "packets": "{} of each size by each way", ROUNDS as u64 * PACKETS => "figure 6";
+        paper "sizes": "{sizes} bytes" => "figure 6: from 168 to 1400; those between are ours";
+        paper "TCP": "segments of the packets' size; after each write a look at the socket" => "§4.2";
+        paper "acknowledgements": "for each packet; of TCP/CM, as TCP delays them" => "§4.2";
+        ours "at once": "the receiver's route says quickack" => "so Linux turns delayed acknowledgements off";
+        ours "look": "poll() of one descriptor"
+            => "instead of select(): the same for one descriptor, and safe to call from Rust";
+        ours "rounds": "{ROUNDS} of {PACKETS} packets"
+            => "each of all ways, in turn; ratios are of one round, and their median counts";
+        ours "path": "a veth pair between two namespaces, without segmentation offload; room for all packets of a \
+            round" => "the paper's had 100 Mbit/s and no losses; here the processors are the limit. Each packet goes \
+            by itself, so that counts are identical";
+        ours "processors": "one for the sender, one for the receiver; the daemon and the engine's thread where there \
+            is room" => "this process is the sender and the receiver, whose thread's time is not counted";
+        ours "CPU": "of the sender's process and of the daemon's"
+            => "with what the kernel does in their names: on a veth pair, that is also the way up to the receiver's \
+            socket";
+        ours "ALF": "up to 64 requests wait; one call for each request, notice, and update"
+            => "the worst case of §4.2: nothing is done for several packets at once";
+        ours "notices": "by ALF and by ALF/noconnect" => "the paper's kernel knows of what leaves by a connected \
+            socket; ours does not, so that they differ by the address alone";
+    }
 }

@@ -1,17 +1,21 @@
 //! cm-cpu: processor time and throughput of the kernel's TCP with its window from the Congestion
 //! Manager (Andersen et al. §4.1, figures 4 and 5).
 
-mod transfer;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Barrier;
+use std::thread;
 
 use rustix::process::setpriority_process;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use timeous::core::Duration;
+use timeous::core::{Duration, Instant};
+use timeous_engine::clock;
+use timeous_net::emulator::Namespace;
 
 use super::managed::Managed;
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
-use transfer::{Cost, TestLink};
-
-pub(crate) struct CmCpu;
+use crate::experiment::{Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, setup, values};
+use crate::machine::{Call, stay_on, two_processors, veth};
 
 /// Bytes per connection, and number of rounds.
 const SIZES: [Size; 3] = [
@@ -34,29 +38,19 @@ impl Size {
     }
 }
 
-/// Congestion control of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CongestionControl {
-    /// Kernel's Reno, the baseline.
-    Reno,
-    /// Kernel's Reno once more: shows the noise between two identical setups.
-    Again,
-    Cubic,
-    Managed,
+values! {
+    /// Congestion control of a connection.
+    enum CongestionControl {
+        /// Kernel's Reno, the baseline.
+        Reno = "Reno",
+        Managed = "TCP/CM",
+        /// Kernel's Reno once more: shows the noise between two identical setups.
+        Again = "Reno again",
+        Cubic = "CUBIC",
+    }
 }
 
 impl CongestionControl {
-    const ALL: [Self; 4] = [Self::Reno, Self::Managed, Self::Again, Self::Cubic];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "Reno",
-            Self::Again => "Reno again",
-            Self::Cubic => "CUBIC",
-            Self::Managed => "TCP/CM",
-        }
-    }
-
     fn congestion_control(self, managed: &Managed) -> &str {
         match self {
             Self::Reno | Self::Again => "reno",
@@ -66,27 +60,24 @@ impl CongestionControl {
     }
 }
 
-impl Experiment for CmCpu {
-    fn about(&self) -> About {
-        About {
-            name: "cm-cpu",
-            title: "The kernel's TCP with its window from the Congestion Manager costs what it did",
-            source: "Andersen et al. §4.1, figures 4 and 5",
-            paper: "at most 0.5 % less throughput, and for long connections slightly less than 1 % more CPU",
-            forms: Forms::Real,
-            seeds: 1,
-            takes: "real 2 min, as root, built with the feature bpf",
-        }
-    }
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cm-cpu",
+    title: "The kernel's TCP with its window from the Congestion Manager costs what it did",
+    source: "Andersen et al. §4.1, figures 4 and 5",
+    paper: "at most 0.5 % less throughput, and for long connections slightly less than 1 % more CPU",
+    forms: Forms::Real,
+    seeds: 1,
+    takes: "real 2 min, as root, built with the feature bpf",
+    run,
+};
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let measured = || {
-            // A thread's priority applies to it and to the threads that it starts.
-            let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
-            measure(run).map(|rounds| findings(&rounds, favoured))
-        };
-        std::thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
-    }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let measured = || {
+        // A thread's priority applies to it and to the threads that it starts.
+        let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
+        measure(run).map(|rounds| findings(&rounds, favoured))
+    };
+    std::thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
 }
 
 /// Costs of one round, in the order of [`CongestionControl::ALL`].
@@ -95,26 +86,15 @@ type Round = [Cost; CongestionControl::ALL.len()];
 fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
     let managed = Managed::load()?;
     let wire = TestLink::make()?;
-    let mut measured = Vec::new();
-    for size in SIZES {
-        let task = run.progress.task(&size.name(), size.rounds as u64);
-        let mut rounds = Vec::new();
-        for number in 0..size.rounds {
-            let mut round = [Cost::default(); CongestionControl::ALL.len()];
-            // The order rotates, so that each is first equally often: other load on the machine
-            // affects all alike.
-            for place in 0..CongestionControl::ALL.len() {
-                let index = (number + place) % CongestionControl::ALL.len();
-                // Each connection begins without the path state of the previous one.
-                managed.forget()?;
-                round[index] = wire.transfer(CongestionControl::ALL[index].congestion_control(&managed), size.bytes)?;
-            }
-            rounds.push(round);
-            task.step();
-        }
-        measured.push((size, rounds));
-    }
-    Ok(measured)
+    let of_size = |size: Size| {
+        let rounds = run.rounds(&size.name(), size.rounds, CongestionControl::ALL, |way| {
+            // Each connection begins without the path state of the previous one.
+            managed.forget()?;
+            wire.transfer(way.congestion_control(&managed), size.bytes)
+        });
+        Ok((size, rounds?))
+    };
+    SIZES.into_iter().map(of_size).collect()
 }
 
 /// Ratio of two kinds over all rounds: median, and its 95 % confidence interval.
@@ -127,17 +107,10 @@ struct Ratio {
 
 impl Ratio {
     fn of(rounds: &[Round], who: CongestionControl, of: impl Fn(&Cost) -> f64) -> Self {
-        let index = |who: CongestionControl| {
-            CongestionControl::ALL.iter().position(|&other| other == who).expect("all are in the list")
-        };
-        let (who, base) = (index(who), index(CongestionControl::Reno));
-        let mut ratios: Vec<f64> = rounds.iter().map(|round| of(&round[who]) / of(&round[base])).collect();
-        ratios.sort_by(f64::total_cmp);
-        let n = ratios.len() as f64;
-        // By order statistics: the number of n values below the median is binomial.
-        let off = 1.96 * n.sqrt() / 2.0;
-        let at = |place: f64| ratios[place.round().clamp(0.0, n - 1.0) as usize];
-        Self { median: at((n - 1.0) / 2.0), least: at((n - 1.0) / 2.0 - off), most: at((n - 1.0) / 2.0 + off) }
+        let of = |round: &Round, who: CongestionControl| of(&round[who as usize]);
+        let ratios = rounds.iter().map(|round| of(round, who) / of(round, CongestionControl::Reno)).collect::<Sorted>();
+        let (least, most) = ratios.median_interval();
+        Self { median: ratios.nearest(50.0), least, most }
     }
 
     fn percent(self) -> String {
@@ -156,26 +129,19 @@ fn cpu(rounds: &[Round], who: CongestionControl) -> Ratio {
 }
 
 fn findings(measured: &[(Size, Vec<Round>)], favoured: bool) -> Findings {
-    let mut table = Table::new(
-        "Against Reno: medians of the rounds, and between what bounds they are with 95 % certainty",
-        &["bytes, who", "rate, Gbit/s", "CPU, ms", "throughput", "CPU"],
-    );
-    for (size, rounds) in measured {
-        for (index, who) in CongestionControl::ALL.into_iter().enumerate() {
-            let median = |of: fn(&Cost) -> Duration| {
-                let mut values: Vec<f64> = rounds.iter().map(|round| of(&round[index]).as_secs_f64()).collect();
-                values.sort_by(f64::total_cmp);
-                values[values.len() / 2]
-            };
-            table.row([
-                format!("{}, {}", size.name(), who.name()),
-                format!("{:.2}", size.bytes as f64 * 8e-9 / median(|cost| cost.took)),
-                format!("{:.2}", median(|cost| cost.cpu) * 1e3),
-                throughput(rounds, who).percent(),
-                cpu(rounds, who).percent(),
-            ]);
-        }
-    }
+    let median = |rounds: &[Round], who: CongestionControl, of: fn(&Cost) -> Duration| {
+        rounds.iter().map(|round| of(&round[who as usize]).as_secs_f64()).collect::<Sorted>().after(50)
+    };
+    let rows = measured.iter().flat_map(|(size, rounds)| CongestionControl::ALL.map(|who| (size, rounds, who)));
+    let table = Rows::of(rows)
+        .column("bytes, who", |(size, _, who)| format!("{}, {}", size.name(), who.name()))
+        .number("rate, Gbit/s", 2, |(size, rounds, who)| {
+            size.bytes as f64 * 8e-9 / median(rounds, *who, |cost| cost.took)
+        })
+        .number("CPU, ms", 2, |(_, rounds, who)| median(rounds, *who, |cost| cost.cpu) * 1e3)
+        .column("throughput", |(_, rounds, who)| throughput(rounds, *who).percent())
+        .column("CPU", |(_, rounds, who)| cpu(rounds, *who).percent())
+        .table("Against Reno: medians of the rounds, and between what bounds they are with 95 % certainty");
     let record = |(size, rounds): &(Size, Vec<Round>)| {
         let costs = |round: &Round| round.map(|cost| json!([cost.took.as_secs_f64(), cost.cpu.as_secs_f64()]));
         json!({ "bytes": size.bytes, "rounds": rounds.iter().map(costs).collect::<Vec<_>>() })
@@ -194,49 +160,117 @@ fn claims(size: Size, rounds: &[Round]) -> Vec<Claim> {
     let name = size.name();
     let (throughput, cpu) = (throughput(rounds, CongestionControl::Managed), cpu(rounds, CongestionControl::Managed));
     let less = |ratio: f64| 100.0 * (1.0 - ratio);
-    let claims = vec![
-        Claim::new(&format!("{name}: throughput lost, %"), "≤ 0.5", throughput.percent(), less(throughput.median))
-            .pass(Bound::AtMost(2.0)),
-        Claim::new(&format!("{name}: more CPU, %"), "< 1", cpu.percent(), -less(cpu.median)).pass(Bound::AtMost(3.0)),
-        Claim::new(
-            &format!("{name}: throughput lost at least, with 95 % certainty, %"),
-            "",
-            format!("{:.2}", less(throughput.most)),
-            less(throughput.most),
-        )
-        .aim(Bound::AtMost(0.0)),
-        Claim::new(
-            &format!("{name}: more CPU at least, with 95 % certainty, %"),
-            "",
-            format!("{:.2}", -less(cpu.least)),
-            -less(cpu.least),
-        )
-        .aim(Bound::AtMost(0.0)),
-    ];
-    claims
+    let certain = |what: &str| format!("{name}: {what} at least, with 95 % certainty, %");
+    vec![
+        Claim::new(format!("{name}: throughput lost, %"), "≤ 0.5", throughput.percent(), less(throughput.median))
+            .pass(..=2.0),
+        Claim::new(format!("{name}: more CPU, %"), "< 1", cpu.percent(), -less(cpu.median)).pass(..=3.0),
+        Claim::number(certain("throughput lost"), "", 2, less(throughput.most)).aim(..=0.0),
+        Claim::number(certain("more CPU"), "", 2, -less(cpu.least)).aim(..=0.0),
+    ]
 }
 
 fn choices(favoured: bool) -> Vec<Choice> {
     let rounds = SIZES.map(|size| format!("{} × {}", size.rounds, size.name()));
-    vec![
-        Choice::paper("connections", "one at a time, from a few megabytes to a gigabyte", "§4.1, ttcp"),
-        Choice::ours(
-            "path",
-            "a veth pair between two namespaces, 1500 bytes, offloads as they are",
-            "the paper's Ethernet was saturated at 100 Mbit/s; here the processors are the limit, and each cost shows",
-        ),
-        Choice::ours(
-            "compared",
-            "the kernel's Reno, the same again, and its CUBIC",
-            "the second tells how far equals are apart",
-        ),
-        Choice::ours("rounds", rounds.join(", "), "each of all four, in turn; ratios are of one round"),
-        Choice::ours(
-            "CPU",
-            "of the process: sender, receiver, and what the kernel does in their names",
-            "softirqs run in the name of whom they interrupt; both ends are this process, each on a processor of its own",
-        ),
-        Choice::ours("paths", "forgotten after each connection", "otherwise TCP/CM would begin with the window before"),
-        Choice::ours("priority", if favoured { "nice -20" } else { "as any program" }, "other programs disturb less"),
-    ]
+    setup! {
+        paper "connections": "one at a time, from a few megabytes to a gigabyte" => "§4.1, ttcp";
+        ours "path": "a veth pair between two namespaces, 1500 bytes, offloads as they are"
+            => "the paper's Ethernet was saturated at 100 Mbit/s; here the processors are the limit, and each cost \
+            shows";
+        ours "compared": "the kernel's Reno, the same again, and its CUBIC"
+            => "the second tells how far equals are apart";
+        ours "rounds": "{}", rounds.join(", ") => "each of all four, in turn; ratios are of one round";
+        ours "CPU": "of the process: sender, receiver, and what the kernel does in their names"
+            => "softirqs run in the name of whom they interrupt; both ends are this process, each on a processor of \
+            its own";
+        ours "paths": "forgotten after each connection" => "otherwise TCP/CM would begin with the window before";
+        ours "priority": "{}", if favoured { "nice -20" } else { "as any program" } => "other programs disturb less";
+    }
+}
+
+/// The receiver's address.
+const RIGHT: &str = "10.79.0.2";
+/// Buffer for one write or read, in bytes.
+const CHUNK: usize = 256 << 10;
+
+/// Cost of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    /// Time from the first byte written to the last one received.
+    took: Duration,
+    /// Processor time over all processors.
+    cpu: Duration,
+}
+
+/// Two network namespaces and a veth pair between them.
+struct TestLink {
+    left: Namespace,
+    right: Namespace,
+    /// Processors of the sender and the receiver.
+    processors: [Option<usize>; 2],
+}
+
+impl TestLink {
+    /// Builds namespaces and links.
+    fn make() -> Result<Self, LabError> {
+        let [left, right] = veth("cpu", &[["10.79.0.1", RIGHT]], true)?;
+        Ok(Self { left, right, processors: two_processors() })
+    }
+
+    /// Sends `bytes` over one connection with this congestion control.
+    fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
+        let address = format!("{RIGHT}:0").parse().expect("an address and a port");
+        let call = Call { congestion_control, ..Call::default() };
+        let (sending, receiving) = call.open(&self.left, &self.right, address)?;
+        let [at_sender, at_receiver] = self.processors;
+        // Both threads are running before the clock starts.
+        let ready = Barrier::new(2);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                stay_on(at_receiver);
+                ready.wait();
+                receive(&receiving)
+            });
+            let sender = scope.spawn(|| {
+                stay_on(at_sender);
+                ready.wait();
+                let begin = (clock::now(), processor_time());
+                send(&sending, bytes).map(|()| begin)
+            });
+            let begun = sender.join().expect("a sender does not panic");
+            let (received, ended, used) = receiver.join().expect("a receiver does not panic")?;
+            let (began, before) = begun?;
+            if received != bytes {
+                return Err(LabError::Machine(format!("{received} of {bytes} bytes arrived over a veth pair")));
+            }
+            Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
+        })
+    }
+}
+
+/// Returns the processor time of this process.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
+}
+
+fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), LabError> {
+    let chunk = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(CHUNK);
+        stream.write_all(&chunk[..len]).map_err(LabError::system("send over a veth pair"))?;
+        left -= len;
+    }
+    stream.shutdown(Shutdown::Write).map_err(LabError::system("end a connection"))
+}
+
+fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), LabError> {
+    let (mut buffer, mut received) = (vec![0; CHUNK], 0);
+    loop {
+        match stream.read(&mut buffer).map_err(LabError::system("receive over a veth pair"))? {
+            0 => return Ok((received, clock::now(), processor_time())),
+            len => received += len,
+        }
+    }
 }

@@ -1,35 +1,309 @@
 //! cm-ensemble: aggressiveness of a macroflow's flows together, like one TCP flow's, and fairness
 //! among them.
 
-mod judge;
 mod real;
-mod trial;
 
-use trial::{Case, Trial};
+use real::{QUEUE, RATE, RTT, WARM_UP};
 
-use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-pub(crate) struct CmEnsemble;
+use timeous::core::{Duration, Instant, Rng};
+use timeous_cm::Kind;
+use timeous_host::sources::Bulk;
+use timeous_host::{Feed, Handle, Machine, ManagerId, Socket, Tcp};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::sim::{Dumbbell, Network, NodeId};
+use timeous_tcp::Config;
 
-impl Experiment for CmEnsemble {
-    fn about(&self) -> About {
-        About {
-            name: "cm-ensemble",
-            title: "The flows of a macroflow beside one TCP flow",
-            source: "Andersen et al. §1, §2; RFC 3124 §2",
-            paper: "An ensemble of concurrent flows is no more aggressive than one TCP flow would be, and its flows do not compete",
-            forms: Forms::Both,
-            seeds: 8,
-            takes: "10 s; real 90 s, as root, built with the feature bpf",
-        }
+use super::cm::{AckPolicy, Greedy, HEADER, Receiver, Sender};
+use super::tcp::shared::jain;
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Rows, Run, Stats, setup, values,
+};
+use crate::report::plot::Series;
+
+/// Accepted range of the first side's share.
+const SHARE: (f64, f64) = (0.4, 0.6);
+/// Least Jain's index inside a macroflow.
+const FAIR: f64 = 0.98;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cm-ensemble",
+    title: "The flows of a macroflow beside one TCP flow",
+    source: "Andersen et al. §1, §2; RFC 3124 §2",
+    paper: "An ensemble of concurrent flows is no more aggressive than one TCP flow would be, and its flows do not compete",
+    forms: Forms::Both,
+    seeds: 8,
+    takes: "10 s; real 90 s, as root, built with the feature bpf",
+    run,
+};
+
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    if run.real {
+        return real::run(run);
+    }
+    let outcomes = run.grid("bottlenecks", Case::ALL, trial);
+    let table = Rows::of(outcomes.runs())
+        .column("flows", |run| run.0.name())
+        .column("seed", |run| run.1)
+        .number("first side, kbit/s", 0, |run| run.2.total(0))
+        .number("other, kbit/s", 0, |run| run.2.total(1))
+        .number("share of the first", 3, |run| run.2.share())
+        .number("Jain's index inside", 4, |run| run.2.fairness(0))
+        .column("inside the other", |run| {
+            if run.2.sides[1].len() > 1 { format!("{:.4}", run.2.fairness(1)) } else { String::new() }
+        })
+        .number("used, %", 1, |run| 100.0 * (run.2.total(0) + run.2.total(1)) * 1e3 / RATE.as_bps() as f64)
+        .table("How the bottleneck is shared");
+    Ok(Findings {
+        setup: choices(),
+        tables: vec![table],
+        figures: vec![figure(&outcomes, Case::One)?, figure(&outcomes, Case::Apart)?],
+        claims: claims(&outcomes),
+        notes: Vec::new(),
+        data: outcomes.data(),
+    })
+}
+
+impl Outcome {
+    /// Returns the mean rate of each flow of a side.
+    fn means(&self, side: usize) -> Vec<f64> {
+        self.sides[side].iter().map(|rates| Stats::of(rates.iter().copied()).mean).collect()
     }
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if run.real {
-            return real::run(run);
-        }
-        let trials: Vec<Trial> =
-            Case::ALL.iter().flat_map(|&case| run.seeds().map(move |seed| Trial { case, seed })).collect();
-        judge::findings(&run.each("bottlenecks", &trials, Trial::run))
+    fn total(&self, side: usize) -> f64 {
+        self.means(side).iter().sum()
     }
+
+    /// Returns the first side's share.
+    fn share(&self) -> f64 {
+        self.total(0) / (self.total(0) + self.total(1))
+    }
+
+    fn fairness(&self, side: usize) -> f64 {
+        jain(&self.means(side))
+    }
+}
+
+fn claims(outcomes: &Grid<Case, Outcome>) -> Vec<Claim> {
+    let share = |case: Case| {
+        let what = format!("{}: the share of the first, mean of the seeds", case.name());
+        Claim::mean(what, "one half", 3, outcomes.stats(&case, Outcome::share))
+    };
+    let fair = |case: Case, side: usize, name: &str| {
+        let least = outcomes.stats(&case, |outcome| outcome.fairness(side)).least;
+        let what = format!("{}: Jain's index inside {name}, the least of the seeds", case.name());
+        Claim::number(what, "1: they do not compete", 4, least).pass(FAIR..)
+    };
+    let even = |case| share(case).pass(SHARE.0..=SHARE.1);
+    vec![
+        even(Case::One),
+        fair(Case::One, 0, "the macroflow"),
+        even(Case::Mixed),
+        fair(Case::Mixed, 0, "the macroflow"),
+        even(Case::Two),
+        fair(Case::Two, 0, "the first macroflow"),
+        fair(Case::Two, 1, "the other"),
+        share(Case::Apart),
+    ]
+}
+
+/// Plots every flow of the first seed.
+fn figure(outcomes: &Grid<Case, Outcome>, case: Case) -> Result<Figure, LabError> {
+    let shown = outcomes.first(|of| *of == case).expect("each case was run");
+    let slice = TIME.as_secs_f64() / SLICES as f64;
+    let line = |name: &str, rates: &[f64]| {
+        Series::new(name, rates.iter().enumerate().map(|(n, rate)| ((n as f64 + 0.5) * slice, rate / 1e3)).collect())
+    };
+    let sum: Vec<f64> = (0..SLICES as usize).map(|n| shown.sides[0].iter().map(|rates| rates[n]).sum()).collect();
+    let sums = [line("the four together", &sum), line("the TCP beside them", &shown.sides[1][0])];
+    let flows = shown.sides[0].iter().enumerate().map(|(n, rates)| line(&format!("flow {}", n + 1), rates));
+    let (title, caption) = (format!("Rates: {}", case.name()), "Two seconds at a time, the first seed.");
+    Chart { title: &title, x: "time, s", y: "rate, Mbit/s", caption }.draw(sums.into_iter().chain(flows))
+}
+
+fn choices() -> Vec<Choice> {
+    setup! {
+        ours "bottleneck": "{} Mbit/s, {} ms round trip, {QUEUE} packets drop-tail",
+            RATE.as_bps() / 1_000_000, RTT.as_millis() => "the path of cm-loss; a queue of a round trip";
+        ours "controllers": "the manager's own (AIMD) for macroflows, NewReno for the TCP of another host"
+            => "one flow of what hosts do that have no manager";
+        ours "applications by request and callback": "send a packet at each grant, over UDP with acknowledgements of \
+            their own" => "the most that they may";
+        ours "jitter": "± half a packet's time at the bottleneck, on each host's link"
+            => "without it the same flow meets the full queue each time (Floyd & Jacobson 1992)";
+        ours "begin": "within the first second, at random by seed"
+            => "flows that begin together stay together for long";
+        ours "counted": "{} s after {} s", TIME.as_secs_f64(), WARM_UP.as_secs_f64()
+            => "shares of two flows wander over tens of seconds";
+    }
+}
+
+/// Time within which flows start.
+const BEGINNING: Duration = Duration::from_secs(1);
+const TIME: Duration = Duration::from_secs(60);
+/// Time slices of the figure.
+const SLICES: u64 = 30;
+/// Bytes of data per segment or datagram.
+const SIZE: usize = 1_400;
+
+values! {
+    /// Flows at the bottleneck.
+    enum Case {
+        /// Four TCP connections in one macroflow, beside one TCP of another host.
+        One = "four TCP in one macroflow, one TCP",
+        /// Two TCP connections and two request-and-callback applications in one macroflow, beside one
+        /// TCP.
+        Mixed = "two TCP and two ALF in one macroflow, one TCP",
+        /// Four TCP connections to one host and two to another: two macroflows of one manager.
+        Two = "four TCP in a macroflow, two in another",
+        /// Four independent TCP connections, beside one TCP.
+        Apart = "four TCP that share nothing, one TCP",
+    }
+}
+
+/// Kind of flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlowKind {
+    Tcp,
+    Alf,
+}
+
+impl Case {
+    /// Returns the flows on either side.
+    fn sides(self) -> [&'static [FlowKind]; 2] {
+        use FlowKind::{Alf, Tcp};
+        match self {
+            Self::One | Self::Apart => [&[Tcp; 4], &[Tcp]],
+            Self::Mixed => [&[Tcp, Alf, Tcp, Alf], &[Tcp]],
+            Self::Two => [&[Tcp; 4], &[Tcp; 2]],
+        }
+    }
+}
+
+/// Outcome of a trial: the rate of each flow on either side in each time slice, in kbit/s of data.
+#[derive(serde::Serialize)]
+struct Outcome {
+    sides: [Vec<Vec<f64>>; 2],
+}
+
+/// Receiving end of a flow.
+#[derive(Clone, Copy)]
+enum FlowReceiver {
+    Tcp(NodeId, Handle<Tcp>),
+    Alf(NodeId, Handle<Receiver>),
+}
+
+/// Network with the flows on either side.
+struct Topology {
+    network: Network<Machine>,
+    net: Dumbbell,
+    rng: Rng,
+    sides: [Vec<FlowReceiver>; 2],
+}
+
+/// Returns the address of the right host of a pair, with a port.
+fn address(pair: usize, port: u16) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 2, pair as u8 + 1), port).into()
+}
+
+impl Topology {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let side =
+            |n: u8| [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
+        let jitter = Jitter { spread: RATE.time_for(SIZE as u64) / 2, ..Jitter::default() };
+        let access = LinkConfig { jitter, ..LinkConfig::default() };
+        let forward = LinkConfig {
+            capacity: Capacity::Fixed(RATE),
+            queue: Limit::Packets(QUEUE),
+            delay: RTT / 2,
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        Self { network, net, rng, sides: [Vec::new(), Vec::new()] }
+    }
+
+    fn manager(&mut self, node: NodeId, kind: Kind) -> ManagerId {
+        self.network.with_host(node, |_, machine| machine.add_manager(kind))
+    }
+
+    /// Adds a flow on a side, from a host on the left to the side's own host on the right.
+    fn add(&mut self, side: usize, member: FlowKind, from: NodeId, manager: ManagerId) {
+        let to = self.net.right[side];
+        let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
+        let remote = address(side, port);
+        let start = Instant::ZERO + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
+        // The receiving end sends no data, so its controller does not matter.
+        let any = self.manager(to, Kind::NewReno);
+        let end = match member {
+            FlowKind::Tcp => {
+                let config = Config { mss: SIZE as u16, timestamps: false, ..Config::default() };
+                let listener = Tcp::listener(Feed::none, config.clone(), self.rng.fork());
+                let source = Socket::new(Bulk::endless(SIZE));
+                let caller = Tcp::caller(remote, start, source, config, self.rng.fork());
+                self.network.with_host(from, |_, machine| machine.add(port, manager, caller));
+                FlowReceiver::Tcp(to, self.network.with_host(to, |_, machine| machine.add(port, any, listener)))
+            }
+            FlowKind::Alf => {
+                let len = SIZE + HEADER;
+                let sender = Sender::new(remote, len, start, Duration::ZERO, Greedy { len });
+                self.network.with_host(from, |_, machine| machine.add(port, manager, sender));
+                let receiver = Receiver::new(AckPolicy::Soon);
+                FlowReceiver::Alf(to, self.network.with_host(to, |_, machine| machine.add(port, any, receiver)))
+            }
+        };
+        self.sides[side].push(end);
+    }
+
+    /// Returns the received bytes of data, by side and flow.
+    fn received(&self) -> [Vec<u64>; 2] {
+        let of = |end: &FlowReceiver| match *end {
+            FlowReceiver::Tcp(node, handle) => {
+                self.network.host(node).agent(handle).session().map_or(0, |session| session.arrivals().total())
+            }
+            FlowReceiver::Alf(node, handle) => {
+                self.network.host(node).agent(handle).arrivals().len() as u64 * SIZE as u64
+            }
+        };
+        self.sides.each_ref().map(|side| side.iter().map(of).collect())
+    }
+}
+
+/// Runs a trial.
+fn trial(case: &Case, seed: u64) -> Outcome {
+    let mut topology = topology(*case, seed);
+    let mut sides = topology.sides.each_ref().map(|side| vec![Vec::new(); side.len()]);
+    topology.network.run_until(Instant::ZERO + WARM_UP);
+    for slice in 1..=SLICES {
+        let before = topology.received();
+        topology.network.run_until(Instant::ZERO + WARM_UP + TIME / SLICES * slice);
+        for ((rates, before), after) in sides.iter_mut().zip(before).zip(topology.received()) {
+            for ((rates, before), after) in rates.iter_mut().zip(before).zip(after) {
+                rates.push((8 * (after - before)) as f64 / 1e3 / (TIME / SLICES).as_secs_f64());
+            }
+        }
+    }
+    Outcome { sides }
+}
+
+fn topology(case: Case, seed: u64) -> Topology {
+    let mut topology = Topology::new(seed);
+    let (first, second) = (topology.net.left[0], topology.net.left[1]);
+    let [ones, others] = case.sides();
+    let shared = topology.manager(first, Kind::Aimd);
+    for &member in ones {
+        let manager = if case == Case::Apart { topology.manager(first, Kind::Aimd) } else { shared };
+        topology.add(0, member, first, manager);
+    }
+    // Both macroflows of one manager start at one host; the single TCP starts at another.
+    let (from, manager) =
+        if case == Case::Two { (first, shared) } else { (second, topology.manager(second, Kind::NewReno)) };
+    for &member in others {
+        topology.add(1, member, from, manager);
+    }
+    topology
 }

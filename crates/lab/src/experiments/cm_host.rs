@@ -8,44 +8,37 @@ mod host;
 mod judge;
 mod killed_clients;
 mod messages;
-mod packet;
-mod proc;
 mod scale;
 mod users;
 
 use host::DaemonHost;
 
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+
 pub(crate) use client::client;
 pub(crate) use messages::{COMMAND, ClientArgs};
 
-use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cm-host",
+    title: "One Congestion Manager for the processes of a host: many, dying, lying",
+    source: "Andersen et al. §5, \"Trust issues\"",
+    paper: "whether and how to share between users who do not trust each other is left open",
+    forms: Forms::Real,
+    seeds: 1,
+    takes: "real 2 min, as root",
+    run,
+};
 
-pub(crate) struct CmHost;
-
-impl Experiment for CmHost {
-    fn about(&self) -> About {
-        About {
-            name: "cm-host",
-            title: "One Congestion Manager for the processes of a host: many, dying, lying",
-            source: "Andersen et al. §5, \"Trust issues\"",
-            paper: "whether and how to share between users who do not trust each other is left open",
-            forms: Forms::Real,
-            seeds: 1,
-            takes: "real 2 min, as root",
-        }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(LabError::Machine("cm-host needs root, to be several users".to_owned()));
     }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(LabError::Machine("cm-host needs root, to be several users".to_owned()));
-        }
-        let task = run.progress.task("cm-host", 3);
-        let scale = scale::measure(&DaemonHost::start()?)?;
-        task.step();
-        let deaths = killed_clients::measure(&DaemonHost::start()?, run)?;
-        task.step();
-        let users = users::measure(&DaemonHost::start()?, run)?;
-        task.step();
-        Ok(judge::findings(&scale, &deaths, &users))
-    }
+    let task = run.progress.task("cm-host", 3);
+    let scale = scale::measure(&DaemonHost::start()?)?;
+    task.step();
+    let deaths = killed_clients::measure(&DaemonHost::start()?, run)?;
+    task.step();
+    let users = users::measure(&DaemonHost::start()?, run)?;
+    task.step();
+    Ok(judge::findings(&scale, &deaths, &users))
 }

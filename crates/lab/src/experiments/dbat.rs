@@ -4,14 +4,11 @@
 pub(crate) mod differences;
 pub(crate) mod outcome;
 pub(crate) mod ranking;
-mod runs;
 pub(crate) mod setup;
-pub(crate) mod spread;
 mod trial;
 
 pub(crate) use differences::SetupDifference;
 pub(crate) use outcome::Outcome;
-pub(crate) use ranking::{PAPERS, Ranking};
-pub(crate) use runs::{NS2, TODAY, run, run_apart};
+pub(crate) use ranking::{PAPERS, Ranking, run_apart};
 pub(crate) use setup::StreamTransport;
-pub(crate) use spread::Spread;
+pub(crate) use trial::{Cell, NS2, Streams, TODAY, run};

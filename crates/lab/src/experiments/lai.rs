@@ -3,7 +3,6 @@
 
 pub(crate) mod ages;
 pub(crate) mod real;
-mod seeds;
 pub(crate) mod setup;
 pub(crate) mod shares;
 pub(crate) mod simulated;

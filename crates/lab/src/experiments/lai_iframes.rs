@@ -2,28 +2,23 @@
 //! table 1).
 
 use super::lai::{real, shares, simulated};
-use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
 
-pub(crate) struct LaiIframes;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "lai-iframes",
+    title: "I-frames among what arrives over a narrow link",
+    source: "Lai & Kohler §4.3, table 1",
+    paper: "I-frames are 10 % of what is sent, and 23.8, 12.8 and 10.1 % of what arrives over DCCP at 10, 20 and 25 ms, while UDP \
+            loses 62, 37 and 11 % in the link and DCCP at most 0.7 %",
+    forms: Forms::Both,
+    seeds: 3,
+    takes: "5 s; real 1 min",
+    run,
+};
 
-impl Experiment for LaiIframes {
-    fn about(&self) -> About {
-        About {
-            name: "lai-iframes",
-            title: "I-frames among what arrives over a narrow link",
-            source: "Lai & Kohler §4.3, table 1",
-            paper: "I-frames are 10 % of what is sent, and 23.8, 12.8 and 10.1 % of what arrives over DCCP at 10, 20 and 25 ms, while UDP \
-                    loses 62, 37 and 11 % in the link and DCCP at most 0.7 %",
-            forms: Forms::Both,
-            seeds: 3,
-            takes: "5 s; real 1 min",
-        }
-    }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        match run.real {
-            true => shares::findings(&[real::shares(run)?], real::shares_choices()),
-            false => shares::findings(&simulated::shares(run), simulated::shares_choices()),
-        }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    match run.real {
+        true => shares::findings(&[real::shares(run)?], real::shares_choices()),
+        false => shares::findings(&simulated::shares(run), simulated::shares_choices()),
     }
 }

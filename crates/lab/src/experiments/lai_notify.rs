@@ -8,10 +8,7 @@ use super::sending::method::SendMethod;
 use super::sending::processes::crowd;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
-
-pub(crate) struct LaiNotify;
+use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, cross};
 
 const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
 /// Number of packets for the counts.
@@ -25,30 +22,26 @@ const CROWD: usize = 30;
 const CROWD_PAYLOAD: usize = 1_400;
 const CROWD_EFFORT: MeasurementLength = MeasurementLength { rounds: 5, packets: 38_400 };
 
-impl Experiment for LaiNotify {
-    fn about(&self) -> About {
-        About {
-            name: "lai-notify",
-            title: "Cost of a packet where control is handed over at each k-th",
-            source: "Lai & Kohler §4.1, figure 8",
-            paper: "k = 16 is 26 % cheaper than k = 4, UDP takes 71 % more or worse; beyond 16 nothing is gained; 30 processes at \
-                    once show the same",
-            forms: Forms::Both,
-            seeds: 1,
-            takes: "1 s; real 1 min",
-        }
-    }
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "lai-notify",
+    title: "Cost of a packet where control is handed over at each k-th",
+    source: "Lai & Kohler §4.1, figure 8",
+    paper: "k = 16 is 26 % cheaper than k = 4, UDP takes 71 % more or worse; beyond 16 nothing is gained; 30 processes at \
+            once show the same",
+    forms: Forms::Both,
+    seeds: 1,
+    takes: "1 s; real 1 min",
+    run,
+};
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if !run.real {
-            return Ok(counted());
-        }
-        let sink = Sink::make()?;
-        let cases: Vec<Case> =
-            PAYLOADS.iter().flat_map(|&payload| ways().into_iter().map(move |way| Case { way, payload })).collect();
-        let costs = measure(&sink, &cases, EFFORT, run.progress)?;
-        findings(&costs, &together(&sink, run)?)
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    if !run.real {
+        return Ok(counted());
     }
+    let sink = Sink::make()?;
+    let cases: Vec<Case> = cross(PAYLOADS, ways()).map(|(payload, way)| Case { way, payload }).collect();
+    let costs = measure(&sink, &cases, EFFORT, run.progress)?;
+    findings(&costs, &together(&sink, run)?)
 }
 
 /// Returns the findings by counting, without a clock.
@@ -61,8 +54,7 @@ fn counted() -> Findings {
         let calls = counts.calls as f64 / counts.packets as f64;
         // The transport's own packets share a system call with data, with few exceptions.
         let bound = (1_050.0 / f64::from(every)).round() / 1_000.0;
-        Claim::new(&format!("k = {every}: system calls a packet"), paper, format!("{calls:.4}"), calls)
-            .pass(Bound::AtMost(bound))
+        Claim::number(format!("k = {every}: system calls a packet"), paper, 4, calls).pass(..=bound)
     };
     Findings {
         claims: vec![claim(1, "1"), claim(4, "1/4"), claim(16, "1/16"), claim(64, "1/64")],
@@ -98,15 +90,15 @@ fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, LabError> {
 
 fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, LabError> {
     let of = |way, payload| of(costs, way, payload);
-    let line = |way: SendMethod| {
-        Series::new(&way.name(), PAYLOADS.map(|payload| (payload as f64, of(way, payload).median())).to_vec())
-    };
-    let series = ways().into_iter().map(line).collect();
-    let plot = Lines { title: "Cost of a packet (figure 8)", x: "payload, bytes", y: "ns", series };
+    let caption = "Medians of the rounds, on a processor of this machine.";
+    let chart = Chart { title: "Cost of a packet (figure 8)", x: "payload, bytes", y: "ns", caption };
+    let points = cross(ways(), PAYLOADS);
+    let figure =
+        chart.of(points, |(way, _)| way.name(), |&(way, payload)| (payload as f64, of(way, payload).median()))?;
     Ok(Findings {
         setup: [choices(EFFORT), own_choices()].concat(),
         tables: vec![table(costs), crowded(together)],
-        figures: vec![Figure::new(plot.draw()?, "Medians of the rounds, on a processor of this machine.")],
+        figures: vec![figure],
         claims: [claims(&of), crowd_claims(together)].concat(),
         notes: Vec::new(),
         data: json!({
@@ -134,15 +126,13 @@ fn claims<'a>(of: &impl Fn(SendMethod, usize) -> &'a Cost) -> Vec<Claim> {
     let (raw, raw_at) = worst(of, ring(16), RAW);
     let said = |ratio: f64, at: usize| format!("{ratio:.2} at {at} bytes");
     vec![
-        Claim::new("k = 4 over k = 1 where it saves least", "–", said(four, four_at), four).pass(Bound::AtMost(1.0)),
-        Claim::new("k = 16 over k = 4 where it saves least", "0.79", said(fewer, fewer_at), fewer)
-            .pass(Bound::AtMost(1.0)),
+        Claim::new("k = 4 over k = 1 where it saves least", "–", said(four, four_at), four).pass(..=1.0),
+        Claim::new("k = 16 over k = 4 where it saves least", "0.79", said(fewer, fewer_at), fewer).pass(..=1.0),
         Claim::new("k = 64 over k = 16 where it saves least", "1.0", said(more, more_at), more),
         Claim::new("k = 16 over UDP where it saves least", "0.58", said(sixteen, at), sixteen)
-            .pass(Bound::AtMost(0.58))
-            .aim(Bound::AtMost(0.15)),
-        Claim::new("k = 16 over raw GSO of 16 where it is dearest", "–", said(raw, raw_at), raw)
-            .aim(Bound::AtMost(1.5)),
+            .pass(..=0.58)
+            .aim(..=0.15),
+        Claim::new("k = 16 over raw GSO of 16 where it is dearest", "–", said(raw, raw_at), raw).aim(..=1.5),
     ]
 }
 
@@ -151,16 +141,11 @@ fn crowd_claims(together: &[Cost]) -> Vec<Claim> {
     let sixteen = of(ring(16)).over(of(SendMethod::Send));
     let ordered = of(ring(16)).median() < of(ring(4)).median() && of(ring(4)).median() < of(ring(1)).median();
     vec![
-        Claim::new(
-            &format!("{CROWD} processes: k = 16 over UDP at {CROWD_PAYLOAD} bytes"),
-            "0.58",
-            format!("{sixteen:.2}"),
-            sixteen,
-        )
-        .pass(Bound::AtMost(0.58))
-        .aim(Bound::AtMost(0.15)),
+        Claim::number(format!("{CROWD} processes: k = 16 over UDP at {CROWD_PAYLOAD} bytes"), "0.58", 2, sixteen)
+            .pass(..=0.58)
+            .aim(..=0.15),
         Claim::order(
-            &format!("{CROWD} processes: k = 16 below k = 4 below k = 1"),
+            format!("{CROWD} processes: k = 16 below k = 4 below k = 1"),
             "“almost identical”",
             if ordered { "so it is" } else { "not so" },
             ordered,
@@ -182,13 +167,11 @@ fn own_choices() -> Vec<Choice> {
 }
 
 fn crowded(together: &[Cost]) -> Table {
-    let title = format!("{CROWD} processes at once, {CROWD_PAYLOAD} bytes: time on a processor for a packet, ns");
-    let mut table = Table::new(&title, &["way", "ns", "quartiles", "over UDP"]);
     let send = together.iter().find(|cost| cost.case.way == SendMethod::Send).expect("UDP was measured");
-    for cost in together {
-        let (low, high) = cost.quartiles();
-        let over = format!("{:.2}", cost.over(send));
-        table.row([cost.case.way.name(), format!("{:.0}", cost.median()), format!("{low:.0} to {high:.0}"), over]);
-    }
-    table
+    Rows::of(together)
+        .column("way", |cost| cost.case.way.name())
+        .number("ns", 0, |cost| cost.median())
+        .column("quartiles", |cost| cost.between_quartiles())
+        .number("over UDP", 2, |cost| cost.over(send))
+        .table(&format!("{CROWD} processes at once, {CROWD_PAYLOAD} bytes: time on a processor for a packet, ns"))
 }

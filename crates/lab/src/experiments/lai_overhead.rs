@@ -8,10 +8,8 @@ use super::sending::count::{Counts, count};
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run};
-use crate::report::plot::{Lines, Series};
-
-pub(crate) struct LaiOverhead;
+use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Run, cross};
+use crate::report::plot::Series;
 
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
@@ -25,27 +23,24 @@ const WAYS: [SendMethod; 4] = [SendMethod::Send, RING, INLINE, COPY];
 const COUNTED: u64 = 19_200;
 const EFFORT: MeasurementLength = MeasurementLength { rounds: 40, packets: 9_600 };
 
-impl Experiment for LaiOverhead {
-    fn about(&self) -> About {
-        About {
-            name: "lai-overhead",
-            title: "Cost of a packet from the ring and by send()",
-            source: "Lai & Kohler §4.1, figure 7",
-            paper: "small packets cost the same; for 1400 bytes UDP takes 60 % more time",
-            forms: Forms::Both,
-            seeds: 1,
-            takes: "1 s; real 30 s",
-        }
-    }
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "lai-overhead",
+    title: "Cost of a packet from the ring and by send()",
+    source: "Lai & Kohler §4.1, figure 7",
+    paper: "small packets cost the same; for 1400 bytes UDP takes 60 % more time",
+    forms: Forms::Both,
+    seeds: 1,
+    takes: "1 s; real 30 s",
+    run,
+};
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if !run.real {
-            return Ok(counted());
-        }
-        let sink = Sink::make()?;
-        let cases: Vec<Case> = PAYLOADS.iter().flat_map(|&payload| WAYS.map(|way| Case { way, payload })).collect();
-        findings(&measure(&sink, &cases, EFFORT, run.progress)?)
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    if !run.real {
+        return Ok(counted());
     }
+    let sink = Sink::make()?;
+    let cases: Vec<Case> = cross(PAYLOADS, WAYS).map(|(payload, way)| Case { way, payload }).collect();
+    findings(&measure(&sink, &cases, EFFORT, run.progress)?)
 }
 
 /// Returns the findings by counting, without a clock.
@@ -61,10 +56,8 @@ fn counted() -> Findings {
     let (copied, transfers) = (most(|counts| counts.copied), most(|counts| counts.transfers));
     Findings {
         claims: vec![
-            Claim::new("payload copied in user space, bytes a packet", "0", format!("{copied:.0}"), copied)
-                .pass(Bound::AtMost(0.0)),
-            Claim::new("control transfers a packet", "1", format!("{transfers:.2}"), transfers)
-                .pass(Bound::AtMost(1.0)),
+            Claim::number("payload copied in user space, bytes a packet", "0", 0, copied).pass(..=0.0),
+            Claim::number("control transfers a packet", "1", 2, transfers).pass(..=1.0),
         ],
         tables: vec![table_of_counts(&counts)],
         setup: [choices_of_counts(), vec![control()]].concat(),
@@ -81,11 +74,9 @@ fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
     let inline = of(SendMethod::Send, 1_400).over(of(INLINE, 1_400));
     let claims = vec![
         Claim::new("ring over UDP where it is dearest", "1.0", format!("{dearest:.2} at {at} bytes"), dearest)
-            .pass(Bound::AtMost(1.0)),
-        Claim::new("UDP over ring at 1400 bytes", "1.6", format!("{large:.2}"), large)
-            .pass(Bound::AtLeast(1.6))
-            .aim(Bound::AtLeast(4.0)),
-        Claim::new("the same with a call of the transport at each packet", "1.6", format!("{inline:.2}"), inline),
+            .pass(..=1.0),
+        Claim::number("UDP over ring at 1400 bytes", "1.6", 2, large).pass(1.6..).aim(4.0..),
+        Claim::number("the same with a call of the transport at each packet", "1.6", 2, inline),
     ];
     let line = |name: String, way, cost: fn(&Cost) -> f64| {
         Series::new(&name, PAYLOADS.map(|payload| (payload as f64, cost(of(way, payload)))).to_vec())
@@ -93,16 +84,12 @@ fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
     let lines = [SendMethod::Send, RING, INLINE].map(|way| line(way.name(), way, Cost::median));
     let user = |cost: &Cost| cost.median() - cost.in_kernel();
     let apart = [SendMethod::Send, INLINE].map(|way| line(format!("{}, in user space", way.name()), way, user));
-    let plot = Lines {
-        title: "Cost of a packet (figure 7)",
-        x: "payload, bytes",
-        y: "ns",
-        series: lines.into_iter().chain(apart).collect(),
-    };
+    let caption = "Medians of the rounds, on a processor of this machine.";
+    let chart = Chart { title: "Cost of a packet (figure 7)", x: "payload, bytes", y: "ns", caption };
     Ok(Findings {
         setup: [choices(EFFORT), own_choices()].concat(),
         tables: vec![table(costs)],
-        figures: vec![Figure::new(plot.draw()?, "Medians of the rounds, on a processor of this machine.")],
+        figures: vec![chart.draw(lines.into_iter().chain(apart))?],
         claims,
         notes: Vec::new(),
         data: json!({ "costs": costs.iter().map(data).collect::<Vec<_>>() }),

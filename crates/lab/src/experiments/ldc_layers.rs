@@ -1,100 +1,81 @@
 //! ldc-layers: completeness of each layer (Birkedal et al. §6, figures 5 and 6).
 
-use serde_json::json;
-
-use super::ldc::{BYTES, LAYERS, RATES, SECONDS, START_UPS, Sender, Trial, ViewerOutcome, choices, real, run as trial};
-use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
-
-pub(crate) struct LdcLayers;
+use super::ldc::{self, BYTES, Cell, LAYERS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
+use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, LabError, Run, least};
+use crate::report::plot::Series;
 
 /// Accepted completeness of the base layer in percent, as in the paper.
 const COMPLETE: f64 = 100.0;
 
-impl Experiment for LdcLayers {
-    fn about(&self) -> About {
-        About {
-            name: "ldc-layers",
-            title: "Layers of a video over TCP with late choice",
-            source: "Birkedal et al. §6, figures 5 and 6",
-            paper: "over plain TCP every layer is equally incomplete; with late choice the base layer is complete at each rate",
-            forms: Forms::BothBySeed,
-            seeds: 10,
-            takes: "3 s; real 8 min, as root",
-        }
-    }
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ldc-layers",
+    title: "Layers of a video over TCP with late choice",
+    source: "Birkedal et al. §6, figures 5 and 6",
+    paper: "over plain TCP every layer is equally incomplete; with late choice the base layer is complete at each rate",
+    forms: Forms::BothBySeed,
+    seeds: 10,
+    takes: "3 s; real 8 min, as root",
+    run,
+};
 
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if run.real {
-            return real::run(run, &START_UPS[..1], findings);
-        }
-        let of_seed = |seed| {
-            RATES.into_iter().flat_map(move |rate| {
-                [Sender::Plain, Sender::LateChoice].map(|sender| Trial { sender, rate, start_up: START_UPS[0], seed })
-            })
-        };
-        let trials: Vec<Trial> = run.seeds().flat_map(of_seed).collect();
-        findings(&run.each("streams", &trials, trial))
-    }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    ldc::run(run, &START_UPS[..1], 1, findings)
 }
 
-fn findings(viewed: &[ViewerOutcome]) -> Result<Findings, LabError> {
-    let mut head = vec!["link, kbit/s".to_owned(), "sender".to_owned()];
-    head.extend((1..=LAYERS).map(|layer| format!("layer {layer}")));
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let mut table = Table::new("Bytes of each layer in time, % (means over the seeds)", &head);
-    let (mut claims, mut series) = (Vec::new(), Vec::new());
-    for rate in RATES {
-        let kbps = rate.as_bps() / 1_000;
-        for (sender, name) in [(Sender::Plain, "plain"), (Sender::LateChoice, "late choice")] {
-            let layers = layers(viewed, kbps, sender);
-            let cells = layers.map(|share| format!("{share:.1}"));
-            table.row([kbps.to_string(), name.to_owned()].into_iter().chain(cells));
-            let points = layers.iter().enumerate().map(|(at, share)| (at as f64 + 1.0, *share)).collect();
-            series.push(Series::new(&format!("{name}, {kbps} kbit/s"), points));
-            if sender == Sender::LateChoice {
-                claims.push(base(kbps, viewed));
-                claims.push(fitting(kbps, viewed));
-            }
-        }
-    }
-    let lines = Lines { title: "Layers in time", x: "layer", y: "bytes in time, %", series };
-    let figure =
-        Figure::new(lines.draw()?, "Playout one second after the first packet. As figures 5 and 6 of the paper.");
-    let data = json!({ "streams": viewed });
-    Ok(Findings { setup: choices(), tables: vec![table], figures: vec![figure], claims, data, ..Findings::default() })
+fn findings(views: &Views) -> Result<Findings, LabError> {
+    let table = views
+        .rows()
+        .axis("link, kbit/s", Cell::kbps)
+        .axis("sender", |cell| cell.sender.name())
+        .each(0..LAYERS, |layer| format!("layer {}", layer + 1), |at, &layer| format!("{:.1}", in_time(at, layer)))
+        .table("Bytes of each layer in time, % (means over the seeds)");
+    let chart = Chart {
+        title: "Layers in time",
+        x: "layer",
+        y: "bytes in time, %",
+        caption: "Playout one second after the first packet. As figures 5 and 6 of the paper.",
+    };
+    let line = |at: &At<'_, Cell, ViewerOutcome>| {
+        let points = (0..LAYERS).map(|layer| (layer as f64 + 1.0, in_time(at, layer))).collect();
+        Series::new(&format!("{}, {} kbit/s", at.point.sender.name(), at.point.kbps()), points)
+    };
+    let points = views.points();
+    let late = points.iter().filter(|at| at.point.sender == Sender::LateChoice);
+    Ok(Findings {
+        setup: choices(),
+        tables: vec![table],
+        figures: vec![chart.draw(points.iter().map(line))?],
+        claims: late.flat_map(|at| [base(at), fitting(at, views)]).collect(),
+        data: views.data(),
+        ..Findings::default()
+    })
 }
 
-fn of(viewed: &[ViewerOutcome], kbps: u64, sender: Sender) -> impl Iterator<Item = &ViewerOutcome> {
-    viewed.iter().filter(move |one| one.kbps == kbps && one.sender == sender)
+/// Returns the percentage of a layer in time.
+fn in_time(at: &At<'_, Cell, ViewerOutcome>, layer: usize) -> f64 {
+    at.mean(|one| 100.0 * one.layers[layer])
 }
 
-/// Returns for each layer the percentage in time.
-fn layers(viewed: &[ViewerOutcome], kbps: u64, sender: Sender) -> [f64; LAYERS] {
-    let count = of(viewed, kbps, sender).count() as f64;
-    std::array::from_fn(|layer| of(viewed, kbps, sender).map(|one| 100.0 * one.layers[layer]).sum::<f64>() / count)
+/// Creates a claim about a percentage. 100 % is exact: the rest would be seconds without a picture.
+fn percent(what: String, paper: &str, percent: f64) -> Claim {
+    Claim::new(what, paper, format!("{percent:.2}"), (percent * 1e6).round() / 1e6)
 }
 
-/// Returns the claim about the base layer in the worst seed. 100 % is exact: the rest would be
-/// seconds without a picture.
-fn base(kbps: u64, viewed: &[ViewerOutcome]) -> Claim {
-    let least = of(viewed, kbps, Sender::LateChoice).map(|one| 100.0 * one.layers[0]).fold(f64::MAX, f64::min);
-    let what = format!("percent of the base layer in time at {kbps} kbit/s, the worst seed");
-    Claim::new(&what, "complete", format!("{least:.2}"), (least * 1e6).round() / 1e6).pass(Bound::AtLeast(COMPLETE))
+/// Returns the claim about the base layer in the worst seed.
+fn base(at: &At<'_, Cell, ViewerOutcome>) -> Claim {
+    let least = at.stats(|one| 100.0 * one.layers[0]).least;
+    let what = format!("percent of the base layer in time at {} kbit/s, the worst seed", at.point.kbps());
+    percent(what, "complete", least).pass(COMPLETE..)
 }
 
 /// Returns the claim about the least complete of the layers that fit into plain TCP's received
 /// rate.
-fn fitting(kbps: u64, viewed: &[ViewerOutcome]) -> Claim {
-    let mean = |sender, what: fn(&ViewerOutcome) -> u64| {
-        let all: Vec<f64> = of(viewed, kbps, sender).map(|one| what(one) as f64).collect();
-        all.iter().sum::<f64>() / all.len() as f64
-    };
-    let fit = ((mean(Sender::Plain, |one| one.received) / (SECONDS * BYTES) as f64) as usize).clamp(1, LAYERS);
-    let layers = layers(viewed, kbps, Sender::LateChoice);
-    let least = layers[..fit].iter().copied().fold(f64::MAX, f64::min);
+fn fitting(at: &At<'_, Cell, ViewerOutcome>, views: &Views) -> Claim {
+    let received = views.mean(&Cell { sender: Sender::Plain, ..*at.point }, |one| one.received as f64);
+    let fit = ((received / (SECONDS * BYTES) as f64) as usize).clamp(1, LAYERS);
     let what = format!(
-        "percent in time of the least complete of the {fit} layers that fit at {kbps} kbit/s, mean of the seeds"
+        "percent in time of the least complete of the {fit} layers that fit at {} kbit/s, mean of the seeds",
+        at.point.kbps()
     );
-    Claim::new(&what, "not said", format!("{least:.2}"), (least * 1e6).round() / 1e6).aim(Bound::AtLeast(COMPLETE))
+    percent(what, "not said", least((0..fit).map(|layer| in_time(at, layer)))).aim(COMPLETE..)
 }

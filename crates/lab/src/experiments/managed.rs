@@ -1,17 +1,12 @@
 //! The kernel's TCP as a client of the Congestion Manager, for experiments on this machine's kernel.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::TcpCongestion;
-use rustix::net::{AddressFamily, SocketType, connect, socket};
 use timeous::core::Duration;
 use timeous_kernel::{Installed, KernelError, Macroflow, pinned};
-use timeous_net::emulator::{EmulatorError, Namespace};
 
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Counter that makes names unique within this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -70,35 +65,6 @@ impl Drop for Managed {
 fn refused(error: KernelError) -> LabError {
     match error {
         KernelError::NotBuilt => LabError::LeftOut(error.to_string()),
-        _ => LabError::Machine(error.to_string()),
+        _ => machine(error),
     }
-}
-
-/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
-#[allow(clippy::needless_pass_by_value)]
-pub(super) fn machine(error: EmulatorError) -> LabError {
-    LabError::Machine(error.to_string())
-}
-
-/// Opens a TCP connection whose client uses the named congestion control; returns client and
-/// server.
-pub(super) fn pair(
-    from: &Namespace,
-    to: &Namespace,
-    address: &str,
-    congestion_control: &str,
-) -> Result<(TcpStream, TcpStream), LabError> {
-    let any: SocketAddr = format!("{address}:0").parse().expect("an address and a port");
-    let failed = LabError::system;
-    let listener = to.within(|| TcpListener::bind(any)).map_err(machine)?.map_err(failed("listen in a namespace"))?;
-    let called = listener.local_addr().map_err(failed("look at a socket"))?;
-    let call = || -> io::Result<TcpStream> {
-        let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        setsockopt(&fd, TcpCongestion, &congestion_control.into())?;
-        connect(&fd, &called)?;
-        Ok(TcpStream::from(fd))
-    };
-    let sending = from.within(call).map_err(machine)?.map_err(failed("connect to a namespace"))?;
-    let (receiving, _) = listener.accept().map_err(failed("accept in a namespace"))?;
-    Ok((sending, receiving))
 }

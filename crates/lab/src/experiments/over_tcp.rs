@@ -6,22 +6,22 @@ mod plain;
 mod plan;
 mod receiver;
 mod ring;
-mod setup;
 mod userspace_tcp;
 
 use std::thread;
 
+use middlebox::MiddleboxThread;
 use rustix::process::setpriority_process;
 use tempfile::NamedTempFile;
 use timeous::core::Instant;
 use timeous_engine::clock;
 
-use super::tcp_kernel::network::{TestNetwork, machine};
-use crate::experiment::{Choice, LabError, Run};
+use super::tcp_kernel::network::TestNetwork;
+use crate::experiment::{Choice, LabError, Run, setup};
+use crate::machine::machine;
+
 pub(crate) use capture::{CarriedBytes, StreamContent};
-use middlebox::MiddleboxThread;
-pub(crate) use plan::{Control, Offer, Plan, SenderKind};
-pub(crate) use setup::SenderStatus;
+pub(crate) use plan::{Control, Offer, Plan, SenderKind, SenderStatus};
 
 /// Concurrent streams: none shares a link, and together they are far below the machine's capacity.
 const AT_ONCE: usize = 24;
@@ -43,26 +43,16 @@ pub(crate) struct Log {
 
 /// Returns the choices common to all such streams.
 pub(crate) fn choices() -> Vec<Choice> {
-    vec![
-        Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
-        Choice::ours("streams", format!("{AT_ONCE} at once, each over a link of its own"), "none can disturb another"),
-        Choice::ours(
-            "plain TCP",
-            "`write()` into a send buffer as the kernel sizes it; the writer waits",
-            "any program's",
-        ),
-        Choice::ours(
-            "datagrams",
-            "numbered records in the byte stream, for plain TCP, too",
-            "the capture then tells what each byte belongs to",
-        ),
-        Choice::ours("receiver", "a plain socket of the kernel's", "nothing there is ours but the reader of records"),
-        Choice::ours(
-            "seeds",
-            "choose what the link loses",
-            "which packet meets a loss depends on timing as well: real runs of one seed differ",
-        ),
-    ]
+    setup! {
+        ours "machines": "network namespaces of one" => "one clock for all, and no other traffic";
+        ours "streams": "{AT_ONCE} at once, each over a link of its own" => "none can disturb another";
+        ours "plain TCP": "`write()` into a send buffer as the kernel sizes it; the writer waits" => "any program's";
+        ours "datagrams": "numbered records in the byte stream, for plain TCP, too"
+            => "the capture then tells what each byte belongs to";
+        ours "receiver": "a plain socket of the kernel's" => "nothing there is ours but the reader of records";
+        ours "seeds": "choose what the link loses"
+            => "which packet meets a loss depends on timing as well: real runs of one seed differ";
+    }
 }
 
 /// Runs all streams, and returns their logs in order.

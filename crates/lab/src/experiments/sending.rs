@@ -5,50 +5,38 @@ pub(crate) mod cost;
 pub(crate) mod count;
 pub(crate) mod method;
 pub(crate) mod processes;
-mod sent;
 pub(crate) mod sink;
-mod thread;
 
-use serde_json::json;
-
-use crate::experiment::{Choice, Table};
 use cost::{Case, Cost, MeasurementLength};
 use count::Counts;
 use method::SendMethod;
+use serde_json::json;
+
+use crate::experiment::{Choice, Rows, Table, setup};
 
 /// Returns the choices common to both forms of the experiments of §4.1.
 fn choices_of_both() -> Vec<Choice> {
     let (leaves, there) = ("whole DCCP packets, congestion control included", "§4.1: DCCP protocol and API overhead");
-    vec![
-        Choice::paper("what leaves", leaves, there),
-        Choice::ours("DCCP", "in UDP (RFC 6773), in the application's process", "the paper's is in the kernel"),
-        Choice::ours(
-            "dccp_notify()",
-            "a call of the transport in the application's thread, which sends all that is queued",
-            "control passes to the transport and back, and the kernel is entered to send: what the paper's call does. With the \
-             transport in a thread of its own it is an eventfd, rung only if that thread sleeps",
-        ),
-        Choice::ours(
-            "window",
-            "without end",
-            "congestion control does its bookkeeping, and does not limit the paper's figures",
-        ),
-        Choice::ours(
-            "acknowledgements",
-            "for each 192 packets",
-            "the peer is another machine in the paper; here it is in memory",
-        ),
-        Choice::ours(
-            "payload",
-            "written where it is sent from; its first 8 bytes, for ring and UDP alike",
-            "the ring's packet zone is there for that; copying into it is shown beside",
-        ),
-    ]
+    setup! {
+        paper "what leaves": "{leaves}" => there;
+        ours "DCCP": "in UDP (RFC 6773), in the application's process" => "the paper's is in the kernel";
+        ours "dccp_notify()": "a call of the transport in the application's thread, which sends all that is queued"
+            => "control passes to the transport and back, and the kernel is entered to send: what the paper's call \
+            does. With the transport in a thread of its own it is an eventfd, rung only if that thread sleeps";
+        ours "window": "without end"
+            => "congestion control does its bookkeeping, and does not limit the paper's figures";
+        ours "acknowledgements": "for each 192 packets"
+            => "the peer is another machine in the paper; here it is in memory";
+        ours "payload": "written where it is sent from; its first 8 bytes, for ring and UDP alike"
+            => "the ring's packet zone is there for that; copying into it is shown beside";
+    }
 }
 
 /// Returns the choices where sending is counted.
 pub(crate) fn choices_of_counts() -> Vec<Choice> {
-    let own = [Choice::ours("counted", "packets, calls and bytes, without a clock", "the same on every machine")];
+    let own = setup! {
+        ours "counted": "packets, calls and bytes, without a clock" => "the same on every machine";
+    };
     choices_of_both().into_iter().chain(own).collect()
 }
 
@@ -56,16 +44,13 @@ pub(crate) fn choices_of_counts() -> Vec<Choice> {
 pub(crate) fn choices(effort: MeasurementLength) -> Vec<Choice> {
     let card = "one that does nothing, and offers checksums and scatter/gather";
     let MeasurementLength { rounds, packets } = effort;
-    let own = [
-        Choice::paper("card", card, "§4.1: a software emulator of a card; here a device ifb, MTU 1500"),
-        Choice::ours(
-            "measured",
-            format!("processor time, {rounds} rounds of {packets} packets for each way and size in turn"),
-            "whatever disturbs the machine disturbs all: ratios are taken within a round, and medians of them. Taking in \
-             acknowledgements counts, writing them does not",
-        ),
-        Choice::ours("user and system", "by the kernel's ticks over all rounds", "coarse, but in every kernel"),
-    ];
+    let own = setup! {
+        paper "card": "{card}" => "§4.1: a software emulator of a card; here a device ifb, MTU 1500";
+        ours "measured": "processor time, {rounds} rounds of {packets} packets for each way and size in turn"
+            => "whatever disturbs the machine disturbs all: ratios are taken within a round, and medians of them. \
+            Taking in acknowledgements counts, writing them does not";
+        ours "user and system": "by the kernel's ticks over all rounds" => "coarse, but in every kernel";
+    };
     choices_of_both().into_iter().chain(own).collect()
 }
 
@@ -82,49 +67,31 @@ pub(crate) fn of(costs: &[Cost], way: SendMethod, payload: usize) -> &Cost {
 
 /// Builds a table of all costs, with user and system time.
 pub(crate) fn table(costs: &[Cost]) -> Table {
-    let head = ["payload", "way", "ns", "quartiles", "user", "system", "over UDP"];
-    let mut table = Table::new("Time on a processor for a packet, ns", &head);
-    for cost in costs {
-        let Case { way, payload } = cost.case;
-        let (low, high) = cost.quartiles();
-        let whole = cost.median();
-        let part = |share: f64| if share.is_nan() { "–".to_owned() } else { format!("{:.0}", whole * share) };
-        table.row([
-            payload.to_string(),
-            way.name(),
-            format!("{whole:.0}"),
-            format!("{low:.0} to {high:.0}"),
-            part(1.0 - cost.system),
-            part(cost.system),
-            format!("{:.2}", cost.over(of(costs, SendMethod::Send, payload))),
-        ]);
-    }
-    table
+    let part = |cost: &Cost, share: f64| {
+        if share.is_nan() { "–".to_owned() } else { format!("{:.0}", cost.median() * share) }
+    };
+    Rows::of(costs)
+        .column("payload", |cost| cost.case.payload)
+        .column("way", |cost| cost.case.way.name())
+        .number("ns", 0, |cost| cost.median())
+        .column("quartiles", |cost| cost.between_quartiles())
+        .column("user", |cost| part(cost, 1.0 - cost.system))
+        .column("system", |cost| part(cost, cost.system))
+        .number("over UDP", 2, |cost| cost.over(of(costs, SendMethod::Send, cost.case.payload)))
+        .table("Time on a processor for a packet, ns")
 }
 
 /// Builds a table of the counts per packet.
 pub(crate) fn table_of_counts(counts: &[(Case, Counts)]) -> Table {
-    let head = [
-        "payload",
-        "way",
-        "control transfers",
-        "system calls",
-        "payload copied in user space, bytes",
-        "headers, bytes",
-    ];
-    let mut table = Table::new("For each packet", &head);
-    for (Case { way, payload }, counts) in counts {
-        let each = |count: u64| count as f64 / counts.packets as f64;
-        table.row([
-            payload.to_string(),
-            way.name(),
-            format!("{:.3}", each(counts.transfers)),
-            format!("{:.3}", each(counts.calls)),
-            format!("{:.0}", each(counts.copied)),
-            format!("{:.1}", each(counts.headers)),
-        ]);
-    }
-    table
+    let each = |counts: &Counts, count: u64| count as f64 / counts.packets as f64;
+    Rows::of(counts)
+        .column("payload", |(case, _)| case.payload)
+        .column("way", |(case, _)| case.way.name())
+        .number("control transfers", 3, |(_, counts)| each(counts, counts.transfers))
+        .number("system calls", 3, |(_, counts)| each(counts, counts.calls))
+        .number("payload copied in user space, bytes", 0, |(_, counts)| each(counts, counts.copied))
+        .number("headers, bytes", 1, |(_, counts)| each(counts, counts.headers))
+        .table("For each packet")
 }
 
 /// Returns counts as JSON.

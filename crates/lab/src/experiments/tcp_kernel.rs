@@ -1,28 +1,24 @@
 //! tcp-kernel: our TCP against the kernel's: identical bytes, and a rate like the kernel's against
 //! itself.
 
-mod conditions;
 mod kernel;
 pub(crate) mod network;
-mod recovery;
-mod summary;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod userspace;
 
-#[cfg(test)]
-mod tests;
-
 use std::thread;
 
-use crate::tun::TcpConfig;
+use network::{Links, SYSCTLS, TestNetwork};
 use rustix::process::setpriority_process;
-use timeous::core::Duration;
+use timeous::core::{Duration, Rate};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss, Reorder};
+use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
 
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
-use conditions::Condition;
-use network::{SYSCTLS, TestNetwork};
-use summary::{Summary, spread};
-use transfer::{Direction, Outcome, Plan, Stack, transfer};
+use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
+use crate::tun::TcpConfig;
 
 /// Bytes per transfer.
 const LEN: usize = 10_000_000;
@@ -33,34 +29,28 @@ const MOST_FAVOURED: i32 = -20;
 /// Accepted ratio of our rate to the kernel's: 20 % to either side.
 const NEAR: Bound = Bound::Within(0.8, 1.2);
 
-/// Experiment tcp-kernel.
-pub(crate) struct TcpKernel;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tcp-kernel",
+    title: "Our TCP and the kernel's talk to each other, as fast as the kernel's to itself",
+    source: "no paper: what a TCP that is compared with has to show first",
+    paper: "nothing; the kernel is what is compared with",
+    forms: Forms::Real,
+    seeds: 7,
+    takes: "real 8 min, as root",
+    run,
+};
 
-impl Experiment for TcpKernel {
-    fn about(&self) -> About {
-        About {
-            name: "tcp-kernel",
-            title: "Our TCP and the kernel's talk to each other, as fast as the kernel's to itself",
-            source: "no paper: what a TCP that is compared with has to show first",
-            paper: "nothing; the kernel is what is compared with",
-            forms: Forms::Real,
-            seeds: 7,
-            takes: "real 8 min, as root",
-        }
-    }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        // A thread's priority applies to it and to the threads that it starts.
-        let measured = || {
-            let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
-            measure(run, favoured)
-        };
-        thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
-    }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    // A thread's priority applies to it and to the threads that it starts.
+    let measured = || {
+        let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
+        measure(run, favoured)
+    };
+    thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
 }
 
 fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
-    let conditions = conditions::all();
+    let conditions = all_conditions();
     let task =
         run.progress.task("transfers", conditions.iter().map(|condition| 4 * condition.runs(run.seeds) as u64).sum());
     let mut found = Vec::new();
@@ -114,7 +104,7 @@ impl ConditionResults {
     }
 
     fn record(&self) -> serde_json::Value {
-        let runs = |runs: &[TransferResult]| runs.iter().map(summary::record).collect::<Vec<_>>();
+        let runs = |runs: &[TransferResult]| runs.iter().map(transfer::record).collect::<Vec<_>>();
         serde_json::json!({ "what": self.name(), "kernel": runs(&self.kernel), "ours": runs(&self.ours) })
     }
 }
@@ -129,54 +119,43 @@ fn claims(found: &[ConditionResults]) -> Vec<Claim> {
         let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
         let ratio = ours.median / kernel.median;
         let measured = format!("{ratio:.2} ({:.1} Mbit/s beside {:.1})", ours.median, kernel.median);
-        Claim::new(&format!("{}: our rate over the kernel's", compared.name()), "", measured, ratio).pass(NEAR)
+        Claim::new(format!("{}: our rate over the kernel's", compared.name()), "", measured, ratio).pass(NEAR)
     });
     [bytes].into_iter().chain(near).collect()
 }
 
 fn rates(found: &[ConditionResults]) -> Table {
-    let head = ["path", "kernel, Mbit/s", "least to most", "ours, Mbit/s", "least to most", "ours over kernel"];
-    let mut table = Table::new("Median rates of 10 MB", &head);
-    for compared in found {
-        let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
-        let median = |summary: &Summary| format!("{:.2}", summary.median);
-        table.row([
-            compared.name(),
-            median(&kernel),
-            spread(&kernel),
-            median(&ours),
-            spread(&ours),
-            format!("{:.3}", ours.median / kernel.median),
-        ]);
-    }
-    table
+    let rates = |compared: &ConditionResults| [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
+    Rows::of(found.iter().map(|compared| (compared, rates(compared))))
+        .column("path", |(compared, _)| compared.name())
+        .number("kernel, Mbit/s", 2, |(_, [kernel, _])| kernel.median)
+        .column("least to most", |(_, [kernel, _])| spread(kernel))
+        .number("ours, Mbit/s", 2, |(_, [_, ours])| ours.median)
+        .column("least to most", |(_, [_, ours])| spread(ours))
+        .number("ours over kernel", 3, |(_, [kernel, ours])| ours.median / kernel.median)
+        .table("Median rates of 10 MB")
 }
 
 /// Builds a table of the senders' loss recovery: means, for kernel to kernel, then with our stack
 /// at one end.
 fn repairs(found: &[ConditionResults]) -> Table {
-    let head = ["path", "packets lost", "packets sent", "timeouts", "probes", "recoveries", "undone"];
-    let mut table = Table::new("The sender: kernel to kernel / with our stack at one end, means", &head);
-    for compared in found {
+    let means = |compared: &ConditionResults, what: &dyn Fn(&Outcome) -> u64| {
+        let mean = |runs: &[TransferResult]| mean(runs.iter().flatten().map(|outcome| what(outcome) as f64));
+        format!("{:.1} / {:.1}", mean(&compared.kernel), mean(&compared.ours))
+    };
+    let links = |compared: &ConditionResults, what: fn(&timeous_net::Counters) -> u64| {
         let link = usize::from(compared.way == Direction::Left);
-        let means = |what: &dyn Fn(&Outcome) -> u64| {
-            let mean = |runs: &[TransferResult]| {
-                let values: Vec<u64> = runs.iter().flatten().map(what).collect();
-                values.iter().sum::<u64>() as f64 / values.len() as f64
-            };
-            format!("{:.1} / {:.1}", mean(&compared.kernel), mean(&compared.ours))
-        };
-        table.row([
-            compared.name(),
-            means(&|outcome| outcome.links[link].losses + outcome.links[link].queue_drops),
-            means(&|outcome| outcome.links[link].packets_in),
-            means(&|outcome| outcome.repairs.timeouts),
-            means(&|outcome| outcome.repairs.probes),
-            means(&|outcome| outcome.repairs.recoveries),
-            means(&|outcome| outcome.repairs.undone),
-        ]);
-    }
-    table
+        means(compared, &|outcome| what(&outcome.links[link]))
+    };
+    Rows::of(found)
+        .column("path", |of| of.name())
+        .column("packets lost", |of| links(of, |link| link.losses + link.queue_drops))
+        .column("packets sent", |of| links(of, |link| link.packets_in))
+        .column("timeouts", |of| means(of, &|outcome| outcome.repairs.timeouts))
+        .column("probes", |of| means(of, &|outcome| outcome.repairs.probes))
+        .column("recoveries", |of| means(of, &|outcome| outcome.repairs.recoveries))
+        .column("undone", |of| means(of, &|outcome| outcome.repairs.undone))
+        .table("The sender: kernel to kernel / with our stack at one end, means")
 }
 
 fn failures(found: &[ConditionResults]) -> Vec<String> {
@@ -209,29 +188,79 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
     let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), network.sysctl(name)?)));
     let values: Vec<String> = values.collect::<Result<_, LabError>>()?;
     let set = SYSCTLS.map(|(name, value)| format!("{} = {value}", short(name)));
-    let mut setup = vec![
-        Choice::ours(
-            "topology",
-            "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which forwards",
-            "both stacks send over the same link, with the same seeds",
-        ),
-        Choice::ours("link", conditions::LINK, "a loss of 5 % takes long; so the whole ends in minutes"),
-        Choice::ours("kernel", format!("Linux {}", network.sysctl("kernel/osrelease")?), "the machine's"),
-        Choice::ours("the kernel is set to", set.join(", "), "the same algorithm as ours; no memory between runs"),
-        Choice::ours("the kernel has", values.join(", "), "its defaults"),
-        Choice::ours("our TCP", "NewReno; SACK, timestamps, RACK, tail loss probe", "its default is what Linux does"),
-        Choice::ours(
-            "priority",
-            if favoured { "nice -20: the emulator, and all ends" } else { "as any program" },
-            "our TCP has to be woken for each packet, the kernel's has not: other programs would meet ours only",
-        ),
-        Choice::ours(
-            "runs",
-            format!("{} with losses, {} without", conditions[1].runs(seeds), conditions[0].runs(seeds)),
-            "the median of rates that losses make random",
-        ),
-        Choice::ours("time of a transfer", "from the call to the last byte", "alike for both"),
-    ];
+    let mut setup = setup! {
+        ours "topology": "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which \
+            forwards" => "both stacks send over the same link, with the same seeds";
+        ours "link": "{}", LINK => "a loss of 5 % takes long; so the whole ends in minutes";
+        ours "kernel": "Linux {}", network.sysctl("kernel/osrelease")? => "the machine's";
+        ours "the kernel is set to": "{}", set.join(", ") => "the same algorithm as ours; no memory between runs";
+        ours "the kernel has": "{}", values.join(", ") => "its defaults";
+        ours "our TCP": "NewReno; SACK, timestamps, RACK, tail loss probe" => "its default is what Linux does";
+        ours "priority": "{}", if favoured { "nice -20: the emulator, and all ends" } else { "as any program" }
+            => "our TCP has to be woken for each packet, the kernel's has not: other programs would meet ours only";
+        ours "runs": "{} with losses, {} without", conditions[1].runs(seeds), conditions[0].runs(seeds)
+            => "the median of rates that losses make random";
+        ours "time of a transfer": "from the call to the last byte" => "alike for both";
+    };
     setup.extend(conditions.iter().map(|condition| Choice::ours(condition.name, condition.what, "each way")));
     Ok(setup)
+}
+
+/// Description of the link.
+const LINK: &str = "40 Mbit/s, 2 ms, a drop-tail queue of 100 packets, each way";
+
+/// Path with one impairment.
+#[derive(Clone, Debug)]
+struct Condition {
+    /// Short name.
+    name: &'static str,
+    /// Full description.
+    what: &'static str,
+    link: LinkConfig,
+}
+
+/// Number of runs for a path without random losses, whose rate hardly varies.
+const FEW: usize = 3;
+
+impl Condition {
+    /// Returns the number of runs out of `seeds`: random losses make rates random.
+    fn runs(&self, seeds: u32) -> usize {
+        let runs = seeds as usize;
+        if self.link.loss == Loss::None { runs.min(FEW) } else { runs }
+    }
+
+    /// Returns the links of the path.
+    fn links(&self) -> Links {
+        Links { forward: self.link.clone(), back: self.link.clone() }
+    }
+}
+
+fn link() -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_kbps(40_000)),
+        delay: Duration::from_millis(2),
+        queue: Limit::Packets(100),
+        ..LinkConfig::default()
+    }
+}
+
+/// Returns all conditions.
+fn all_conditions() -> Vec<Condition> {
+    let lossy = |p| LinkConfig { loss: Loss::Bernoulli { p }, ..link() };
+    let reorder = Reorder { share: 0.01, by: Some(Duration::from_millis(2)) };
+    vec![
+        Condition { name: "no loss", what: "nothing but the queue drops packets", link: link() },
+        Condition { name: "1 % loss", what: "of the packets, each for itself", link: lossy(0.01) },
+        Condition { name: "5 % loss", what: "of the packets, each for itself", link: lossy(0.05) },
+        Condition {
+            name: "reordering",
+            what: "1 % of the packets are held back by 2 ms: six or seven others overtake them at this rate",
+            link: LinkConfig { reorder, ..link() },
+        },
+        Condition {
+            name: "duplication",
+            what: "1 % of the packets arrive twice",
+            link: LinkConfig { duplicate: 0.01, ..link() },
+        },
+    ]
 }

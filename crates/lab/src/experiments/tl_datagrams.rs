@@ -1,27 +1,22 @@
 //! tl-datagrams: effect of datagrams and out-of-order delivery over TCP (McQuistin §4.1, figures 8
 //! to 11).
 
-use serde_json::json;
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::link::Loss;
 
-use super::tl::measure::{mean, quantile};
 use super::tl::trial::{Offers, Protocol, Trial, link};
-use super::tl::{LOSSES, RTT, choices};
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
+use super::tl::{LOSSES, RTT, choices, no_corruption};
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Run, cross, metric, setup,
+};
 
 const PROTOCOLS: [Protocol; 6] =
     [Protocol::Tcp, Protocol::Udp, Protocol::ToTcp, Protocol::Both, Protocol::BothByUse, Protocol::BothBundled];
 const COUNT: u64 = 10_000;
 
-pub(crate) struct TlDatagrams;
-
 /// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    protocol: Protocol,
-    loss: f64,
     throughput: f64,
     goodput: f64,
     median: f64,
@@ -32,110 +27,60 @@ struct Measured {
     corrupt: u64,
 }
 
-impl Experiment for TlDatagrams {
-    fn about(&self) -> About {
-        About {
-            name: "tl-datagrams",
-            title: "Datagrams over TCP, delivered as they come",
-            source: "McQuistin §4.1, figures 8 to 11",
-            paper: "TCP and both forms of uTLTCP have one throughput; where datagrams are delivered as they come, latency and jitter grow \
-                    much less with loss",
-            forms: Forms::Virtual,
-            seeds: 10,
-            takes: "30 s",
+const METRICS: [Metric<Measured>; 6] = [
+    metric("throughput, kbit/s", 1, |one| one.throughput),
+    metric("in time, kbit/s", 1, |one| one.goodput),
+    metric("latency, median, ms", 1, |one| one.median),
+    metric("latency, p95, ms", 1, |one| one.p95),
+    metric("jitter, ms", 1, |one| one.jitter),
+    metric("sent, for each byte", 2, |one| one.sent),
+];
+
+/// Results by protocol and loss.
+type Streams = Grid<(Protocol, f64), Measured>;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tl-datagrams",
+    title: "Datagrams over TCP, delivered as they come",
+    source: "McQuistin §4.1, figures 8 to 11",
+    paper: "TCP and both forms of uTLTCP have one throughput; where datagrams are delivered as they come, latency and jitter grow \
+            much less with loss",
+    forms: Forms::Virtual,
+    seeds: 10,
+    takes: "30 s",
+    run,
+};
+
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let streams = run.grid("streams", cross(PROTOCOLS, LOSSES), |&(protocol, loss), seed| {
+        let (way, behaviour) = (link(Loss::Bernoulli { p: loss }), MiddleboxBehaviour::Pass);
+        let outcome = Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed }.run();
+        Measured {
+            throughput: outcome.throughput(),
+            goodput: outcome.goodput(),
+            median: outcome.latency(50.0),
+            p95: outcome.latency(95.0),
+            jitter: outcome.jitter(),
+            sent: outcome.sent_share(),
+            corrupt: outcome.corrupt,
         }
-    }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let mut trials = Vec::new();
-        for protocol in PROTOCOLS {
-            for loss in LOSSES {
-                trials.extend(run.seeds().map(|seed| {
-                    let way = link(Loss::Bernoulli { p: loss });
-                    (
-                        loss,
-                        Trial {
-                            protocol,
-                            offers: Offers::Cadence(COUNT),
-                            way,
-                            behaviour: MiddleboxBehaviour::Pass,
-                            seed,
-                        },
-                    )
-                }));
-            }
-        }
-        let measured = run.each("streams", &trials, |(loss, trial)| measure(*loss, trial));
-        findings(&measured)
-    }
-}
-
-fn measure(loss: f64, trial: &Trial) -> Measured {
-    let outcome = trial.run();
-    let latencies = outcome.latencies();
-    Measured {
-        protocol: trial.protocol,
-        loss,
-        throughput: outcome.throughput(),
-        goodput: outcome.goodput(),
-        median: quantile(&latencies, 0.5),
-        p95: quantile(&latencies, 0.95),
-        jitter: outcome.jitter(),
-        sent: outcome.sent_share(),
-        corrupt: outcome.corrupt,
-    }
-}
-
-/// Returns the mean over the seeds.
-fn of(measured: &[Measured], protocol: Protocol, loss: f64, value: impl Fn(&Measured) -> f64) -> f64 {
-    let these = measured.iter().filter(|one| one.protocol == protocol && one.loss == loss);
-    mean(&these.map(value).collect::<Vec<_>>())
-}
-
-fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
-    let head = [
-        "protocol",
-        "loss, %",
-        "throughput, kbit/s",
-        "in time, kbit/s",
-        "latency, median, ms",
-        "latency, p95, ms",
-        "jitter, ms",
-        "sent, for each byte",
+    });
+    let rows = streams.rows().axis("protocol", |at| at.0.name()).axis("loss, %", |at| at.1 * 100.0);
+    let figures = [
+        ("Throughput (figure 8)", "kbit/s", METRICS[0]),
+        ("Goodput (figure 9)", "kbit/s in time", METRICS[1]),
+        ("Latency (figure 10)", "95 of 100 are there within, ms", METRICS[3]),
+        ("Jitter (figure 11)", "ms", METRICS[4]),
     ];
-    let mut table = Table::new("Streams of 10 000 datagrams, the mean over the seeds", &head);
-    for protocol in PROTOCOLS {
-        for loss in LOSSES {
-            let cell = |value: fn(&Measured) -> f64| format!("{:.1}", of(measured, protocol, loss, value));
-            table.row([
-                protocol.name().to_owned(),
-                format!("{}", loss * 100.0),
-                cell(|one| one.throughput),
-                cell(|one| one.goodput),
-                cell(|one| one.median),
-                cell(|one| one.p95),
-                cell(|one| one.jitter),
-                format!("{:.2}", of(measured, protocol, loss, |one| one.sent)),
-            ]);
-        }
-    }
-    let data: Vec<_> = measured
-        .iter()
-        .map(|one| {
-            json!({ "protocol": one.protocol.name(), "loss": one.loss, "throughput": one.throughput, "goodput": one.goodput,
-                    "median": one.median, "p95": one.p95, "jitter": one.jitter, "sent": one.sent })
-        })
-        .collect();
+    let figures = figures.into_iter().map(|(title, y, metric)| {
+        let chart = Chart { title, x: "loss, %", y, caption: "The mean over the seeds." };
+        chart.of(streams.points(), |at| at.point.0.name().to_owned(), |at| (at.point.1 * 100.0, at.mean(metric.value)))
+    });
     Ok(Findings {
         setup: setup(),
-        tables: vec![table],
-        figures: vec![
-            figure(measured, "Throughput (figure 8)", "kbit/s", |one| one.throughput)?,
-            figure(measured, "Goodput (figure 9)", "kbit/s in time", |one| one.goodput)?,
-            figure(measured, "Latency (figure 10)", "95 of 100 are there within, ms", |one| one.p95)?,
-            figure(measured, "Jitter (figure 11)", "ms", |one| one.jitter)?,
-        ],
-        claims: claims(measured),
+        tables: vec![rows.means(&METRICS).table("Streams of 10 000 datagrams, the mean over the seeds")],
+        figures: figures.collect::<Result<_, _>>()?,
+        claims: claims(&streams),
         notes: vec![
             "A datagram comes each 20 ms and a round trip takes 43: one that is missing holds up three others with A. With more than 5 % \
              loss, five in a hundred datagrams are themselves repaired ones, with D and with A, so that the p95 of both is the time of \
@@ -146,18 +91,18 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
              after a timeout, and that is congestion control's part, the same for all. A makes full segments of the bytes that wait, C \
              and D put in one as many whole datagrams as fit, here two (McQuistin §3.1 calls that desirable)."
                 .to_owned(),
-            bundling(measured),
+            bundling(&streams),
         ],
-        data: json!({ "streams": data }),
+        data: streams.numbers(&METRICS),
     })
 }
 
 /// Returns a note on bundling, its benefit and its cost.
-fn bundling(measured: &[Measured]) -> String {
+fn bundling(streams: &Streams) -> String {
     let [with, without] = [Protocol::BothBundled, Protocol::BothByUse];
     let lossy = || LOSSES.into_iter().filter(|&loss| loss > 0.0);
     let each = |show: &dyn Fn(f64) -> String| lossy().map(show).collect::<Vec<_>>().join(", ");
-    let of = |protocol, loss, value: fn(&Measured) -> f64| of(measured, protocol, loss, value);
+    let of = |protocol, loss, value: fn(&Measured) -> f64| streams.mean(&(protocol, loss), value);
     let jitter = each(&|loss| format!("{:.2}", of(with, loss, |one| one.jitter) / of(without, loss, |one| one.jitter)));
     let p95 = |protocol| each(&|loss| format!("{:.0}", of(protocol, loss, |one| one.p95)));
     format!(
@@ -177,75 +122,58 @@ fn bundling(measured: &[Measured]) -> String {
 }
 
 fn setup() -> Vec<Choice> {
-    let mut all = choices();
-    all.push(Choice::paper("sent", "10 000 datagrams, ten times each", "§4.1"));
-    all.push(Choice::ours(
-        "throughput",
-        "datagrams that came, without headers",
-        "the same for a protocol with framing and one without",
-    ));
-    all.push(Choice::ours(
-        "window by use, bundling",
-        "D beside the paper's: with RFC 7661, as our own TCP over TUN has it, and with bundling besides, which is off unless asked for",
-        "what a pair of them differs by is what bundling buys and costs; the claims with bounds are about the paper's D",
-    ));
-    all.push(Choice::ours(
-        "sent, for each byte",
-        "bytes of the stream that left, for each that was written to it: repeated and bundled ones count again",
-        "headers are not in it, and throughput and goodput count each datagram once",
-    ));
-    all
+    let own = setup! {
+        paper "sent": "10 000 datagrams, ten times each" => "§4.1";
+        ours "throughput": "datagrams that came, without headers"
+            => "the same for a protocol with framing and one without";
+        ours "window by use, bundling": "D beside the paper's: with RFC 7661, as our own TCP over TUN has it, and with \
+            bundling besides, which is off unless asked for"
+            => "what a pair of them differs by is what bundling buys and costs; the claims with bounds are about the \
+            paper's D";
+        ours "sent, for each byte": "bytes of the stream that left, for each that was written to it: repeated and \
+            bundled ones count again"
+            => "headers are not in it, and throughput and goodput count each datagram once";
+    };
+    [choices(), own].concat()
 }
 
-fn figure(measured: &[Measured], title: &str, y: &str, value: fn(&Measured) -> f64) -> Result<Figure, LabError> {
-    let line = |protocol| LOSSES.map(|loss| (loss * 100.0, of(measured, protocol, loss, value))).to_vec();
-    let series = PROTOCOLS.map(|protocol| Series::new(protocol.name(), line(protocol))).to_vec();
-    Ok(Figure::new(Lines { title, x: "loss, %", y, series }.draw()?, "The mean over the seeds."))
-}
-
-fn claims(measured: &[Measured]) -> Vec<Claim> {
+fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let p95 = |protocol, loss| of(measured, protocol, loss, |one| one.p95);
-    for loss in LOSSES.into_iter().filter(|&loss| loss >= 0.04) {
+    let p95 = |protocol, loss| streams.mean(&(protocol, loss), |one| one.p95);
+    let jitter = |protocol, loss| streams.mean(&(protocol, loss), |one| one.jitter);
+    let from = |least: f64| LOSSES.into_iter().filter(move |&loss| loss >= least);
+    for loss in from(0.04) {
         let (with, without) = (p95(Protocol::Both, loss), p95(Protocol::Tcp, loss));
         let what = format!("p95 of the latency, D over A, at {} % loss", loss * 100.0);
         let said = format!("{:.2}: {with:.0} of {without:.0} ms", with / without);
-        claims.push(Claim::new(&what, "much lower", said, with / without).pass(Bound::AtMost(0.5)));
+        claims.push(Claim::new(what, "much lower", said, with / without).pass(..=0.5));
     }
-    for loss in LOSSES.into_iter().filter(|&loss| loss >= 0.04) {
+    for loss in from(0.04) {
         let [with, without, tcp] =
             [Protocol::BothBundled, Protocol::BothByUse, Protocol::Tcp].map(|one| p95(one, loss));
-        let what =
-            format!("p95 of the latency, D with a window by use and bundling over A, at {} % loss", loss * 100.0);
+        let what = "p95 of the latency, D with a window by use and bundling over A, at";
         let said = format!("{:.2}; without bundling {:.2}", with / tcp, without / tcp);
-        claims.push(Claim::new(&what, "—", said, with / tcp));
+        claims.push(Claim::new(format!("{what} {} % loss", loss * 100.0), "—", said, with / tcp));
     }
     for loss in LOSSES {
         let more = (p95(Protocol::Both, loss) - p95(Protocol::Udp, loss)) / (RTT.as_secs_f64() * 1e3);
         let what = format!("p95 of the latency, D beyond UDP's, in round trips, at {} % loss", loss * 100.0);
-        claims.push(Claim::new(&what, "—", format!("{more:.2}"), more).aim(Bound::AtMost(1.5)));
+        claims.push(Claim::number(what, "—", 2, more).aim(..=1.5));
     }
-    let mut greatest = 0.0_f64;
-    for loss in LOSSES {
-        let throughput = |protocol| of(measured, protocol, loss, |one| one.throughput);
-        for protocol in [Protocol::ToTcp, Protocol::Both] {
-            greatest = greatest.max((throughput(protocol) / throughput(Protocol::Tcp) - 1.0).abs());
-        }
-    }
+    let throughput = |protocol, loss| streams.mean(&(protocol, loss), |one| one.throughput);
+    let greatest = cross(LOSSES, [Protocol::ToTcp, Protocol::Both]).fold(0.0_f64, |greatest, (loss, protocol)| {
+        greatest.max((throughput(protocol, loss) / throughput(Protocol::Tcp, loss) - 1.0).abs())
+    });
     let what = "Throughput: greatest distance of C and D from A, as a share";
-    claims.push(Claim::new(what, "no significant variation", format!("{greatest:.3}"), greatest));
-    let jitter = |protocol| of(measured, protocol, 0.16, |one| one.jitter);
-    let (with, without) = (jitter(Protocol::Both), jitter(Protocol::Tcp));
-    for loss in LOSSES.into_iter().filter(|&loss| loss > 0.0) {
-        let jitter = |protocol| of(measured, protocol, loss, |one| one.jitter);
-        let [with, without] = [Protocol::BothBundled, Protocol::BothByUse].map(jitter);
+    claims.push(Claim::number(what, "no significant variation", 3, greatest));
+    for loss in from(f64::MIN_POSITIVE) {
+        let share = jitter(Protocol::BothBundled, loss) / jitter(Protocol::BothByUse, loss);
         let what = format!("Jitter with bundling, as a share of that without, at {} % loss", loss * 100.0);
-        claims.push(Claim::new(&what, "—", format!("{:.2}", with / without), with / without));
+        claims.push(Claim::number(what, "—", 2, share));
     }
+    let (with, without) = (jitter(Protocol::Both, 0.16), jitter(Protocol::Tcp, 0.16));
     let what = "Jitter at 16 % loss is lower with D than with A";
     claims.push(Claim::order(what, "lower", format!("{with:.1} and {without:.1} ms"), with < without));
-    let corrupt: u64 = measured.iter().map(|one| one.corrupt).sum();
-    let what = "Datagrams delivered that were not as they were offered, or twice";
-    claims.push(Claim::new(what, "—", corrupt.to_string(), corrupt as f64).pass(Bound::AtMost(0.0)));
+    claims.push(no_corruption(streams.outcomes().map(|one| one.corrupt).sum()));
     claims
 }

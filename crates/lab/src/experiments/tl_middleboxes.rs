@@ -1,63 +1,59 @@
 //! tl-middleboxes: effect of middleboxes on retransmissions with changed data (McQuistin §4.2).
 
-mod judge;
-mod real;
+use std::sync::Arc;
 
+use serde_json::json;
+use timeous::core::{AduMeta, Duration, LateChoice};
+use timeous_choice::Deadlines;
+use timeous_host::MiddleboxBehaviour;
+use timeous_net::LinkConfig;
 use timeous_net::link::Loss;
 
-use super::tl::choices;
+use super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
+use super::tcp_kernel::network::Links;
+use super::tl::offers::{INTERVAL, SIZES};
 use super::tl::trial::{Offers, Protocol, Trial, link};
-use crate::experiment::{About, Choice, Experiment, Findings, Forms, LabError, Run};
-use judge::{BEHAVIOURS, Measured};
+use super::tl::{PLAYOUT, RTT, choices, no_corruption};
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Run, Stats, cross, metric, setup,
+};
+use crate::report::plot::Series;
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::ToTcp, Protocol::ToTcpTimed, Protocol::BothTimed];
 const COUNT: u64 = 15_000;
 const LOSS: f64 = 0.08;
 const TITLE: &str = "Streams of 15 000 datagrams at 8 % loss, the mean over the seeds";
 
-pub(crate) struct TlMiddleboxes;
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tl-middleboxes",
+    title: "Middleboxes and segments that are sent again with other data",
+    source: "McQuistin §4.2; Honda et al. 2011",
+    paper: "One path of one ISP let them pass; Honda et al. saw them pass, replaced by the original, swallowed, and answered with a \
+            reset",
+    forms: Forms::BothBySeed,
+    seeds: 5,
+    takes: "30 s; real 5 min, as root",
+    run,
+};
 
-impl Experiment for TlMiddleboxes {
-    fn about(&self) -> About {
-        About {
-            name: "tl-middleboxes",
-            title: "Middleboxes and segments that are sent again with other data",
-            source: "McQuistin §4.2; Honda et al. 2011",
-            paper: "One path of one ISP let them pass; Honda et al. saw them pass, replaced by the original, swallowed, and answered with a \
-                    reset",
-            forms: Forms::BothBySeed,
-            seeds: 5,
-            takes: "30 s; real 5 min, as root",
-        }
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    if run.real {
+        return run_real(run);
     }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        if run.real {
-            return real::run(run);
-        }
-        let mut trials = Vec::new();
-        for behaviour in BEHAVIOURS {
-            for protocol in PROTOCOLS {
-                trials.extend(run.seeds().map(|seed| {
-                    let way = link(Loss::Bernoulli { p: LOSS });
-                    Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed }
-                }));
-            }
-        }
-        judge::findings(&run.each("streams", &trials, measure), &PROTOCOLS, TITLE, setup())
-    }
+    let streams = run.grid("streams", cross(BEHAVIOURS, PROTOCOLS), |&(behaviour, protocol), seed| {
+        let way = link(Loss::Bernoulli { p: LOSS });
+        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed })
+    });
+    findings(&streams, &PROTOCOLS, TITLE, setup())
 }
 
 fn measure(trial: &Trial) -> Measured {
     let outcome = trial.run();
-    let share = |came: &[Option<_>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
-    let last = &outcome.arrived[outcome.arrived.len() * 9 / 10..];
+    let (came, last) = shares(&outcome.arrived);
     Measured {
-        behaviour: trial.behaviour,
-        protocol: trial.protocol,
         in_time: 100.0 * outcome.in_time_share(),
-        came: share(&outcome.arrived),
-        last: share(last),
+        came,
+        last,
         changed: outcome.statistics.replaced + outcome.statistics.padded,
         refused: outcome.changes_refused,
         connections: outcome.connections,
@@ -67,25 +63,251 @@ fn measure(trial: &Trial) -> Measured {
 
 fn setup() -> Vec<Choice> {
     let mut all = choices();
-    all.extend([
-        Choice::paper("middleboxes", "pass, cached original, silence, reset", "§4.2"),
-        Choice::ours("besides", "cutting, joining (5 ms), other sequence numbers", "Honda et al. saw those, too"),
-        Choice::ours(
-            "sent",
-            "15 000 datagrams at 8 % loss",
-            "more than a thousand retransmissions. Of 5000, as we had it, five segments were changed, too few to show anything, since \
-             our TCP does not repeat any more what is merely under way, and repairs nearly all in time",
-        ),
-        Choice::ours(
-            "after a reset",
-            "the program calls again, and nothing is changed when it is sent again",
-            "a connection cannot outlive a reset; a TCP of unchanged segments does not meet one",
-        ),
-        Choice::ours(
-            "goes on where TCP would",
-            "of the last tenth of the datagrams as many come as over the same path without changes, within 5 %",
-            "what was lost until the path was found out is lost",
-        ),
-    ]);
+    all.extend(setup! {
+        paper "middleboxes": "pass, cached original, silence, reset" => "§4.2";
+        ours "besides": "cutting, joining (5 ms), other sequence numbers" => "Honda et al. saw those, too";
+        ours "sent": "15 000 datagrams at 8 % loss" => "more than a thousand retransmissions. Of 5000, as we had it, \
+            five segments were changed, too few to show anything, since our TCP does not repeat any more what is \
+            merely under way, and repairs nearly all in time";
+        ours "after a reset": "the program calls again, and nothing is changed when it is sent again"
+            => "a connection cannot outlive a reset; a TCP of unchanged segments does not meet one";
+        ours "goes on where TCP would": "of the last tenth of the datagrams as many come as over the same path \
+            without changes, within 5 %" => "what was lost until the path was found out is lost";
+    });
+    all
+}
+
+const BEHAVIOURS: [MiddleboxBehaviour; 7] = [
+    MiddleboxBehaviour::Pass,
+    MiddleboxBehaviour::CachedOriginal,
+    MiddleboxBehaviour::Silence,
+    MiddleboxBehaviour::Reset,
+    MiddleboxBehaviour::Split,
+    MiddleboxBehaviour::Merge,
+    MiddleboxBehaviour::Rewrite,
+];
+
+fn name(behaviour: MiddleboxBehaviour) -> &'static str {
+    match behaviour {
+        MiddleboxBehaviour::Pass => "passes",
+        MiddleboxBehaviour::CachedOriginal => "sends the original again",
+        MiddleboxBehaviour::Silence => "swallows",
+        MiddleboxBehaviour::Reset => "resets",
+        MiddleboxBehaviour::Split => "cuts in two",
+        MiddleboxBehaviour::Merge => "joins two",
+        MiddleboxBehaviour::Rewrite => "changes numbers",
+    }
+}
+
+/// Results of one stream.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    in_time: f64,
+    came: f64,
+    /// Share of the last tenth of the offered datagrams, in percent.
+    last: f64,
+    changed: u64,
+    refused: bool,
+    connections: u32,
+    corrupt: u64,
+}
+
+/// Returns the percentages of the datagrams that came, of all and of the last tenth.
+fn shares<T>(arrived: &[Option<T>]) -> (f64, f64) {
+    let share = |came: &[Option<T>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
+    (share(arrived), share(&arrived[arrived.len() * 9 / 10..]))
+}
+
+const METRICS: [Metric<Measured>; 6] = [
+    metric("came, %", 1, |one| one.came),
+    metric("in time, %", 1, |one| one.in_time),
+    metric("of the last tenth, came, %", 1, |one| one.last),
+    metric("segments changed", 1, |one| one.changed as f64),
+    metric("found out, of all streams, %", 0, |one| 100.0 * f64::from(u8::from(one.refused))),
+    metric("connections", 1, |one| f64::from(one.connections)),
+];
+
+/// Results by middlebox and protocol.
+type Streams = Grid<(MiddleboxBehaviour, Protocol), Measured>;
+
+/// Builds the findings for streams by these protocols.
+fn findings(streams: &Streams, protocols: &[Protocol], title: &str, setup: Vec<Choice>) -> Result<Findings, LabError> {
+    let rows = streams.rows().axis("a middlebox that", |at| name(at.0)).axis("protocol", |at| at.1.name());
+    let range = |last: Stats| format!("{:.1} to {:.1}", last.least, last.most);
+    let rows = rows.means(&METRICS[..3]).column("least to most", |at| range(at.stats(|one| one.last)));
+    let line = |&protocol: &Protocol| {
+        let each = BEHAVIOURS.into_iter().enumerate();
+        let point = |(n, behaviour)| (n as f64, streams.mean(&(behaviour, protocol), |one| one.in_time));
+        Series::new(protocol.name(), each.map(point).collect())
+    };
+    let chart = Chart {
+        title: "In time through middleboxes",
+        x: "middlebox, in the order of the table",
+        y: "%",
+        caption: "0: it passes everything.",
+    };
+    let runs = streams.runs().map(|((behaviour, protocol), seed, one)| {
+        json!({ "middlebox": name(*behaviour), "protocol": protocol, "seed": seed, "came": one.came, "in_time": one.in_time,
+                "last": one.last, "changed": one.changed, "refused": one.refused, "connections": one.connections })
+    });
+    Ok(Findings {
+        setup,
+        tables: vec![rows.means(&METRICS[3..]).table(title)],
+        figures: vec![chart.draw(protocols.iter().map(line))?],
+        claims: claims(streams, protocols),
+        notes: vec![
+            "Where the original is sent again, acknowledgements say that the replacement arrived. It did not: what took another's place \
+             is lost there, and only what has a deadline ever does."
+                .to_owned(),
+            spread(streams, protocols),
+        ],
+        data: runs.collect(),
+    })
+}
+
+/// Returns a note on the variation of `last` without a middlebox, and on results over whole
+/// streams.
+fn spread(streams: &Streams, protocols: &[Protocol]) -> String {
+    let [first, .., last] = *protocols else { return String::new() };
+    let passing = |protocol| streams.of(move |at| *at == (MiddleboxBehaviour::Pass, protocol)).map(|one| one.last);
+    let shares = Stats::of(passing(last).zip(passing(first)).map(|(with, without)| with / without));
+    let came = |behaviour, protocol| streams.mean(&(behaviour, protocol), |one| one.came);
+    let whole = |behaviour| came(behaviour, last) / came(behaviour, first);
+    let by_whole = BEHAVIOURS.into_iter().min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
+    let by_whole = by_whole.expect("there is a middlebox");
+    format!(
+        "A last tenth is short. Where everything passes it is {:.3} to {:.3} with {}, as a share of that without changes, seed by \
+         seed. Of whole streams the least is {:.3} (the middlebox {}). What is given up as late has not come, while what is sent all the same \
+         has, however late: in time is what counts.",
+        shares.least,
+        shares.most,
+        last.name(),
+        whole(by_whole),
+        name(by_whole),
+    )
+}
+
+fn claims(streams: &Streams, protocols: &[Protocol]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for behaviour in BEHAVIOURS {
+        let corrupt = no_corruption(streams.of(|at| at.0 == behaviour).map(|one| one.corrupt).sum());
+        let what = format!("It {}: {}{}", name(behaviour), corrupt.what[..1].to_lowercase(), &corrupt.what[1..]);
+        claims.push(Claim { what, ..corrupt });
+        let last = |protocol| streams.mean(&(behaviour, protocol), |one| one.last);
+        for &protocol in protocols[1..].iter().filter(|protocol| **protocol != Protocol::Tcp) {
+            let share = last(protocol) / last(protocols[0]);
+            let what = format!("the last tenth with {}, as a share of that without changes", protocol.name());
+            let said = format!("{share:.3}: {:.1} and {:.1} %", last(protocol), last(protocols[0]));
+            claims.push(Claim::new(format!("It {}: {what}", name(behaviour)), "goes on", said, share).pass(0.95..));
+        }
+    }
+    let last = *protocols.last().expect("there is a protocol");
+    let changed = streams.mean(&(MiddleboxBehaviour::Pass, last), |one| one.changed as f64);
+    let what = "Segments changed, where they pass: with none, nothing would be shown";
+    claims.push(Claim::number(what, "—", 0, changed).pass(10.0..));
+    claims
+}
+
+/// Number of datagrams: one minute.
+const REAL_COUNT: u64 = 3_000;
+const REAL_LOSS: f64 = 0.08;
+/// Time after the stream for its last data to arrive.
+const REST: Duration = Duration::from_secs(5);
+/// Slots of the ring: more packets than are useful at once.
+const SLOTS: u32 = 256;
+/// Ways to send, and the corresponding protocols of the paper.
+const WAYS: [(SenderKind, Protocol); 3] =
+    [(SenderKind::Ring, Protocol::ToTcp), (SenderKind::Plain, Protocol::Tcp), (SenderKind::Late, Protocol::ToTcpTimed)];
+
+/// # Errors
+/// Missing features of the machine.
+fn run_real(run: &Run<'_>) -> Result<Findings, LabError> {
+    let ways = cross(BEHAVIOURS, WAYS);
+    let wishes =
+        cross(Control::ALL, cross(ways.collect::<Vec<_>>(), run.seeds().collect::<Vec<_>>()).collect::<Vec<_>>());
+    let wishes: Vec<_> = wishes
+        .map(|(control, ((behaviour, (way, protocol)), seed))| {
+            (behaviour, protocol, plan(control, behaviour, way, seed))
+        })
+        .collect();
+    let plans: Vec<Plan> = wishes.iter().map(|(.., plan)| plan.clone()).collect();
+    let logs = over_tcp::all(run, &plans)?;
+    let mut all = Findings::default();
+    for control in Control::ALL {
+        let these = wishes.iter().zip(&logs).filter(|((.., plan), _)| plan.control == control);
+        let these = these.map(|((at, of, plan), log)| ((*at, *of), plan.seed, measure_real(plan, log)));
+        let title =
+            format!("{}: streams of {REAL_COUNT} datagrams at 8 % loss, the mean over the seeds", control.name());
+        let streams = Grid::from_runs(these.collect());
+        let found = findings(&streams, &WAYS.map(|(_, protocol)| protocol), &title, setup_real())?;
+        all.setup = found.setup;
+        all.notes = found.notes;
+        all.tables.extend(found.tables);
+        all.figures.extend(found.figures);
+        let of_control = |claim: Claim| Claim { what: format!("{}: {}", control.name(), claim.what), ..claim };
+        all.claims.extend(found.claims.into_iter().map(of_control));
+        all.data[control.name()] = found.data;
+    }
+    Ok(all)
+}
+
+fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: u64) -> Plan {
+    let offer =
+        |n: u64| Offer { at: INTERVAL * n, len: SIZES[(n % 2) as usize], latency: PLAYOUT, meta: AduMeta::default() };
+    Plan {
+        way,
+        control,
+        links: Links {
+            forward: link(Loss::Bernoulli { p: REAL_LOSS }),
+            back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
+        },
+        mtu: None,
+        behaviour: Some(behaviour),
+        seed,
+        offers: (0..REAL_COUNT).map(offer).collect(),
+        slots: SLOTS,
+        choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Deadlines) }),
+        lasting: INTERVAL * REAL_COUNT + REST,
+    }
+}
+
+fn measure_real(plan: &Plan, log: &Log) -> Measured {
+    let in_time = |(arrived, offer): (&Option<_>, &Offer)| arrived.is_some_and(|at| at <= offer.deadline(log.begin));
+    let bytes = |counts: &dyn Fn((&Option<_>, &Offer)) -> bool| {
+        let these = log.arrived.iter().zip(plan.offers.iter()).filter(|&each| counts(each));
+        these.map(|(_, offer)| offer.len).sum::<usize>() as f64
+    };
+    let (came, last) = shares(&log.arrived);
+    Measured {
+        in_time: 100.0 * bytes(&in_time) / bytes(&|_| true).max(1.0),
+        came,
+        last,
+        changed: log.status.replaced + log.status.padded,
+        refused: log.status.refused,
+        connections: 1 + u32::from(log.status.ended),
+        corrupt: log.corrupt,
+    }
+}
+
+fn setup_real() -> Vec<Choice> {
+    let mut all = setup! {
+        paper "middleboxes": "pass, cached original, silence, reset" => "§4.2";
+        ours "besides": "cutting, joining (5 ms), other sequence numbers" => "Honda et al. saw those, too";
+        ours "middlebox": "that of the virtual form, between two TUN devices" => "before the link that loses";
+        ours "MTU": "1500 on the sender's side of the middlebox, 3000 behind it"
+            => "one that joins two segments makes a longer one, which goes on as it is";
+        ours "sent": "{REAL_COUNT} datagrams, one each 20 ms, of 550 and 650 bytes in turn; 8 % loss"
+            => "a minute of the paper's stream";
+        ours "senders": "the ring to the kernel's queue (C); plain TCP (A); the ring into retransmissions (C, \
+            timelines)" => "to a plain receiver";
+        ours "after a reset": "the program calls again, and nothing is changed when it is sent again"
+            => "a connection cannot outlive a reset; the receiver takes the new call also where the reset was lost on \
+            its way there, as any server would (at 8 % loss that is one in twelve; it waited for the old call's end \
+            at first, and got nothing more)";
+        ours "goes on where TCP would": "of the last tenth of the datagrams as many come as from the ring without \
+            changes, within 5 %" => "plain TCP was the reference of a first run; it brings all, however late, so that \
+            what was given up as late counted against the ring, which has nothing to do with middleboxes";
+    };
+    all.extend(over_tcp::choices());
     all
 }

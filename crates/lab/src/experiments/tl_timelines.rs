@@ -1,16 +1,16 @@
 //! tl-timelines: data withheld because it would be late (McQuistin §4.1, figures 13 to 16).
 
-use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
-use super::tl::measure::{clairvoyant, mean, quantile};
+use super::tl::measure::clairvoyant;
 use super::tl::trial::{Offers, Protocol, Trial, link, standing_still};
-use super::tl::{LOSSES, choices};
-use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
+use super::tl::{LOSSES, choices, no_corruption};
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Rows, Run, Table, cross, metric, setup,
+};
 
 const PROTOCOLS: [Protocol; 5] =
     [Protocol::Tcp, Protocol::ToTcp, Protocol::Both, Protocol::ToTcpTimed, Protocol::BothTimed];
@@ -25,10 +25,8 @@ const WIDE: u64 = 2_000;
 /// Losses in bursts.
 const BURSTS: Loss = Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 };
 
-pub(crate) struct TlTimelines;
-
 /// Path of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 enum Path {
     /// Independent losses of equal probability, as in the paper.
     Random(f64),
@@ -96,8 +94,6 @@ impl Path {
 /// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    path: Path,
-    protocol: Protocol,
     /// Share of the sent bytes that were expired, in percent.
     expired: f64,
     /// Share of the offered bytes that arrived in time, in percent.
@@ -112,217 +108,153 @@ struct Measured {
     corrupt: u64,
 }
 
-impl Experiment for TlTimelines {
-    fn about(&self) -> About {
-        About {
-            name: "tl-timelines",
-            title: "What is not sent because it would be late",
-            source: "McQuistin §4.1 and §4.3, figures 13 to 16",
-            paper: "\"Not significant\": with random loss and one constant delay few packets expired",
-            forms: Forms::Virtual,
-            seeds: 10,
-            takes: "1 min",
+const METRICS: [Metric<Measured>; 8] = [
+    metric("expired, % of what was sent", 2, |one| one.expired),
+    metric("in time, % of what was offered", 1, |one| one.in_time),
+    metric("at most, %", 1, |one| one.bound),
+    metric("throughput, kbit/s", 1, |one| one.throughput),
+    metric("latency, p95, ms", 1, |one| one.p95),
+    metric("jitter, ms", 1, |one| one.jitter),
+    metric("segments replaced", 1, |one| one.replaced as f64),
+    metric("padded", 1, |one| one.padded as f64),
+];
+
+/// Results by path and protocol.
+type Streams = Grid<(Path, Protocol), Measured>;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tl-timelines",
+    title: "What is not sent because it would be late",
+    source: "McQuistin §4.1 and §4.3, figures 13 to 16",
+    paper: "\"Not significant\": with random loss and one constant delay few packets expired",
+    forms: Forms::Virtual,
+    seeds: 10,
+    takes: "1 min",
+    run,
+};
+
+fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let paths = Path::ALL.into_iter().chain(Path::STANDSTILLS);
+    let streams = run.grid("streams", cross(paths, PROTOCOLS), |&(path, protocol), seed| {
+        let (offers, behaviour) = (Offers::Cadence(COUNT), MiddleboxBehaviour::Pass);
+        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed }.run();
+        let offers: Vec<_> = outcome.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
+        Measured {
+            expired: 100.0 * outcome.expired_share(),
+            in_time: 100.0 * outcome.in_time_share(),
+            bound: 100.0 * path.bound(&offers),
+            throughput: outcome.throughput(),
+            p95: outcome.latency(95.0),
+            jitter: outcome.jitter(),
+            replaced: outcome.statistics.replaced,
+            padded: outcome.statistics.padded,
+            corrupt: outcome.corrupt,
         }
-    }
-
-    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let mut trials = Vec::new();
-        for path in Path::ALL.into_iter().chain(Path::STANDSTILLS) {
-            for protocol in PROTOCOLS {
-                trials.extend(run.seeds().map(|seed| {
-                    let offers = Offers::Cadence(COUNT);
-                    (path, Trial { protocol, offers, way: path.link(), behaviour: MiddleboxBehaviour::Pass, seed })
-                }));
-            }
-        }
-        let measured = run.each("streams", &trials, |(path, trial)| measure(*path, trial));
-        findings(&measured)
-    }
-}
-
-fn measure(path: Path, trial: &Trial) -> Measured {
-    let outcome = trial.run();
-    let offers: Vec<_> = outcome.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
-    Measured {
-        path,
-        protocol: trial.protocol,
-        expired: 100.0 * outcome.expired_share(),
-        in_time: 100.0 * outcome.in_time_share(),
-        bound: 100.0 * path.bound(&offers),
-        throughput: outcome.throughput(),
-        p95: quantile(&outcome.latencies(), 0.95),
-        jitter: outcome.jitter(),
-        replaced: outcome.statistics.replaced,
-        padded: outcome.statistics.padded,
-        corrupt: outcome.corrupt,
-    }
-}
-
-/// Returns the mean over the seeds.
-fn of(measured: &[Measured], path: Path, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
-    let these = measured.iter().filter(|one| one.path == path && one.protocol == protocol);
-    mean(&these.map(value).collect::<Vec<_>>())
-}
-
-fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
-    let head = [
-        "path",
-        "protocol",
-        "expired, % of what was sent",
-        "in time, % of what was offered",
-        "at most, %",
-        "throughput, kbit/s",
-        "latency, p95, ms",
-        "jitter, ms",
-        "segments replaced",
-        "padded",
-    ];
-    let mut table = Table::new("Streams of 10 000 datagrams, the mean over the seeds", &head);
-    for path in Path::ALL {
-        for protocol in PROTOCOLS {
-            let cell = |value: fn(&Measured) -> f64| format!("{:.1}", of(measured, path, protocol, value));
-            table.row([
-                path.name(),
-                protocol.name().to_owned(),
-                format!("{:.2}", of(measured, path, protocol, |one| one.expired)),
-                cell(|one| one.in_time),
-                cell(|one| one.bound),
-                cell(|one| one.throughput),
-                cell(|one| one.p95),
-                cell(|one| one.jitter),
-                cell(|one| one.replaced as f64),
-                cell(|one| one.padded as f64),
-            ]);
-        }
-    }
-    let in_time = |protocol| of(measured, Path::Spikes, protocol, |one| one.in_time);
-    let data: Vec<_> = measured
-        .iter()
-        .map(|one| {
-            json!({ "path": one.path.name(), "protocol": one.protocol.name(), "expired": one.expired, "in_time": one.in_time,
-                    "bound": one.bound, "throughput": one.throughput, "p95": one.p95, "jitter": one.jitter,
-                    "replaced": one.replaced, "padded": one.padded })
-        })
-        .collect();
+    });
+    let all = Rows::of(streams.points().into_iter().filter(|at| Path::ALL.contains(&at.point.0)));
+    let all = all.axis("path", |at| at.0.name()).axis("protocol", |at| at.1.name()).means(&METRICS);
+    let figure = |title, y, metric: Metric<Measured>| {
+        let point = |&(protocol, loss): &_| (loss * 100.0, streams.mean(&(Path::Random(loss), protocol), metric.value));
+        let chart = Chart { title, x: "loss, %", y, caption: "Random loss. The mean over the seeds." };
+        chart.of(cross(PROTOCOLS, LOSSES), |(protocol, _)| protocol.name().to_owned(), point)
+    };
     Ok(Findings {
         setup: setup(),
-        tables: vec![table, standstills(measured)],
+        tables: vec![all.table("Streams of 10 000 datagrams, the mean over the seeds"), standstills(&streams)],
         figures: vec![
-            figure(measured, "Throughput (figure 13)", "kbit/s", |one| one.throughput)?,
-            figure(measured, "In time (figure 14)", "% of what was offered", |one| one.in_time)?,
-            figure(measured, "Latency (figure 15)", "95 of 100 are there within, ms", |one| one.p95)?,
-            figure(measured, "Jitter (figure 16)", "ms", |one| one.jitter)?,
-            figure(measured, "Expired bytes on the wire", "% of what was sent", |one| one.expired)?,
+            figure("Throughput (figure 13)", "kbit/s", METRICS[3])?,
+            figure("In time (figure 14)", "% of what was offered", METRICS[1])?,
+            figure("Latency (figure 15)", "95 of 100 are there within, ms", METRICS[4])?,
+            figure("Jitter (figure 16)", "ms", METRICS[5])?,
+            figure("Expired bytes on the wire", "% of what was sent", METRICS[0])?,
         ],
-        claims: claims(measured),
-        notes: vec![
-            "A loss-based window fills the queue of a link that is too narrow, here with half a second: what leaves then is late \
-             whatever was chosen. With timelines the sender finds that out by the round trip, stops, and begins again when nothing is \
-             under way: the queue is empty for a while. A controller that keeps queues short would bring more in time."
-                .to_owned(),
-            "At 16 % loss one datagram in forty is lost twice, and the playout leaves time for one repair: no choice helps those, \
-             and a sender that knows everything loses nothing."
-                .to_owned(),
-            "After a standstill or a timeout the smoothed round trip is far above the path's for a while. The paper takes half of it, we its \
-             optimistic end (less its mean deviation, and half of the least)."
-                .to_owned(),
-            format!(
-                "On delay spikes it is a tie: {:.1} % are in time with timelines and {:.1} without, {:.1} for whoever knows when the link goes on. \
-                 Of what is offered while it stands still 16 datagrams are late, and 14 at the least. Nothing expires there, and nothing is \
-                 sent again: what is late was fresh when it left, and lies in the link, 16 packets of 2.6 ms that go ahead of the next. To bring \
-                 the datagram of 300 ms in time, too, no more than 11 could be ahead of it: four would have had to stay at home, each of which \
-                 would have been in time had the link gone on by 130 ms later. Who holds back all of them learns of the end a round trip of 43 ms \
-                 late, and has those from 320 on in time, as now: what is held back is better off by itself behind 16 others, and not before. \
-                 Where standstills last a second and more timelines gain (second table).",
-                in_time(Protocol::BothTimed),
-                WITHOUT.map(in_time).into_iter().fold(0.0, f64::max),
-                of(measured, Path::Spikes, Protocol::BothTimed, |one| one.bound),
-            ),
-        ],
-        data: json!({ "streams": data }),
+        claims: claims(&streams),
+        notes: notes(&streams),
+        data: streams.numbers(&METRICS),
     })
 }
 
+fn notes(streams: &Streams) -> Vec<String> {
+    let in_time = |protocol| streams.mean(&(Path::Spikes, protocol), |one| one.in_time);
+    vec![
+        "A loss-based window fills the queue of a link that is too narrow, here with half a second: what leaves then is late \
+         whatever was chosen. With timelines the sender finds that out by the round trip, stops, and begins again when nothing is \
+         under way: the queue is empty for a while. A controller that keeps queues short would bring more in time."
+            .to_owned(),
+        "At 16 % loss one datagram in forty is lost twice, and the playout leaves time for one repair: no choice helps those, \
+         and a sender that knows everything loses nothing."
+            .to_owned(),
+        "After a standstill or a timeout the smoothed round trip is far above the path's for a while. The paper takes half of it, we its \
+         optimistic end (less its mean deviation, and half of the least)."
+            .to_owned(),
+        format!(
+            "On delay spikes it is a tie: {:.1} % are in time with timelines and {:.1} without, {:.1} for whoever knows when the link goes on. \
+             Of what is offered while it stands still 16 datagrams are late, and 14 at the least. Nothing expires there, and nothing is \
+             sent again: what is late was fresh when it left, and lies in the link, 16 packets of 2.6 ms that go ahead of the next. To bring \
+             the datagram of 300 ms in time, too, no more than 11 could be ahead of it: four would have had to stay at home, each of which \
+             would have been in time had the link gone on by 130 ms later. Who holds back all of them learns of the end a round trip of 43 ms \
+             late, and has those from 320 on in time, as now: what is held back is better off by itself behind 16 others, and not before. \
+             Where standstills last a second and more timelines gain (second table).",
+            in_time(Protocol::BothTimed),
+            WITHOUT.map(in_time).into_iter().fold(0.0, f64::max),
+            streams.mean(&(Path::Spikes, Protocol::BothTimed), |one| one.bound),
+        ),
+    ]
+}
+
 /// Builds a table of the longer outages.
-fn standstills(measured: &[Measured]) -> Table {
-    let names = PROTOCOLS.map(Protocol::name);
-    let head: Vec<&str> = ["the link stands still for"].into_iter().chain(names).chain(["at most"]).collect();
-    let mut table =
-        Table::new("In time where standstills are longer, % of what was offered, the mean over the seeds", &head);
-    for path in Path::STANDSTILLS {
-        let in_time = PROTOCOLS.map(|protocol| of(measured, path, protocol, |one| one.in_time));
-        let bound = of(measured, path, Protocol::BothTimed, |one| one.bound);
-        let cells = in_time.into_iter().chain([bound]).map(|share| format!("{share:.1}"));
-        table.row([path.name()].into_iter().chain(cells));
-    }
-    table
+fn standstills(streams: &Streams) -> Table {
+    Rows::of(Path::STANDSTILLS)
+        .column("the link stands still for", |path| path.name())
+        .each(
+            PROTOCOLS,
+            |protocol| protocol.name().to_owned(),
+            |&path, &protocol| format!("{:.1}", streams.mean(&(path, protocol), |one| one.in_time)),
+        )
+        .number("at most", 1, |&path| streams.mean(&(path, Protocol::BothTimed), |one| one.bound))
+        .table("In time where standstills are longer, % of what was offered, the mean over the seeds")
 }
 
 fn setup() -> Vec<Choice> {
     let mut all = choices();
-    all.extend([
-        Choice::paper("sent", "10 000 datagrams, ten times each", "§4.1"),
-        Choice::ours(
-            "bursts",
-            "Gilbert–Elliott: 2 % of the packets begin one, of two packets, 90 % of which are lost",
-            "§4.3 asks for bursts. We had bursts of five at first: the chain moves on by packets, so that they swallow one timeout's \
-             retransmission after the other for minutes, over any TCP",
-        ),
-        Choice::ours(
-            "delay spikes",
-            "the link stands still for 400 ms every 5 s",
-            "§4.3 asks for spikes; so do handovers",
-        ),
-        Choice::ours("narrow link", "200 kbit/s, 20 packets", "256 kbit/s are sent, headers counted"),
-        Choice::ours(
-            "expired",
-            "what leaves when it could not be in time, not even over an empty path",
-            "what the sender could have known",
-        ),
-        Choice::ours(
-            "at most",
-            "what a sender could bring in time that knows everything; losses cost it nothing",
-            "each packet in its turn over the link, or not at all",
-        ),
-    ]);
+    all.extend(setup! {
+        paper "sent": "10 000 datagrams, ten times each" => "§4.1";
+        ours "bursts": "Gilbert–Elliott: 2 % of the packets begin one, of two packets, 90 % of which are lost"
+            => "§4.3 asks for bursts. We had bursts of five at first: the chain moves on by packets, so that they \
+            swallow one timeout's retransmission after the other for minutes, over any TCP";
+        ours "delay spikes": "the link stands still for 400 ms every 5 s" => "§4.3 asks for spikes; so do handovers";
+        ours "narrow link": "200 kbit/s, 20 packets" => "256 kbit/s are sent, headers counted";
+        ours "expired": "what leaves when it could not be in time, not even over an empty path"
+            => "what the sender could have known";
+        ours "at most": "what a sender could bring in time that knows everything; losses cost it nothing"
+            => "each packet in its turn over the link, or not at all";
+    });
     all
 }
 
-fn figure(measured: &[Measured], title: &str, y: &str, value: fn(&Measured) -> f64) -> Result<Figure, LabError> {
-    let line = |protocol| LOSSES.map(|loss| (loss * 100.0, of(measured, Path::Random(loss), protocol, value))).to_vec();
-    let series = PROTOCOLS.map(|protocol| Series::new(protocol.name(), line(protocol))).to_vec();
-    Ok(Figure::new(Lines { title, x: "loss, %", y, series }.draw()?, "Random loss. The mean over the seeds."))
-}
-
-fn claims(measured: &[Measured]) -> Vec<Claim> {
+fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
     for path in Path::ALL {
-        let expired = |protocol| of(measured, path, protocol, |one| one.expired);
+        let expired = |protocol| streams.mean(&(path, protocol), |one| one.expired);
         for protocol in [Protocol::ToTcpTimed, Protocol::BothTimed] {
             let what = format!("{}: expired bytes, % of what {} sent", path.name(), protocol.name());
             let said = format!("{:.2}; A: {:.2}", expired(protocol), expired(Protocol::Tcp));
-            claims.push(Claim::new(&what, "not significant", said, expired(protocol)).pass(Bound::AtMost(1.0)));
+            claims.push(Claim::new(what, "not significant", said, expired(protocol)).pass(..=1.0));
         }
     }
     for path in Path::HARD {
-        let in_time = |protocol| of(measured, path, protocol, |one| one.in_time);
-        let best = WITHOUT.map(in_time).into_iter().fold(0.0, f64::max);
-        let with = in_time(Protocol::BothTimed);
-        let what = format!(
-            "{}: more is in time with D and timelines than with the best without, % of what was offered",
-            path.name()
-        );
-        let most = of(measured, path, Protocol::BothTimed, |one| one.bound);
+        let in_time = |protocol| streams.mean(&(path, protocol), |one| one.in_time);
+        let (best, with) = (WITHOUT.map(in_time).into_iter().fold(0.0, f64::max), in_time(Protocol::BothTimed));
+        let what = "more is in time with D and timelines than with the best without, % of what was offered";
+        let most = streams.mean(&(path, Protocol::BothTimed), |one| one.bound);
         let said = format!("{:.2}: {with:.1} and {best:.1}, at most {most:.1}", with - best);
-        claims.push(Claim::order(&what, "a small increase", said, with > best));
+        claims.push(Claim::order(format!("{}: {what}", path.name()), "a small increase", said, with > best));
     }
     for path in Path::ALL {
-        let with = of(measured, path, Protocol::BothTimed, |one| one.in_time / one.bound);
+        let with = streams.mean(&(path, Protocol::BothTimed), |one| one.in_time / one.bound);
         let what = format!("{}: in time with D and timelines, as a share of what could be", path.name());
-        claims.push(Claim::new(&what, "—", format!("{with:.3}"), with).aim(Bound::AtLeast(0.95)));
+        claims.push(Claim::number(what, "—", 3, with).aim(0.95..));
     }
-    let corrupt: u64 = measured.iter().map(|one| one.corrupt).sum();
-    let what = "Datagrams delivered that were not as they were offered, or twice";
-    claims.push(Claim::new(what, "—", corrupt.to_string(), corrupt as f64).pass(Bound::AtMost(0.0)));
+    claims.push(no_corruption(streams.outcomes().map(|one| one.corrupt).sum()));
     claims
 }

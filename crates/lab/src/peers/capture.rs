@@ -1,18 +1,15 @@
 //! Evaluation of the link's capture: bytes each way, and datagrams sent after their deadline.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::{Block, PcapNgReader};
 use timeous::core::{Duration, Instant};
-use timeous_net::capture::Interface;
 
 use super::datagram::Header;
 use super::peer::RIGHT;
 use crate::experiment::LabError;
+use crate::machine::arrivals;
 
 /// Parameters of the evaluation.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +53,8 @@ pub(crate) struct CaptureResults {
 /// # Errors
 /// [`LabError::Machine`] if it is not a capture.
 pub(crate) fn read(path: &Path, wanted: &CaptureParameters) -> Result<CaptureResults, LabError> {
-    let bad = |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
-    let file = File::open(path).map_err(|error| bad(&error))?;
-    let mut reader = PcapNgReader::new(file).map_err(|error| bad(&error))?;
     let (mut seen, mut streams) = (CaptureResults::default(), SegmentTails::default());
-    while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(block) = block.map_err(|error| bad(&error))?
-            && block.interface_id == Interface::Ingress as u32
-        {
-            add(&mut seen, &mut streams, wanted, &block);
-        }
-    }
+    arrivals(path, wanted.ahead, |at, packet, dropped| add(&mut seen, &mut streams, wanted, at, packet, dropped))?;
     Ok(seen)
 }
 
@@ -74,26 +62,25 @@ fn add(
     seen: &mut CaptureResults,
     streams: &mut SegmentTails,
     wanted: &CaptureParameters,
-    block: &EnhancedPacketBlock<'_>,
+    at: Instant,
+    packet: &[u8],
+    dropped: bool,
 ) {
-    let Ok(headers) = PacketHeaders::from_ip_slice(&block.data) else { return };
+    let Ok(headers) = PacketHeaders::from_ip_slice(packet) else { return };
     let ports = match &headers.transport {
         Some(TransportHeader::Tcp(tcp)) => [tcp.source_port, tcp.destination_port],
         Some(TransportHeader::Udp(udp)) => [udp.source_port, udp.destination_port],
         _ => [0; 2],
     };
-    let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(wanted.ahead);
     if ports.contains(&wanted.beside) || at < wanted.from {
         return;
     }
     let Some(NetHeaders::Ipv4(ip, _)) = &headers.net else { return };
     if std::net::Ipv4Addr::from(ip.destination).to_string() != RIGHT {
-        seen.back += block.data.len() as u64;
+        seen.back += packet.len() as u64;
         return;
     }
-    seen.forward += block.data.len() as u64;
-    // The emulator comments only packets that it drops.
-    let dropped = block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)));
+    seen.forward += packet.len() as u64;
     let payload = headers.payload.slice();
     let found = match &headers.transport {
         Some(TransportHeader::Tcp(tcp)) => streams.headers(tcp.source_port, tcp.sequence_number, payload),

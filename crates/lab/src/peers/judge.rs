@@ -6,6 +6,7 @@ use timeous::core::{Duration, Instant};
 
 use super::datagram::Header;
 use super::trace::Trace;
+use crate::experiment::Sorted;
 
 /// A datagram received by the application at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(crate) struct Judgement {
     pub(crate) in_time: usize,
     /// Frames in time whose direct and indirect references were in time, too.
     pub(crate) decodable: usize,
-    /// Delays of complete frames, in time or not, from sending to the last piece, in milliseconds, sorted.
-    pub(crate) delays: Vec<f64>,
+    /// Delays of complete frames, in time or not, from sending to the last piece, in milliseconds.
+    pub(crate) delays: Sorted,
     /// Duplicate datagrams delivered to the application.
     pub(crate) duplicates: usize,
     /// For each frame of the trace, whether it was decodable in time.
@@ -57,7 +58,7 @@ pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[ReceivedDatagram]
         whole.then(|| last.saturating_since(any.header.at))
     };
     let mut judgement = Judgement { frames: trace.frames.len(), duplicates, ..Judgement::default() };
-    let mut decodable = BTreeSet::new();
+    let (mut decodable, mut delays) = (BTreeSet::new(), Vec::new());
     for frame in &trace.frames {
         let delay = delay(frame.id);
         let in_time = delay.is_some_and(|delay| delay <= deadline);
@@ -65,20 +66,18 @@ pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[ReceivedDatagram]
         if shown {
             decodable.insert(frame.id);
         }
-        judgement.delays.extend(delay.map(|delay| delay.as_secs_f64() * 1e3));
+        delays.extend(delay.map(|delay| delay.as_secs_f64() * 1e3));
         judgement.in_time += usize::from(in_time);
         judgement.decodable += usize::from(shown);
         judgement.shown.push(shown);
     }
-    judgement.delays.sort_unstable_by(f64::total_cmp);
-    judgement
+    Judgement { delays: delays.into_iter().collect(), ..judgement }
 }
 
 impl Judgement {
     /// Quantile of the delays, in milliseconds; `None` if no frame was complete.
     pub(crate) fn delay(&self, quantile: f64) -> Option<f64> {
-        let last = self.delays.len().checked_sub(1)?;
-        self.delays.get((quantile * last as f64).round() as usize).copied()
+        (!self.delays.is_empty()).then(|| self.delays.nearest(quantile * 100.0))
     }
 }
 
@@ -121,7 +120,7 @@ mod tests {
         let judged = judge(&trace, MS * 100, &came(&trace, &delays));
         assert_eq!((judged.frames, judged.in_time, judged.decodable), (5, 3, 1));
         assert_eq!(judged.shown, [true, false, false, false, false]);
-        assert_eq!(judged.delays, [5.0, 5.0, 100.0, 101.0], "of whole frames, late ones included");
+        assert_eq!(judged.delays.values(), [5.0, 5.0, 100.0, 101.0], "of whole frames, late ones included");
         assert_eq!((judged.delay(0.0), judged.delay(1.0)), (Some(5.0), Some(101.0)));
     }
 

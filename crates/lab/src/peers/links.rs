@@ -6,6 +6,7 @@ use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 
 use super::trace::{Trace, TraceFrame};
 use crate::bound::{Bound, Job, Rates, bound};
+use crate::experiment::values;
 
 /// Settings common to all peers.
 #[derive(Clone, Copy, Debug)]
@@ -20,43 +21,28 @@ pub(crate) struct Setting {
     pub(crate) rtt: Duration,
 }
 
-/// Link, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LinkName {
-    /// Half of the stream's rate, a queue of four deadlines
-    Bloat,
-    /// Nine tenths of the stream's rate, a queue of one deadline, 2 % loss
-    Short,
-    /// One and a half times the stream's rate, a queue of one deadline, 2 % loss
-    Room,
-    /// The same at a round trip of half the deadline
-    Far,
-    /// Twice the stream's rate, a queue of four deadlines, one CUBIC flow beside
-    Beside,
-    /// Twice the stream's rate, a queue of one deadline, one CUBIC flow beside
-    Share,
-    /// One and a half times the stream's rate, in the middle third two fifths of it; a queue of two deadlines
-    Fall,
+values! {
+    /// Link, by name.
+    #[derive(clap::ValueEnum)]
+    pub(crate) enum LinkName {
+        /// Half of the stream's rate, a queue of four deadlines
+        Bloat = "bloat",
+        /// Nine tenths of the stream's rate, a queue of one deadline, 2 % loss
+        Short = "short",
+        /// One and a half times the stream's rate, a queue of one deadline, 2 % loss
+        Room = "room",
+        /// The same at a round trip of half the deadline
+        Far = "far",
+        /// Twice the stream's rate, a queue of four deadlines, one CUBIC flow beside
+        Beside = "beside",
+        /// Twice the stream's rate, a queue of one deadline, one CUBIC flow beside
+        Share = "share",
+        /// One and a half times the stream's rate, in the middle third two fifths of it; a queue of two deadlines
+        Fall = "fall",
+    }
 }
 
 impl LinkName {
-    /// All of them.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Bloat, Self::Short, Self::Room, Self::Far, Self::Beside, Self::Share, Self::Fall];
-
-    /// Short name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bloat => "bloat",
-            Self::Short => "short",
-            Self::Room => "room",
-            Self::Far => "far",
-            Self::Beside => "beside",
-            Self::Share => "share",
-            Self::Fall => "fall",
-        }
-    }
-
     /// Description.
     pub(crate) fn what(self) -> &'static str {
         match self {

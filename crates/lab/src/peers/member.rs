@@ -9,6 +9,7 @@ use timeous::{Arrival, DialEvent, Dialer, Hints, Receiver, Sender, Uri, clock};
 
 use super::datagram::{END, Header};
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Name of the hidden subcommand.
 pub(crate) const COMMAND: &str = "peers-member";
@@ -47,12 +48,8 @@ pub(crate) fn run(args: &MemberArgs) -> Result<(), LabError> {
     }
 }
 
-fn failed(error: timeous::Error) -> LabError {
-    LabError::Machine(error.to_string())
-}
-
 fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
-    let mut sender = call(uri).map_err(failed)?;
+    let mut sender = call(uri).map_err(machine)?;
     let socket = UdpSocket::bind(local).map_err(LabError::system("open a UDP socket"))?;
     socket.set_read_timeout(Some(LOOK)).map_err(LabError::system("set a socket's patience"))?;
     let latency = uri.options.latency;
@@ -72,7 +69,7 @@ fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
     let stats = serde_json::to_string(&sender.stats()).expect("numbers are JSON");
     println!("{{\"refused\":{refused},\"stats\":{stats}}}");
     // The remaining ADUs have a fate, or soon pass their deadline.
-    sender.finish().map(drop).map_err(failed)
+    sender.finish().map(drop).map_err(machine)
 }
 
 /// Calls the other member, which may not listen yet.
@@ -109,10 +106,10 @@ fn hints(datagram: &[u8], latency: Duration) -> Hints {
 }
 
 fn receive(Ends { uri, local }: &Ends) -> Result<(), LabError> {
-    let mut receiver = Receiver::open(uri).map_err(failed)?;
+    let mut receiver = Receiver::open(uri).map_err(machine)?;
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(LabError::system("open a UDP socket"))?;
     loop {
-        match receiver.receive(None).map_err(failed)? {
+        match receiver.receive(None).map_err(machine)? {
             // Fails if the receiving end has gone: the run is over.
             Arrival::Data(datagram) => drop(socket.send_to(&datagram.bytes, local)),
             Arrival::Nothing => {}

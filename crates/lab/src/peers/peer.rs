@@ -1,11 +1,16 @@
 //! The peers compared, each set up as its own manual advises for the requested latency.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use timeous::core::Duration;
+use timeous_net::emulator::Namespace;
 
 use super::links::Setting;
 use super::member;
+use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Address of the far end of the link.
 pub(crate) const RIGHT: &str = "10.77.0.2";
@@ -122,8 +127,9 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
     let fixed = fixed.map(|(name, keys, advice)| (name.to_owned(), keys.to_owned(), advice.to_owned()));
     let asked = own.iter().map(|(name, keys)| (format!("timeous-{name}"), keys.clone(), keys.replace('&', ", ")));
     let peer = |(name, keys, advice): (String, String, String)| {
-        let keys =
-            format!("latency={}us{}{keys}", setting.deadline.as_micros(), if keys.is_empty() { "" } else { "&" });
+        let latency = setting.deadline.as_micros();
+        let protection = if is_protected(&keys) { "" } else { "&encryption=off" };
+        let keys = format!("latency={latency}us{protection}{}{keys}", if keys.is_empty() { "" } else { "&" });
         let program = |end: &str, words: String| Program::new(lab, &format!("{} {end} {words}", member::COMMAND));
         let receiver = format!("timeous://{RIGHT}:{PORT}?mode=listener&{keys} 127.0.0.1:{OUT_PORT}");
         let sender = format!("timeous://{RIGHT}:{PORT}?{keys} 127.0.0.1:{IN_PORT}");
@@ -132,6 +138,12 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
         Peer { name, title, advice: "docs/reference.md: latency is the deadline at the sender".to_owned(), way }
     };
     fixed.into_iter().chain(asked).map(peer).collect()
+}
+
+/// Whether the keys say how the stream is protected.
+fn is_protected(keys: &str) -> bool {
+    let security = format!("timeous://:1?{keys}").parse::<timeous::Uri>().map(|uri| uri.options.security);
+    security.is_ok_and(|security| security.has_credential() || security.is_plain)
 }
 
 fn tcp(name: &str, congestion: &'static str, drops: bool) -> Peer {
@@ -219,4 +231,34 @@ fn webrtc(setting: &Setting, programs: &Path) -> Peer {
         Transport::Programs { receiver: Program::new(&program, &receiver), sender: Program::new(&program, &sender) };
     let advice = "str0m, Bwe: the stream's rate desired, paced by the estimate; NACK, RTX; what the pacer cannot hold is given up";
     Peer::new("webrtc", "WebRTC media (str0m)", advice, way)
+}
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct RunningProgram(Child);
+
+impl RunningProgram {
+    /// Starts a program in a namespace; its output goes to `log`.
+    pub(crate) fn start(program: &Program, namespace: &Namespace, log: &Path) -> Result<Self, LabError> {
+        let out = File::create(log).map_err(LabError::file(log))?;
+        let err = out.try_clone().map_err(LabError::file(log))?;
+        let mut command = Command::new(&program.path);
+        command.args(&program.words).stdin(Stdio::null()).stdout(out).stderr(err);
+        // A child is in the namespace of the thread that starts it.
+        let child = namespace.within(move || command.spawn()).map_err(machine)?;
+        child.map(Self).map_err(LabError::file(&program.path))
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        // Neither call affects a child that was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

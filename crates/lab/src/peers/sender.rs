@@ -2,31 +2,20 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::mpsc::Receiver;
 
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::TcpCongestion;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketType, connect, socket};
-use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::event::{PollFd, PollFlags, poll};
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
 
 use super::datagram::Header;
 use super::trace::Trace;
+use crate::machine::sleep_until;
 
 /// `TCP_NOTSENT_LOWAT` as a sysctl of the namespace: unsent bytes below which the kernel asks an application that drops
 /// for more; a datagram and its length.
 pub(crate) const LOWAT: (&str, &str) = ("net/ipv4/tcp_notsent_lowat", "1002");
-
-/// Sleeps until `at`.
-pub(crate) fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // If interrupted, a frame leaves early, and its header has the actual time.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-}
 
 /// Sends each frame at its time, by calling `send` for its datagrams.
 ///
@@ -38,16 +27,6 @@ pub(crate) fn play(trace: &Trace, begin: Instant, mut send: impl FnMut(&[u8]) ->
         frame.datagrams(clock::now()).iter().try_for_each(|datagram| send(datagram))?;
     }
     Ok(())
-}
-
-/// Connects over TCP.
-pub(crate) fn call(there: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
-    let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    setsockopt(&fd, TcpCongestion, &congestion.into())?;
-    connect(&fd, &there)?;
-    let stream = TcpStream::from(fd);
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 fn write(mut stream: &TcpStream, datagram: &[u8]) -> io::Result<()> {

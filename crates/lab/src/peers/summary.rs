@@ -8,16 +8,15 @@ use timeous::core::{Duration, Instant};
 
 use super::capture::SentDatagram;
 use super::judge::ReceivedDatagram;
-use super::link_runs::LinkRuns;
 use super::links::{LinkName, Setting};
 use super::peer::Peer;
 use super::trace::Trace;
 use super::trial::{Outcome, RunResults};
-use crate::experiment::LabError;
-use crate::report::Page;
+use crate::bound::Bound;
+use crate::experiment::{LabError, mean};
 use crate::report::columns::columns;
-use crate::report::markdown;
 use crate::report::plot::{Bar, Bars};
+use crate::report::{Page, markdown};
 
 /// Result of a run, for people and programs.
 #[derive(Clone, Debug, Serialize)]
@@ -225,7 +224,7 @@ impl Summary<'_> {
             let shares = self.courses.iter().map(|course| range(&self.of(course, peer)));
             rows.push(std::iter::once(peer.title.clone()).chain(shares).collect());
         }
-        markdown::table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+        markdown::table(&head, &rows)
     }
 
     /// Formats the results as JSON, for programs.
@@ -274,11 +273,6 @@ impl Summary<'_> {
         }
         broken
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    sum / f64::from(count.max(1))
 }
 
 fn cells(title: &str, rows: &[&Row], bound: f64) -> Vec<String> {
@@ -350,4 +344,17 @@ pub(crate) fn journeys(trace: &Trace, ran: &RunResults) -> String {
         }
     }
     text
+}
+
+/// Common parts of a link's runs.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkRuns {
+    /// The link.
+    pub(crate) link: LinkName,
+    /// Settings of all runs over the link.
+    pub(crate) setting: Setting,
+    /// Peers, set up for these settings; the same over every link, in the same order.
+    pub(crate) peers: Vec<Peer>,
+    /// Upper bound of decodable frames.
+    pub(crate) bound: Bound,
 }

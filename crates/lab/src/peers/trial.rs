@@ -1,7 +1,6 @@
 //! One run: a link between two namespaces, a peer across it, the trace, and the evaluation.
 
-use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -11,17 +10,16 @@ use timeous::core::{Duration, Instant, Rate};
 use timeous_engine::clock;
 
 use super::capture::{self, CaptureParameters, CaptureResults};
-use super::cross_traffic;
 use super::datagram::{END, PROBE};
 use super::judge::{Judgement, ReceivedDatagram, judge};
 use super::links::{LinkName, Setting};
-use super::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, Transport};
-use super::programs::RunningProgram;
+use super::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, RunningProgram, Transport};
 use super::receiver::DatagramReceiver;
 use super::sender;
 use super::trace::Trace;
 use crate::experiment::LabError;
-use crate::experiments::tcp_kernel::network::{Links, TestNetwork, machine};
+use crate::experiments::tcp_kernel::network::{Links, TestNetwork};
+use crate::machine::{Call, drain, machine, send_until, sleep_until};
 
 /// Time from the start of the link to that of the trace: connections are established by then, or have failed. SRT's
 /// second attempt, after a lost answer, succeeds when the other end has forgotten the first, after 5 s.
@@ -124,47 +122,45 @@ impl Plan<'_> {
     ) -> Result<(bool, Option<Rate>), LabError> {
         let mut programs = Vec::new();
         let flow = self.link.has_flow_beside();
-        let flow =
-            flow.then(|| cross_traffic::connect(&network.left, &network.right, at(RIGHT, BESIDE_PORT))).transpose()?;
-        let (stop, counting, bytes) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
-        let broke = thread::scope(|scope| {
+        let flow = flow.then(|| connect(network, "cubic", BESIDE_PORT)).transpose()?;
+        let (stop, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (broke, beside) = thread::scope(|scope| {
             let sent = self.open(network, peer, far, scope, &mut programs).map(|mut way| {
                 while !far.is_open() && clock::now() + ALONE < begin {
                     way.send(PROBE);
-                    sender::sleep_until(clock::now() + PROBES);
+                    sleep_until(clock::now() + PROBES);
                 }
-                sender::sleep_until(begin.saturating_sub(ALONE));
-                if let (Some([sending, receiving]), true) = (&flow, far.is_open()) {
-                    scope.spawn(|| cross_traffic::send(sending, &stop));
-                    scope.spawn(|| cross_traffic::drain(receiving, &counting, &bytes));
+                sleep_until(begin.saturating_sub(ALONE));
+                if let (Some((sending, receiving)), true) = (&flow, far.is_open()) {
+                    // Its rate shows what it could not send.
+                    scope.spawn(|| drop(send_until(sending, receiving, &stop)));
+                    scope.spawn(|| drain(receiving, &bytes));
                 }
-                if far.is_open() {
-                    self.play(&mut way, begin, &counting);
-                }
+                let beside = if far.is_open() { self.play(&mut way, begin, &bytes) } else { 0 };
                 let broke = programs.iter_mut().any(RunningProgram::has_ended);
                 way.end();
-                broke
+                (broke, beside)
             });
-            counting.store(false, Ordering::Relaxed);
             stop.store(true, Ordering::Relaxed);
             far.end();
             sent
         })?;
-        let length = self.trace.length();
-        Ok((broke, flow.map(|_| Rate::from_bytes_in(bytes.load(Ordering::Relaxed), length))))
+        Ok((broke, flow.map(|_| Rate::from_bytes_in(beside, self.trace.length()))))
     }
 
-    fn play(&self, way: &mut OpenTransport, begin: Instant, counting: &AtomicBool) {
-        sender::sleep_until(begin);
-        counting.store(true, Ordering::Relaxed);
+    /// Plays the trace, and returns the bytes of the cross traffic that came meanwhile.
+    fn play(&self, way: &mut OpenTransport, begin: Instant, came: &AtomicU64) -> u64 {
+        sleep_until(begin);
+        let before = came.load(Ordering::Relaxed);
         // Datagrams that are not accepted are lost, and counted so by the evaluation.
         let _ = sender::play(self.trace, begin, |datagram| {
             way.send(datagram);
             Ok(())
         });
-        sender::sleep_until(begin + self.trace.length());
-        counting.store(false, Ordering::Relaxed);
-        sender::sleep_until(begin + self.trace.length() + self.setting.deadline + REST);
+        sleep_until(begin + self.trace.length());
+        let beside = came.load(Ordering::Relaxed) - before;
+        sleep_until(begin + self.trace.length() + self.setting.deadline + REST);
+        beside
     }
 
     /// Opens the transport, and the recording at its far end.
@@ -192,7 +188,7 @@ impl Plan<'_> {
                 let way = udp(at("127.0.0.1", IN_PORT), at("127.0.0.1", OUT_PORT))?;
                 programs.push(RunningProgram::start(receiver, &network.right, &self.file(peer, "-receiver.log"))?);
                 // A caller that is refused may not try again.
-                sender::sleep_until(clock::now() + PROBES * 3);
+                sleep_until(clock::now() + PROBES * 3);
                 programs.push(RunningProgram::start(sender, &network.left, &self.file(peer, "-sender.log"))?);
                 Ok(way)
             }
@@ -200,7 +196,7 @@ impl Plan<'_> {
                 if *drops {
                     network.left.set_sysctl(sender::LOWAT.0, sender::LOWAT.1).map_err(machine)?;
                 }
-                let [sending, receiving] = tcp(network, congestion).map_err(machine)??;
+                let (sending, receiving) = connect(network, congestion, PORT)?;
                 let copies = [&sending, &receiving].map(TcpStream::try_clone);
                 let (put, take) = mpsc::channel();
                 let (far, drops, deadline) = (far.clone(), *drops, self.setting.deadline);
@@ -217,19 +213,13 @@ impl Plan<'_> {
     }
 }
 
-fn at(address: &str, port: u16) -> SocketAddr {
-    format!("{address}:{port}").parse().expect("an address and a port")
+fn connect(network: &TestNetwork, congestion_control: &str, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
+    let call = Call { congestion_control, segment: None, nodelay: true };
+    call.open(&network.left, &network.right, at(RIGHT, port))
 }
 
-fn tcp(
-    network: &TestNetwork,
-    congestion: &str,
-) -> Result<Result<[TcpStream; 2], LabError>, timeous_net::emulator::EmulatorError> {
-    let there = at(RIGHT, PORT);
-    let listener = network.right.within(|| TcpListener::bind(there))?;
-    let sending = network.left.within(|| sender::call(there, congestion))?;
-    let connect = || -> io::Result<_> { Ok([sending?, listener?.accept()?.0]) };
-    Ok(connect().map_err(LabError::system("connect across the link")))
+fn at(address: &str, port: u16) -> SocketAddr {
+    format!("{address}:{port}").parse().expect("an address and a port")
 }
 
 /// A transport that takes datagrams.

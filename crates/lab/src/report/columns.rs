@@ -1,8 +1,8 @@
 //! Plain-text tables for a terminal.
 
 /// Formats a table; the first column is left-aligned, the others right-aligned.
-pub(crate) fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
-    let head = head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>();
+pub(crate) fn columns(head: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
+    let head = head.iter().map(|cell| cell.as_ref().to_owned()).collect::<Vec<_>>();
     let lines: Vec<&[String]> = [head.as_slice()].into_iter().chain(rows.iter().map(Vec::as_slice)).collect();
     let cell = |line: &[String], column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
     let widths: Vec<usize> =

@@ -1,11 +1,9 @@
 //! One end of a DCCP connection without a congestion limit, with its own Congestion Manager.
 
-use std::net::SocketAddr;
-
 use timeous::core::{AduSource, Duration, Ecn, Instant, Misuse, Rate, Rng};
 use timeous_cm::Manager;
 use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
-use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Outgoing, Sources};
+use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Outgoing, Route, Sources};
 
 /// Controller with an unlimited window and no pacing.
 #[derive(Debug)]
@@ -58,7 +56,7 @@ impl End {
     }
 
     /// Processes a packet.
-    pub fn hear(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) {
+    pub fn hear(&mut self, now: Instant, from: impl Into<Route>, packet: &[u8]) {
         kept(self.endpoint.handle_datagram(now, &mut self.cm, from, packet, Ecn::NotEct));
     }
 

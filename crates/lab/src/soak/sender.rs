@@ -3,10 +3,10 @@
 use timeous::core::{AduMeta, AduSeq, Duration, Instant, Rate, Rng};
 use timeous_engine::{EnqueueError, SendHalf, Status, clock};
 
-use super::content::{self, DatagramId, LEAST, MOST};
 use super::setup::PATIENCE;
-use super::tally::Offered;
+use super::tally::{self, DatagramId, LEAST, MOST, Offered};
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Range of latencies in milliseconds: some leave no time for a retransmission.
 const LATENCIES: [u64; 2] = [30, 400];
@@ -50,28 +50,27 @@ fn meta(seq: u64, deadline: Instant) -> AduMeta {
 fn offer(ring: &mut SendHalf, offered: &mut Offered, rng: &mut Rng) -> Result<(), LabError> {
     let seq = offered.next();
     let latency = LATENCIES[0] + rng.below(LATENCIES[1] - LATENCIES[0]);
-    let bytes = content::of(DatagramId { seq, version: 0 });
+    let bytes = tally::of(DatagramId { seq, version: 0 });
     match ring.enqueue(&meta(seq, clock::now() + Duration::from_millis(latency)), &bytes) {
         Ok(_) => offered.offer(),
         // If the ring is full the datagram is skipped and not counted.
         Err(EnqueueError::Full) => {}
-        Err(error) => return Err(LabError::Machine(error.to_string())),
+        Err(error) => return Err(machine(error)),
     }
     Ok(())
 }
 
 /// Rewrites the newest datagrams that have not been sent.
 fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<(), LabError> {
-    let broken = |error: &dyn std::fmt::Display| LabError::Machine(error.to_string());
-    let mut pulled = ring.ring().pull_back(newest).map_err(|error| broken(&error))?;
+    let mut pulled = ring.ring().pull_back(newest).map_err(machine)?;
     for place in 0..pulled.places() {
         let Some(queued) = pulled.queued(place).filter(|queued| queued.dead.is_none()) else { continue };
         let seq = queued.meta.seq.0;
         let name = DatagramId { seq, version: offered.next_version(seq) };
-        match pulled.rewrite(place, &queued.meta, &content::of(name)) {
+        match pulled.rewrite(place, &queued.meta, &tally::of(name)) {
             Ok(()) => offered.rewritten(name),
             Err(EnqueueError::Full) => {}
-            Err(error) => return Err(broken(&error)),
+            Err(error) => return Err(machine(error)),
         }
     }
     pulled.release();

@@ -1,17 +1,15 @@
 //! Test setup: two network namespaces with an emulated link, and a stream over kernel TCP between them.
 
 use std::net::SocketAddr;
-use std::thread::{self, JoinHandle};
 
-use timeous::core::{Duration, Instant};
-use timeous_engine::{
-    Carrier, Engine, EngineError, ReceiveHalf, SendHalf, Status, Stream, StreamConfig, TcpConfig, clock,
-};
-use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous::core::Duration;
+use timeous_engine::{Carrier, Engine, ReceiveHalf, Sealing, SendHalf, Status, Stream, StreamConfig, TcpConfig, clock};
+use timeous_net::emulator::{Namespace, RouterConfig};
 use timeous_net::{Counters, Direction, LinkConfig};
 
-use super::content::MOST;
+use super::tally::MOST;
 use crate::experiment::LabError;
+use crate::machine::{RunningLink, machine, no_connection};
 
 const THERE: &str = "10.77.0.2:6000";
 /// Time limit for any expected event.
@@ -21,8 +19,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct TestSetup {
     // Dropped before the link, which they depend on.
     _engines: [Engine; 2],
-    stopper: Stopper,
-    router: Option<JoinHandle<Result<Router, EmulatorError>>>,
+    link: RunningLink,
 }
 
 /// Counters of the forward link.
@@ -34,22 +31,16 @@ impl TestSetup {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-soak-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
         (config.forward, config.back, config.seed) = (forward, back, seed);
-        let mut router = Router::open(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
-        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let link = RunningLink::start(config)?;
         let engine = |name: &str| {
             let namespace = Namespace::open_or_make(name).map_err(machine)?;
             // Reno: available in every kernel, and treats loss as congestion.
             namespace.set_sysctl("net/ipv4/tcp_congestion_control", "reno").map_err(machine)?;
-            namespace.within(Engine::start).map_err(machine)?.map_err(unusable)
+            namespace.within(Engine::start).map_err(machine)?.map_err(machine)
         };
         // A thread inherits the namespace of its parent, and so do the sockets that it opens.
         let engines = [engine(&left)?, engine(&right)?];
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop)?;
-            Ok(router)
-        });
-        let scene = Self { _engines: engines, stopper, router: Some(router) };
+        let scene = Self { _engines: engines, link };
         let ends = scene.connect()?;
         Ok((scene, ends))
     }
@@ -57,8 +48,8 @@ impl TestSetup {
     fn connect(&self) -> Result<StreamEnds, LabError> {
         let there: SocketAddr = THERE.parse().expect("an address and a port");
         let [near, far] = &self._engines;
-        let mut listener = far.listen(there, config()).map_err(unusable)?;
-        let mut sending = near.connect(there, config()).map_err(unusable)?;
+        let mut listener = far.listen(there, config()).map_err(machine)?;
+        let mut sending = near.connect(there, config()).map_err(machine)?;
         let end = clock::now() + PATIENCE;
         let receiving = listener.accept(Some(end)).ok_or_else(no_connection)?;
         while sending.status() == Status::Connecting && clock::now() < end {
@@ -68,20 +59,8 @@ impl TestSetup {
     }
 
     /// Takes the link down, and returns its counters.
-    pub(super) fn end(mut self) -> Result<Link, LabError> {
-        self.stopper.stop();
-        let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
-        Ok(router.map_err(machine)?.snapshot(Direction::Forward).counters)
-    }
-}
-
-impl Drop for TestSetup {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(router) = self.router.take() {
-            // Dropped after another error, which is the one reported.
-            let _ = router.join();
-        }
+    pub(super) fn end(self) -> Result<Link, LabError> {
+        Ok(self.link.end()?[Direction::Forward as usize])
     }
 }
 
@@ -104,18 +83,7 @@ fn config() -> StreamConfig {
     StreamConfig {
         tcp: TcpConfig { longest: MOST, connect_timeout: PATIENCE, ..TcpConfig::default() },
         slots: 512,
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     }
-}
-
-fn machine(error: EmulatorError) -> LabError {
-    LabError::Machine(error.to_string())
-}
-
-fn unusable(error: EngineError) -> LabError {
-    LabError::Machine(error.to_string())
-}
-
-fn no_connection() -> LabError {
-    LabError::Machine("nobody answers at the other end of the link: is a firewall between the namespaces?".to_owned())
 }

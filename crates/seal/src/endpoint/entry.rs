@@ -90,12 +90,9 @@ impl Entry {
         self.since
     }
 
-    pub(super) fn remote(&self) -> SocketAddr {
-        self.remote
-    }
-
-    pub(super) fn peer_id(&self) -> Option<u32> {
-        self.peer_id
+    /// Returns what the peer's datagrams can be told by: its address, and its own identifier once that is known.
+    pub(super) fn name(&self) -> Option<(SocketAddr, u32)> {
+        self.peer_id.map(|peer| (self.remote, peer))
     }
 
     pub(super) fn is_agreed(&self) -> bool {

@@ -347,6 +347,20 @@ fn a_flood_of_first_datagrams_leaves_room_for_callers() {
 }
 
 #[test]
+fn calls_from_many_true_addresses_have_a_rate() {
+    let config = EndpointConfig::default();
+    let most = config.calls_per_second as u64;
+    let mut pair = Pair::with(config, listener_with(SECRET));
+    for _ in 0..most + 300 {
+        pair.call(&caller_with(SECRET));
+    }
+    pair.run(Duration::from_millis(200));
+    assert!(pair.listener.statistics().agreed <= most, "{:?}", pair.listener.statistics());
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.listener.statistics().agreed, most + 300, "the others repeat their calls");
+}
+
+#[test]
 fn hostile_datagrams_end_nothing() {
     let mut pair = Pair::new(listener_with(SECRET));
     let (caller, listener) = pair.outcome(&caller_with(SECRET));

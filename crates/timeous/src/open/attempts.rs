@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use timeous_core::{Duration, Instant};
 use timeous_engine::{CloseReason, Status, Stream, Waker, clock};
+use timeous_seal::SealError;
 
 use crate::error::{Culprit, Error};
 use crate::options::Options;
@@ -90,6 +91,10 @@ fn race(
         while let Some(attempt) = attempts.get(at) {
             match attempt.outcome(now, timeout) {
                 Some(Ok(())) => return Ok(Some(attempts.swap_remove(at).stream)),
+                // The listener refuses our credential: its other addresses would as well.
+                Some(Err(error @ Error::Sealing(_))) if error.culprit() == Culprit::Caller => {
+                    return Err(vec![(attempts.remove(at).remote, error)]);
+                }
                 Some(Err(error)) => {
                     failed.push((attempts.remove(at).remote, error));
                     next = now;
@@ -113,7 +118,10 @@ impl Attempt {
             // A peer that has already closed may have sent data.
             Status::Open | Status::Closed(CloseReason::Peer) => Some(Ok(())),
             Status::Closed(CloseReason::Timeout) => Some(Err(Error::NoAnswer { remote, after: timeout })),
-            Status::Closed(reason) => Some(Err(Error::ended(reason, Some(remote)))),
+            Status::Closed(reason) => Some(Err(match self.stream.seal_error() {
+                Some(SealError::NoAnswer) => Error::NoAnswer { remote, after: timeout },
+                sealing => Error::ended(reason, Some(remote), sealing),
+            })),
             _ if now < self.until => None,
             _ => Some(Err(Error::NoAnswer { remote, after: timeout })),
         }

@@ -10,6 +10,7 @@ use timeous_ipc::{Client, Event};
 
 use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
+use super::sealing::{check_call, takes_plain};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role};
 use crate::policy::{DbatSettings, Marked, PolicyName};
@@ -20,6 +21,7 @@ pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -
     let options = &uri.options;
     match &uri.role {
         Role::Caller { host, port } => call((host, *port), options, cancel, |remote| {
+            check_call(options, remote)?;
             let [ring, socket] = client.connect_stream(remote, spec(options))?;
             Ok(Stream::remote(ring, socket)?)
         }),
@@ -46,6 +48,11 @@ fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>
             Some(Event::Incoming { ring, socket, .. }) => {
                 let mut stream = Stream::remote(ring, socket)?;
                 return match handshake(&mut stream, Some(clock::now() + options.timeout)) {
+                    // The daemon takes callers of any host.
+                    Ok(()) | Err(Some(CloseReason::Peer)) if !is_from_here(&stream, options) => {
+                        stream.refuse();
+                        Ok(None)
+                    }
                     // A caller that has already closed may have sent data.
                     Ok(()) | Err(Some(CloseReason::Peer)) => Ok(Some(stream)),
                     Err(_) => Ok(None),
@@ -58,6 +65,11 @@ fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>
             }
         }
     }
+}
+
+/// Whether the caller is one that a listener without credential takes.
+fn is_from_here(stream: &Stream, options: &Options) -> bool {
+    stream.peer().is_some_and(|peer| takes_plain(options, peer.ip()))
 }
 
 fn spec(options: &Options) -> StreamSpec {

@@ -7,9 +7,12 @@ use timeous_core::Duration;
 use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, Sealing, ServiceCode, Stream, StreamConfig, clock,
 };
+use timeous_seal::Intent;
 
 use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
+use super::purpose::Purpose;
+use super::sealing;
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
@@ -19,29 +22,36 @@ use crate::uri::Uri;
 pub(super) fn open(
     engine: &Engine,
     uri: &Uri,
+    purpose: Purpose,
     cancel: Option<Cancel<'_>>,
 ) -> Result<Option<(Stream, Option<Listener>)>, Error> {
     match &uri.role {
         Role::Caller { host, port } => {
-            let connect = |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from);
+            let sealing = sealing::of_caller(&uri.options, host, purpose.intent())?;
+            let connect = |remote| {
+                sealing::check_call(&uri.options, remote)?;
+                Ok(engine.connect(remote, config(&uri.options, sealing.clone()))?)
+            };
             Ok(call((host, *port), &uri.options, cancel, connect)?.map(|stream| (stream, None)))
         }
         Role::Listener { address, port } => {
-            let listener = listen(engine, local(*address, *port), &uri.options, Some(1))?;
+            let listener = listen(engine, local(*address, *port), &uri.options, Some(1), purpose.callers())?;
             let (stream, listener) = be_called(listener, &uri.options)?;
             Ok(Some((stream, Some(listener))))
         }
     }
 }
 
-/// Listens for up to `room` callers; `None`: any number.
+/// Listens for up to `room` callers; `None`: any number. `callers`: see [`Security::callers`](crate::Security::callers).
 pub(super) fn listen(
     engine: &Engine,
     local: SocketAddr,
     options: &Options,
     room: Option<usize>,
-) -> Result<Listener, EngineError> {
-    engine.listen_with_room(local, config(options), room)
+    callers: Option<Intent>,
+) -> Result<Listener, Error> {
+    let sealing = sealing::of_listener(options, callers)?;
+    Ok(engine.listen_with_room(local, config(options, sealing), room)?)
 }
 
 /// Silence after which the peer is probed, with `transport=auto`: less than half of the engine's second (`follow.rs`).
@@ -65,7 +75,7 @@ fn be_called(mut listener: Listener, options: &Options) -> Result<(Stream, Liste
     }
 }
 
-fn config(options: &Options) -> StreamConfig {
+fn config(options: &Options, sealing: Sealing) -> StreamConfig {
     let choice = options.clone();
     let dccp = DccpConfig {
         mps: options.mtu,
@@ -111,7 +121,7 @@ fn config(options: &Options) -> StreamConfig {
         choice: Arc::new(move || choice.choice()),
         // TCP retransmits by itself.
         repair: (options.repairs() && options.transport != TransportName::Tcp).then_some(REPAIRED),
-        sealing: Sealing::Off,
+        sealing,
     }
 }
 
@@ -131,7 +141,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let engine = Engine::start().unwrap();
         let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
-        let (mut stream, _) = open(&engine, &uri, None).unwrap().expect("nobody cancels");
+        let (mut stream, _) = open(&engine, &uri, Purpose::Send, None).unwrap().expect("nobody cancels");
         let _peer = listener.accept().unwrap();
         let end = clock::now() + PATIENCE;
         let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };

@@ -10,6 +10,8 @@ use timeous_engine::{TcpFraming, Unordered};
 use crate::options::{Daemon, Encapsulation, Options, PlayoutName, Reconnect, RepairName, TransportName};
 use crate::policy::{Marked, PolicyName};
 
+use super::security;
+
 /// Settings of a URI, as far as it is parsed.
 pub(super) struct Parsed {
     pub(super) options: Options,
@@ -42,6 +44,8 @@ pub enum Topic {
     Time,
     /// What is dropped, and what is done about losses.
     Choice,
+    /// Encryption, authentication, access.
+    Security,
     /// Protocol, addresses, congestion control.
     Transport,
 }
@@ -67,7 +71,7 @@ fn put<T>(place: &mut T, parsed: Result<T, String>) -> Result<(), String> {
 }
 
 /// All keys, by topic.
-pub const KEYS: [Key; 26] = [
+pub const KEYS: [Key; 34] = [
     Key {
         name: "latency",
         topic: Topic::Time,
@@ -181,6 +185,67 @@ pub const KEYS: [Key; 26] = [
                   no parity",
         default: "`auto`",
         set: |parsed, value| put(&mut parsed.options.repair, repair(value)),
+    },
+    Key {
+        name: "passphrase",
+        topic: Topic::Security,
+        meaning: "passphrase that both ends know: `file:PATH` (its only line), `env:NAME` (an environment variable), or \
+                  the passphrase itself (at least 10 characters, no `&`), which all users of the host can see (`ps`). \
+                  `timeous passphrase` makes one",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.passphrase, security::passphrase(value).map(Some)),
+    },
+    Key {
+        name: "cert",
+        topic: Topic::Security,
+        meaning: "PEM file with this end's certificate; `timeous cert` makes it and its key",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.certificate, security::file(value).map(Some)),
+    },
+    Key {
+        name: "key",
+        topic: Topic::Security,
+        meaning: "PEM file with the private key of `cert`",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.key, security::file(value).map(Some)),
+    },
+    Key {
+        name: "ca",
+        topic: Topic::Security,
+        meaning: "authorities of which one must have signed the other end's certificate: `system`, or a PEM file. At a \
+                  listener (a file only) callers must show a certificate",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.authorities, security::authorities(value).map(Some)),
+    },
+    Key {
+        name: "fingerprint",
+        topic: Topic::Security,
+        meaning: "at a caller, the listener's certificate: `sha256:` and 64 hexadecimal digits, as `timeous cert` prints \
+                  them",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.fingerprint, security::fingerprint(value).map(Some)),
+    },
+    Key {
+        name: "streamid",
+        topic: Topic::Security,
+        meaning: "at a caller, ID of the stream that it asks for, at most 512 bytes; it travels encrypted",
+        default: "none",
+        set: |parsed, value| put(&mut parsed.options.security.stream_id, security::stream_id(value).map(Some)),
+    },
+    Key {
+        name: "access",
+        topic: Topic::Security,
+        meaning: "at a listener, file with a line for each stream: its ID (`*`: any other), `publish` (the caller may \
+                  send), `play` (it may receive) or `both`, and a passphrase; `#` begins a comment",
+        default: "any stream ID, with the `passphrase`",
+        set: |parsed, value| put(&mut parsed.options.security.access, security::file(value).map(Some)),
+    },
+    Key {
+        name: "encryption",
+        topic: Topic::Security,
+        meaning: "`off`: no encryption and no authentication, also to and from other hosts",
+        default: "with a credential encrypted; without one not, and to and from this host only",
+        set: |parsed, value| put(&mut parsed.options.security.is_plain, security::encryption(value)),
     },
     Key {
         name: "mode",

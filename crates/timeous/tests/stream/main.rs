@@ -12,6 +12,7 @@ mod in_place;
 mod moved;
 mod own_choice;
 mod policies;
+mod protection;
 mod refusals;
 mod shared;
 mod support;

@@ -1,8 +1,11 @@
 //! Evaluation of an encoder that follows its link: response time, late frames, queue.
 
-use timeous::core::{Duration, Instant, Rate};
+use std::collections::BTreeMap;
 
-use super::records::{Frame, Sample};
+use super::super::journal::{SentPacket, read_received, read_sent};
+use crate::experiment::{Sorted, mean};
+use serde::Deserialize;
+use timeous::core::{Duration, Instant, Rate};
 
 /// Course of the link, in wall-clock time.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +59,7 @@ pub(super) fn judge(course: &Course, samples: &[Sample], frames: &[Frame]) -> Ve
         .copied()
         .filter(|frame| frame.captured >= course.begins && frame.captured < course.ends)
         .collect();
-    let before = mean(samples, course.falls.saturating_sub(BEFORE), course.falls);
+    let before = mean_rate(samples, course.falls.saturating_sub(BEFORE), course.falls);
     let most = Rate::from_bps(before.as_bps() / 4 * 3);
     let down = first(samples, course.falls, course.returns, |rate| rate <= course.low);
     let up = first(samples, course.returns, course.ends, |rate| rate >= most);
@@ -90,30 +93,91 @@ fn follows(what: &'static str, after: Option<Duration>, to: String) -> Verdict {
 /// Queue relative to `Max_Th`; 95 % of the samples must be below it.
 fn queue(course: &Course, samples: &[Sample]) -> Verdict {
     let seen = samples.iter().filter(|sample| sample.at >= course.begins && sample.at < course.ends);
-    let mut shares: Vec<f64> = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64)).collect();
-    shares.sort_by(f64::total_cmp);
-    let p95 = shares.get((shares.len() * 95).div_ceil(100).saturating_sub(1)).copied();
+    let shares = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64));
+    let p95 = shares.collect::<Sorted>().percentile(95.0);
     Verdict {
         what: "95 % of the send buffer's lengths are within",
-        found: p95.map_or("nothing was seen".to_owned(), |p95| format!("{p95:.2} of Max_Th")),
+        found: if p95.is_nan() { "nothing was seen".to_owned() } else { format!("{p95:.2} of Max_Th") },
         bound: "at most 1".to_owned(),
-        holds: p95.is_some_and(|p95| p95 <= 1.0),
+        holds: p95 <= 1.0,
     }
 }
 
-fn mean(samples: &[Sample], from: Instant, to: Instant) -> Rate {
-    let rates: Vec<u64> = samples
-        .iter()
-        .filter(|sample| sample.at >= from && sample.at < to)
-        .map(|sample| sample.asked.as_bps())
-        .collect();
-    Rate::from_bps(rates.iter().sum::<u64>() / (rates.len() as u64).max(1))
+fn mean_rate(samples: &[Sample], from: Instant, to: Instant) -> Rate {
+    let within = samples.iter().filter(|sample| sample.at >= from && sample.at < to);
+    Rate::from_bps(mean(within.map(|sample| sample.asked.as_bps() as f64)) as u64)
 }
 
 /// Time from `from` to the first matching bitrate, before `to`.
 fn first(samples: &[Sample], from: Instant, to: Instant, like: impl Fn(Rate) -> bool) -> Option<Duration> {
     let found = samples.iter().find(|sample| sample.at >= from && sample.at < to && like(sample.asked))?;
     Some(found.at - from)
+}
+
+/// State of the sender at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample {
+    /// Wall-clock time.
+    pub(super) at: Instant,
+    /// Bitrate requested from the encoder.
+    pub(super) asked: Rate,
+    /// Queued bytes.
+    pub(super) queued: u64,
+    /// `Max_Th` at that time, if known.
+    pub(super) max: Option<u64>,
+}
+
+/// A frame at both ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Frame {
+    /// Time at which the encoder produced it.
+    pub(super) captured: Instant,
+    /// Bytes of its packets.
+    pub(super) bytes: u64,
+    /// Arrival time of its last packet, if all arrived.
+    pub(super) completed: Option<Instant>,
+    /// Whether it was shown.
+    pub(super) shown: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatsRow {
+    unix_ms: u64,
+    mbps_source_rate: Option<f64>,
+    byte_snd_buf: u64,
+    byte_snd_buf_max_th: Option<u64>,
+}
+
+/// Parses the statistics of `timeous send`; lines before the stream's rate is known are left out.
+pub(super) fn read_samples(text: &str) -> Result<Vec<Sample>, String> {
+    let rows = text.lines().map(|line| serde_json::from_str::<StatsRow>(line).map_err(|error| error.to_string()));
+    let sample = |row: StatsRow| {
+        Some(Sample {
+            at: Instant::ZERO + Duration::from_millis(row.unix_ms),
+            asked: Rate::from_bps((row.mbps_source_rate? * 1e6) as u64),
+            queued: row.byte_snd_buf,
+            max: row.byte_snd_buf_max_th,
+        })
+    };
+    rows.filter_map(|row| row.map(sample).transpose()).collect()
+}
+
+/// Parses the sender's packets and the receiver's frames; returns all encoded frames, in order.
+pub(super) fn read_frames(sent: &str, received: &str) -> Result<Vec<Frame>, String> {
+    let mut frames: BTreeMap<u32, Frame> = BTreeMap::new();
+    for SentPacket { id, bytes, captured, .. } in read_sent(sent.as_bytes()).map_err(|error| error.to_string())? {
+        let new = Frame { captured, bytes: 0, completed: None, shown: false };
+        frames.entry(id.timestamp).or_insert(new).bytes += bytes;
+    }
+    for came in read_received(received.as_bytes()).map_err(|error| error.to_string())? {
+        if let Some(frame) = frames.get_mut(&came.timestamp) {
+            (frame.completed, frame.shown) = (came.completed, came.shown);
+        }
+    }
+    let mut frames: Vec<Frame> = frames.into_values().collect();
+    frames.sort_by_key(|frame| frame.captured);
+    Ok(frames)
 }
 
 #[cfg(test)]
@@ -170,5 +234,27 @@ mod tests {
         let rates = encoded(&frames(0));
         assert_eq!(rates[100].1, Rate::from_kbps(400));
         assert!(rates.iter().all(|(_, rate)| *rate <= Rate::from_kbps(400)));
+    }
+
+    #[test]
+    fn both_ends_are_put_together() {
+        let sent = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate\n\
+            5,1,0,Idr,1000,10,11,20,acked\n5,2,0,Idr,500,10,12,20,acked\n9,3,1,P,300,50,51,60,policy\n";
+        let received = "rtp_timestamp,kind,fate,completed,playout,packets,bytes\n5,Idr,Decodable,15,20,2,1500\n";
+        let frames = read_frames(sent, received).unwrap();
+        let seen: Vec<_> = frames.iter().map(|frame| (frame.bytes, frame.completed.is_some(), frame.shown)).collect();
+        assert_eq!(seen, [(1_500, true, true), (300, false, false)]);
+    }
+
+    #[test]
+    fn samples_begin_when_the_rate_is_known() {
+        let row = |rate: &str| {
+            format!(
+                "{{\"unixMs\":7,\"mbpsSourceRate\":{rate},\"byteSndBuf\":5,\"byteSndBufMaxTh\":null,\"other\":1}}\n"
+            )
+        };
+        let samples = read_samples(&(row("null") + &row("0.6"))).unwrap();
+        assert_eq!((samples.len(), samples[0].asked, samples[0].max), (1, Rate::from_kbps(600), None));
+        assert!(read_samples("{}").is_err());
     }
 }

@@ -10,7 +10,7 @@ fn at(ms: u64) -> Instant {
 
 fn sent(number: u16, kind: Kind, captured: u64, deadline: Option<u64>, given_up: bool) -> SentPacket {
     let id = RtpId { timestamp: u32::from(number) * 10, sequence: number };
-    SentPacket { id, kind, captured: at(captured), deadline: deadline.map(at), given_up }
+    SentPacket { id, kind, bytes: 1_000, captured: at(captured), deadline: deadline.map(at), given_up }
 }
 
 fn received(number: u32, completed: Option<u64>, shown: bool) -> ReceivedFrame {
@@ -75,14 +75,6 @@ fn what_the_receiver_had_forgotten_before_it_was_whole_is_late_and_not_lost() {
     assert_eq!(outcome(&evidence), (Outcome::Late, Some(410)), "the first of two repairs completes it");
     evidence.passages = vec![passed(5, 41, Some(50)), rest(60)];
     assert_eq!(outcome(&evidence), (Outcome::Lost, None), "what counts in time is only what the receiver had");
-}
-
-#[test]
-fn percentiles_are_by_nearest_rank() {
-    let values: Vec<Duration> = (1..=20).map(Duration::from_millis).collect();
-    let at = |percent| nearest_rank(&values, percent).map(Duration::as_millis);
-    assert_eq!([at(1), at(50), at(95), at(99), at(100)], [1, 10, 19, 20, 20].map(Some));
-    assert_eq!(nearest_rank(&[], 50), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use timeous::core::{Duration, Rate};
 use timeous_net::link::Loss;
 
 use super::stream::ReferencePattern;
-use crate::experiment::Choice;
+use crate::experiment::{Choice, setup};
 
 /// Time from a frame's capture to its deadline at the receiver, for all of its packets.
 pub(super) const DEADLINE: Duration = Duration::from_millis(500);
@@ -212,59 +212,34 @@ pub(super) fn with_room() -> Vec<Cell> {
 
 /// Returns all choices of this setup.
 pub(super) fn choices() -> Vec<Choice> {
-    let ours = Choice::ours;
-    vec![
-        ours(
-            "stream",
-            "25 frames a second for 30 s; groups of 10, 30 and 60 frames that each refer to the one before, and groups of 32 in three \
-             temporal layers; an intra frame has three times the bytes of another, sizes vary by a quarter to either side",
-            "as a low-latency encoder makes them",
-        ),
-        ours("deadline D", "500 ms after capture", "all else of the links is in its terms"),
-        ours("what counts", "frames captured after the first 5 s", "how fast a sender starts is another question"),
-        ours(
-            "decodable in time",
-            "all packets of a frame come by its deadline, and all frames that it refers to are decodable in time",
-            "a reference that comes late may help a decoder that goes on in the background; it does not count here",
-        ),
-        ours(
-            "links",
-            "0.3, 1 and 5 Mbit/s; a queue of 0.25, 1 and 4 D; round trip 0.1, 0.5 and 0.9 D; loss 0, 1 and 5 %, by itself and in bursts \
-             of four packets in the mean; 1.5 and 2 times the link's rate offered",
-            "unless all cells are asked for, one of twelve, so that each value of a dimension meets each of every other",
-        ),
-        ours(
-            "mobile links",
-            "1 and 5 Mbit/s in the mean, another rate each 100 ms, which wanders between a fifth and two and a half times the mean; now and \
-             then nothing for 100 to 300 ms",
-            "traces of real networks are others' property; this one is made from the seed",
-        ),
-        ours(
-            "bound",
-            "the same frames in packets of 1100 bytes with the shortest headers, over the very rates; lost packets cost it nothing, since this \
-             link loses them before its queue",
-            "a schedule that knows the losses sends something worthless in their place",
-        ),
-        ours(
-            "senders",
-            "DCCP in UDP, a packet ring with late choice; the Congestion Manager's controllers",
-            "each differs from Timeous in one part",
-        ),
-        ours(
-            "told the rate",
-            "Timeous with the link's rate of each instant for a pace, and no window; its round trips and losses it sees as they come",
-            "a sender that knows nothing in advance, but all that congestion control could find out",
-        ),
-        ours(
-            "room to spare",
-            "a stream of 1 Mbit/s in groups of 30, a link of 1.3 and 2 times that, round trip 100 ms, loss 0, 2 and 5 %",
-            "the deadline is two and four round trips",
-        ),
-        ours(
-            "changes",
-            "a link of 1 Mbit/s falls to 0.3 for 10 s and comes back, twice its rate offered: used is nine tenths of it in half a second; \
-             and a stream of 0.2 Mbit/s for a minute that becomes one of 4",
-            "round trip 100 ms",
-        ),
-    ]
+    setup! {
+        ours "stream": "25 frames a second for 30 s; groups of 10, 30 and 60 frames that each refer to the one \
+            before, and groups of 32 in three temporal layers; an intra frame has three times the bytes of another, \
+            sizes vary by a quarter to either side" => "as a low-latency encoder makes them";
+        ours "deadline D": "500 ms after capture" => "all else of the links is in its terms";
+        ours "what counts": "frames captured after the first 5 s" => "how fast a sender starts is another question";
+        ours "decodable in time": "all packets of a frame come by its deadline, and all frames that it refers to are \
+            decodable in time" => "a reference that comes late may help a decoder that goes on in the background; it \
+            does not count here";
+        ours "links": "0.3, 1 and 5 Mbit/s; a queue of 0.25, 1 and 4 D; round trip 0.1, 0.5 and 0.9 D; loss 0, 1 and \
+            5 %, by itself and in bursts of four packets in the mean; 1.5 and 2 times the link's rate offered"
+            => "unless all cells are asked for, one of twelve, so that each value of a dimension meets each of every \
+            other";
+        ours "mobile links": "1 and 5 Mbit/s in the mean, another rate each 100 ms, which wanders between a fifth and \
+            two and a half times the mean; now and then nothing for 100 to 300 ms"
+            => "traces of real networks are others' property; this one is made from the seed";
+        ours "bound": "the same frames in packets of 1100 bytes with the shortest headers, over the very rates; lost \
+            packets cost it nothing, since this link loses them before its queue"
+            => "a schedule that knows the losses sends something worthless in their place";
+        ours "senders": "DCCP in UDP, a packet ring with late choice; the Congestion Manager's controllers"
+            => "each differs from Timeous in one part";
+        ours "told the rate": "Timeous with the link's rate of each instant for a pace, and no window; its round \
+            trips and losses it sees as they come"
+            => "a sender that knows nothing in advance, but all that congestion control could find out";
+        ours "room to spare": "a stream of 1 Mbit/s in groups of 30, a link of 1.3 and 2 times that, round trip 100 \
+            ms, loss 0, 2 and 5 %" => "the deadline is two and four round trips";
+        ours "changes": "a link of 1 Mbit/s falls to 0.3 for 10 s and comes back, twice its rate offered: used is \
+            nine tenths of it in half a second; and a stream of 0.2 Mbit/s for a minute that becomes one of 4"
+            => "round trip 100 ms";
+    }
 }

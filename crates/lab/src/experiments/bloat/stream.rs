@@ -1,7 +1,12 @@
 //! Streams: frames of a live encoder, in groups of pictures that begin with a keyframe.
 
-use timeous::core::{AduMeta, Duration, FrameId, Priority, References, Rng, SubStream};
+use timeous::core::{AduMeta, Duration, FrameId, LateChoice, Priority, References, Rng, SubStream};
+use timeous::{Options, PolicyName};
+use timeous_cm::Kind;
+use timeous_dccp::Ccid;
 use timeous_host::sources::Frame;
+
+use crate::experiment::values;
 
 /// Frames per second.
 const RATE: u64 = 25;
@@ -81,6 +86,58 @@ pub(crate) fn stream(shape: ReferencePattern, kbps: u64, lasting: Duration, rng:
         Frame { at, bytes: (plain * size * varied) as usize, meta }
     };
     (0..count).map(frame).collect()
+}
+
+values! {
+    /// Sender of a trial.
+    pub(super) enum SenderKind {
+        /// Timeous with all of its parts.
+        Timeous = "Timeous",
+        /// Timeous with the link's true rate at each instant in place of its controller, which no real
+        /// sender can know. It sees round trips and losses as they happen, and knows nothing in
+        /// advance.
+        Told = "told the rate",
+        /// Timeous with a controller that fills queues.
+        NoController = "without the controller",
+        /// Timeous with a policy that looks no further than its queue.
+        NoPlan = "without the plan",
+        /// Timeous without repair of lost packets.
+        NoRepair = "without the repair",
+        /// TCP-like congestion control.
+        TcpLike = "TCP-like",
+        /// TFRC congestion control.
+        Tfrc = "TFRC",
+    }
+}
+
+impl SenderKind {
+    /// Senders compared in all cells. Where there is too much data, `Told` is the most that
+    /// congestion control could reach.
+    pub(super) const REAL: [Self; 6] =
+        [Self::Timeous, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
+
+    pub(super) fn controller(self) -> Kind {
+        match self {
+            Self::TcpLike => Kind::NewReno,
+            Self::Tfrc => Kind::Tfrc,
+            Self::NoController => Kind::Aimd,
+            Self::Timeous | Self::Told | Self::NoPlan | Self::NoRepair => Kind::Copa,
+        }
+    }
+
+    pub(super) fn ccid(self) -> Ccid {
+        if self == Self::Tfrc { Ccid::Ccid3 } else { Ccid::Ccid2 }
+    }
+
+    pub(super) fn choice(self) -> Box<dyn LateChoice> {
+        let mut options = Options::default();
+        options.policy = Some(if self == Self::NoPlan { PolicyName::Frames } else { PolicyName::Plan });
+        options.choice()
+    }
+
+    pub(super) fn repairs(self) -> bool {
+        self != Self::NoRepair
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_host::sources::{Frame, Frames};
 
-use super::sender::SenderKind;
 use super::setup::{Cell, DEADLINE, LossModel, PACKET, RateProfile};
-use super::stream::{ReferencePattern, stream};
+use super::stream::{ReferencePattern, SenderKind, stream};
 use super::trial::{BEGIN, Topology};
 use crate::bound::Rates;
 

@@ -1,21 +1,19 @@
 //! Trial: one stream over one link.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous::core::{Duration, Instant, Priority, Rate, Rng};
+use timeous::core::{Duration, FrameId, Instant, Priority, Rate, Rng};
 use timeous_cm::Steering;
 use timeous_dccp::{Config as DccpConfig, Parity};
 use timeous_host::sources::{Frame, Frames};
-use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream, stamp};
+use timeous_host::{Application, Arrivals, Dccp, DccpSettings, Handle, Journal, Machine, Outlet, Sink, Stream, stamp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
-use super::outcome::{Outcome, outcome};
-use super::rate_profile::course;
-use super::sender::SenderKind;
-use super::setup::{Cell, HEADERS, LASTING, PACKET, WARM_UP};
-use super::stream::stream;
+use super::setup::{Cell, HEADERS, LASTING, PACKET, RateProfile, WARM_UP};
+use super::stream::{SenderKind, stream};
 use crate::bound::{Bound, Job, Rates, bound};
 
 /// Parameters of a trial.
@@ -183,6 +181,95 @@ impl Topology {
         let bytes = self.network.link(self.link).counters().bytes_in;
         outcome(sender.journal(), receiver.arrivals(), warm_up, bytes)
     }
+}
+
+/// Outcome of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Outcome {
+    /// Captured frames after the warm-up.
+    pub(crate) frames: u64,
+    /// Frames among them that arrived before their deadline, with all their references.
+    pub(crate) decodable: u64,
+    /// Packets that left after their deadline.
+    pub(crate) late: u64,
+    /// Bytes on the link, headers included.
+    pub(crate) bytes: u64,
+    /// Whether each frame after the warm-up was decodable in time.
+    #[serde(skip)]
+    pub(crate) timeline: Vec<bool>,
+}
+
+struct FrameArrival {
+    captured: Instant,
+    references: Vec<FrameId>,
+    whole: bool,
+}
+
+/// Judges a stream by the sender's journal and the receiver's arrivals.
+pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
+    let first = arrivals.first_by_seq(journal.adus().len());
+    let mut frames: BTreeMap<FrameId, FrameArrival> = BTreeMap::new();
+    for (adu, at) in journal.adus().iter().zip(first) {
+        let meta = &adu.meta;
+        let in_time = at.is_some_and(|at| !meta.is_expired(at));
+        let (captured, references) = (meta.enqueued, meta.references.iter().collect());
+        let seen = frames.entry(meta.frame).or_insert(FrameArrival { captured, references, whole: true });
+        seen.whole &= in_time;
+    }
+    // References point backwards.
+    let mut decodable: BTreeMap<FrameId, bool> = BTreeMap::new();
+    for (&frame, seen) in &frames {
+        let refers_well = seen.references.iter().all(|reference| decodable.get(reference) == Some(&true));
+        decodable.insert(frame, seen.whole && refers_well);
+    }
+    let begin = frames.values().next().map_or(Instant::ZERO, |seen| seen.captured) + warm_up;
+    let counts = frames.iter().filter(|(_, seen)| seen.captured >= begin);
+    let timeline: Vec<bool> = counts.map(|(frame, _)| decodable[frame]).collect();
+    Outcome {
+        frames: timeline.len() as u64,
+        decodable: timeline.iter().filter(|&&decodable| decodable).count() as u64,
+        late: journal.late().count() as u64,
+        bytes,
+        timeline,
+    }
+}
+
+/// Interval between rate changes of a mobile link.
+const STEP: Duration = Duration::from_millis(100);
+/// Standard deviation of the log rate per step, and the share of its distance to the mean that it
+/// regains per step.
+const WANDERS: f64 = 0.2;
+const RETURNS: f64 = 0.06;
+/// Lowest and highest rate, as multiples of the mean.
+const LEAST: f64 = 0.2;
+const MOST: f64 = 2.5;
+/// Probability per step that an outage (handover) begins, and its longest duration in steps.
+const OUTAGE: f64 = 0.005;
+const OUTAGE_STEPS: u64 = 3;
+
+/// Returns the rates of a link with this mean rate over `lasting`.
+fn course(course: RateProfile, mean: Rate, lasting: Duration, rng: &mut Rng) -> Rates {
+    if course == RateProfile::Steady {
+        return Rates::fixed(mean);
+    }
+    let (mut log, mut out) = (0.0_f64, 0);
+    let steps = lasting.as_nanos() / STEP.as_nanos();
+    let mut share = || {
+        // Approximately normal, with unit variance.
+        let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+        log = (log * (1.0 - RETURNS) + normal * WANDERS).clamp(LEAST.ln(), MOST.ln());
+        if out == 0 && rng.chance(OUTAGE) {
+            out = 1 + rng.below(OUTAGE_STEPS);
+        }
+        let stands = out > 0;
+        out = out.saturating_sub(1);
+        if stands { 0.0 } else { log.exp() }
+    };
+    let shares: Vec<f64> = (0..steps).map(|_| share()).collect();
+    let scale = shares.len() as f64 / shares.iter().sum::<f64>();
+    let rate = |share: &f64| Rate::from_bps((mean.as_bps() as f64 * share * scale) as u64);
+    let steps: Vec<_> = shares.iter().enumerate().map(|(n, share)| (STEP * n as u64, rate(share))).collect();
+    Rates::steps(&steps)
 }
 
 #[cfg(test)]

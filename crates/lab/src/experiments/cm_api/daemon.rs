@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use timeous_daemon::{Config, Daemon};
 
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Hidden command that runs the daemon; it is no experiment.
 pub(crate) const COMMAND: &str = "daemon-member";
@@ -22,15 +23,14 @@ pub(crate) struct DaemonArgs {
 /// # Errors
 /// Missing features of the machine.
 pub(crate) fn serve(args: &DaemonArgs) -> Result<(), LabError> {
-    let refused = |error: timeous_daemon::DaemonError| LabError::Machine(error.to_string());
-    let daemon = Daemon::bind(Config::at(&args.path)).map_err(refused)?;
+    let daemon = Daemon::bind(Config::at(&args.path)).map_err(machine)?;
     let stopper = daemon.stopper();
     println!("ready");
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
         stopper.stop();
     });
-    daemon.run().map_err(refused)
+    daemon.run().map_err(machine)
 }
 
 /// Daemon process that ends when this is dropped.

@@ -1,22 +1,29 @@
-//! Trial: packets of one size, sent in one way; its duration and processor time.
+//! Trial: packets of one size, sent in one way over a veth pair; its sockets, receivers, duration and
+//! processor time.
 
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous::clock;
-use timeous::cm::{CongestionManager, ManagerLocation};
+use timeous::cm::{Acks, CongestionManager, ManagerLocation};
 use timeous::core::Duration;
+use timeous_net::emulator::Namespace;
 
 use super::super::managed::Managed;
 use super::alf::Alf;
-use super::clocks::Clock;
+use super::buffered;
 use super::daemon::DaemonProcess;
 use super::method::{Api, ManagerPlacement, SendMethod};
-use super::wire::Wire;
-use super::{buffered, receiver, tcp};
 use crate::experiment::LabError;
+use crate::machine::{Call, machine, stay_on, two_processors, veth};
 
 /// Cost of one trial's packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,14 +81,12 @@ impl TestNetwork {
             Ok(managed) => (Some(managed), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
         let network = Self {
             wire: Wire::make()?,
             in_process: open(ManagerLocation::InProcess)?,
             daemon: open(ManagerLocation::Daemon(Some(path)))?,
             managed,
-            processors: [allowed.next(), allowed.next()],
+            processors: two_processors(),
             served,
             _directory: directory,
         };
@@ -101,15 +106,15 @@ impl TestNetwork {
     fn by_tcp(&self, nodelay: bool, size: usize, packets: u64) -> Result<Cost, LabError> {
         let control = self.managed.as_ref().map_or("reno", Managed::name);
         let (sending, receiving) = self.wire.tcp(control, size, nodelay)?;
-        let receive = move || receiver::stream(&receiving).map(|bytes| bytes / size as u64);
+        let receive = move || receive_stream(&receiving).map(|bytes| bytes / size as u64);
         let failed = LabError::system("send by TCP over a veth pair");
-        self.measure(packets, receive, move || tcp::send(&sending, size, packets).map_err(failed))
+        self.measure(packets, receive, move || send_by_tcp(&sending, size, packets).map_err(failed))
     }
 
     fn by_api(&self, api: Api, cm: &CongestionManager, size: usize, packets: u64) -> Result<Cost, LabError> {
         let (sending, receiving) = self.wire.udp()?;
         let remote = receiving.local_addr().map_err(LabError::system("look at a socket"))?;
-        let receive = move || receiver::datagrams(&receiving, packets);
+        let receive = move || receive_datagrams(&receiving, packets);
         let send = move || match api {
             Api::Buffered => buffered::send(cm, sending, remote, size, packets).map_err(refused),
             Api::Alf | Api::NoConnect => {
@@ -162,11 +167,128 @@ fn refused(error: timeous::cm::Error) -> LabError {
     LabError::Machine(format!("the Congestion Manager: {error}"))
 }
 
-fn stay_on(processor: Option<usize>) {
-    if let Some(processor) = processor {
-        let mut set = CpuSet::new();
-        set.set(processor);
-        // Failure is harmless: pinning only makes results steadier.
-        let _ = sched_setaffinity(None, &set);
+/// Clock of processor time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(ClockId);
+
+impl Clock {
+    /// Clock of this process, over all threads.
+    pub(super) const PROCESS: Self = Self(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    /// Clock of the calling thread.
+    pub(super) const THREAD: Self = Self(ClockId::CLOCK_THREAD_CPUTIME_ID);
+
+    /// Returns the clock of another process.
+    pub(super) fn of(process: u32) -> Result<Self, LabError> {
+        let clock = clock_getcpuclockid(Pid::from_raw(process as i32));
+        clock.map(Self).map_err(|error| LabError::System { what: "find the clock of a process", source: error.into() })
     }
+
+    /// Returns the processor time so far.
+    pub(super) fn read(self) -> Duration {
+        let time = self.0.now().expect("the clock of a process that lives can be read");
+        Duration::from_secs(time.tv_sec() as u64) + Duration::from_nanos(time.tv_nsec() as u64)
+    }
+}
+
+/// Addresses of both sides in two networks: one with delayed acknowledgements, one with an
+/// acknowledgement per packet.
+const DELAYED: [&str; 2] = ["10.81.1.1", "10.81.1.2"];
+const AT_ONCE: [&str; 2] = ["10.81.2.1", "10.81.2.2"];
+/// Socket buffer, in bytes: holds all packets of a round, so that none is lost.
+const BUFFER: usize = 64 << 20;
+/// Bytes of the timestamps option in each segment (RFC 7323 §3.2).
+const TIMESTAMPS: usize = 12;
+
+pub(super) struct Wire {
+    left: Namespace,
+    right: Namespace,
+}
+
+impl Wire {
+    /// Builds namespaces and links.
+    pub(super) fn make() -> Result<Self, LabError> {
+        let [left, right] = veth("api", &[DELAYED, AT_ONCE], false)?;
+        let route = ["route", "replace", "10.81.2.0/24", "dev", "veth1", "proto", "kernel", "scope", "link"];
+        right.ip(&[&route[..], &["src", AT_ONCE[1], "quickack", "1"]].concat()).map_err(machine)?;
+        Ok(Self { left, right })
+    }
+
+    /// Returns a sending and a receiving socket.
+    pub(super) fn udp(&self) -> Result<(UdpSocket, UdpSocket), LabError> {
+        let bind = |namespace: &Namespace, address: &str| {
+            let opened = || -> io::Result<UdpSocket> {
+                let socket = UdpSocket::bind((address, 0))?;
+                setsockopt(&socket, RcvBufForce, &BUFFER)?;
+                Ok(socket)
+            };
+            namespace.within(opened).map_err(machine)?.map_err(LabError::system("open a UDP socket in a namespace"))
+        };
+        Ok((bind(&self.left, AT_ONCE[0])?, bind(&self.right, AT_ONCE[1])?))
+    }
+
+    /// Opens a connection whose segments hold `size` bytes.
+    pub(super) fn tcp(
+        &self,
+        congestion_control: &str,
+        size: usize,
+        nodelay: bool,
+    ) -> Result<(TcpStream, TcpStream), LabError> {
+        let address = if nodelay { AT_ONCE[1] } else { DELAYED[1] };
+        let address = format!("{address}:0").parse().expect("an address and a port");
+        let segment = Some((size + TIMESTAMPS) as u32);
+        Call { congestion_control, segment, nodelay: true }.open(&self.left, &self.right, address)
+    }
+}
+
+/// Silence after which missing packets count as lost.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// Buffer for one read from a connection, in bytes.
+const CHUNK: usize = 64 << 10;
+
+/// Receives up to `packets` packets, acknowledges each by a datagram, and returns the number
+/// received.
+fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
+    socket.set_read_timeout(Some(SILENCE))?;
+    let (mut acks, mut buffer, mut came) = (Acks::every(1, Duration::ZERO), [0; 2_048], 0);
+    while came < packets {
+        let (len, from) = match socket.recv_from(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            received => received?,
+        };
+        let Some(number) = buffer[..len].first_chunk() else { continue };
+        let now = clock::now();
+        came += u64::from(acks.received(now, u64::from_be_bytes(*number)));
+        if let Some(ack) = acks.poll_ack(now) {
+            socket.send_to(&ack.encode(), from)?;
+        }
+    }
+    Ok(came)
+}
+
+/// Receives all of a connection, and returns the number of bytes.
+fn receive_stream(mut stream: &TcpStream) -> io::Result<u64> {
+    let (mut buffer, mut came) = (vec![0; CHUNK], 0);
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(came),
+            len => came += len as u64,
+        }
+    }
+}
+
+/// Sends all packets; returns when the last one is acknowledged and the other end has closed the
+/// connection.
+fn send_by_tcp(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
+    let payload = vec![0; size];
+    let (now, mut answer) = (Timespec::default(), [0; 1_024]);
+    for _ in 0..packets {
+        stream.write_all(&payload)?;
+        // The paper calls select() on one descriptor; poll() is the safe equivalent.
+        if poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now))? > 0 {
+            let _ = stream.read(&mut answer)?;
+        }
+    }
+    stream.shutdown(Shutdown::Write)?;
+    while stream.read(&mut answer)? > 0 {}
+    Ok(())
 }

@@ -1,22 +1,27 @@
 //! The experiment on this machine's kernel: its TCP in a macroflow, beside Reno of another host.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use serde_json::json;
-use timeous::core::Duration;
+use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
-use super::super::managed::{Managed, machine, pair};
+use super::super::managed::Managed;
+use super::super::tcp::shared::jain;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
-use super::trial::{QUEUE, RATE, RTT, WARM_UP};
-use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Run, Table};
+use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Rows, Run, mean, setup, values};
+use crate::machine::{Call, drain, machine, send_until, sleep};
 
+/// Link, warm-up, and its queue in packets, one round trip's worth; in virtual time, too.
+pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
+pub(super) const RTT: Duration = Duration::from_millis(60);
+pub(super) const QUEUE: usize = 50;
+pub(super) const WARM_UP: Duration = Duration::from_secs(20);
 /// Measured time after the warm-up.
 const TIME: Duration = Duration::from_secs(60);
 /// Links per case, run at the same time.
@@ -26,30 +31,17 @@ const EVEN: Bound = Bound::Within(0.4, 0.6);
 /// Jain's index among the ensemble's flows.
 const JAIN: Bound = Bound::AtLeast(0.98);
 /// Addresses of the far end, and of a second host there.
-const RIGHT: [&str; 2] = ["10.77.0.2", "10.77.0.3"];
-/// Write timeout, after which a sender checks whether to stop.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
-
-/// Flows at the bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Case {
-    One,
-    Two,
-    Apart,
+const RIGHT: [[u8; 4]; 2] = [[10, 77, 0, 2], [10, 77, 0, 3]];
+values! {
+    /// Flows at the bottleneck.
+    enum Case {
+            One = "four connections in one macroflow, one Reno of another host",
+            Two = "four connections in a macroflow, two in another",
+            Apart = "four Reno that share nothing, one Reno of another host",
+    }
 }
 
 impl Case {
-    const ALL: [Self; 3] = [Self::One, Self::Two, Self::Apart];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::One => "four connections in one macroflow, one Reno of another host",
-            Self::Two => "four connections in a macroflow, two in another",
-            Self::Apart => "four Reno that share nothing, one Reno of another host",
-        }
-    }
-
     /// Returns the number of connections on either side.
     fn sides(self) -> [usize; 2] {
         if self == Self::Two { [4, 2] } else { [4, 1] }
@@ -57,6 +49,7 @@ impl Case {
 }
 
 /// Mean rates of the connections on either side, in kbit/s.
+#[derive(serde::Serialize)]
 struct Outcome {
     case: Case,
     sides: [Vec<f64>; 2],
@@ -71,9 +64,7 @@ impl Outcome {
 
     /// Returns Jain's index of the first side.
     fn jain(&self) -> f64 {
-        let rates = &self.sides[0];
-        let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-        rates.iter().sum::<f64>().powi(2) / (rates.len() as f64 * squares)
+        jain(&self.sides[0])
     }
 }
 
@@ -117,10 +108,14 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
         Case::Two => [managed.name(); 2],
         Case::Apart => ["reno"; 2],
     };
-    let connect = |side: usize| match case {
-        // Both macroflows belong to one host.
-        Case::Two => pair(&network.left, &network.right, RIGHT[side], controls[side]),
-        _ => pair([&network.left, &other][side], &network.right, RIGHT[0], controls[side]),
+    let connect = |side: usize| {
+        let call = Call { congestion_control: controls[side], ..Call::default() };
+        let [host, address] = match case {
+            // Both macroflows belong to one host.
+            Case::Two => [0, side],
+            _ => [side, 0],
+        };
+        call.open([&network.left, &other][host], &network.right, SocketAddr::new(RIGHT[address].into(), 0))
     };
     let sides =
         [(0, first), (1, second)].map(|(side, count)| (0..count).map(|_| connect(side)).collect::<Result<Vec<_>, _>>());
@@ -159,8 +154,9 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
     thread::scope(|scope| {
         for (side, counts) in sides.iter().zip(&counts) {
             for ((sending, receiving), count) in side.iter().zip(counts) {
-                scope.spawn(|| receive(receiving, count));
-                scope.spawn(|| send(sending, receiving, &stop));
+                scope.spawn(|| drain(receiving, count));
+                // Unsent data shows in the rate.
+                scope.spawn(|| drop(send_until(sending, receiving, &stop)));
             }
         }
         let received =
@@ -176,108 +172,52 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
     })
 }
 
-fn sleep(duration: Duration) {
-    let time = rustix::thread::Timespec { tv_sec: duration.as_secs_f64() as i64, tv_nsec: 0 };
-    // No signal interrupts it; a shorter time would be measured as such.
-    let _ = rustix::thread::nanosleep(&time);
-}
-
-fn send(mut sending: &TcpStream, receiving: &TcpStream, stop: &AtomicBool) {
-    let block = [0; 16 << 10];
-    let _ = sending.set_write_timeout(Some(LOOK));
-    while !stop.load(Ordering::Relaxed) {
-        match sending.write(&block) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // Unsent data shows in the rate.
-            Err(_) => break,
-        }
-    }
-    // Data still in flight is not needed.
-    let _ = receiving.shutdown(Shutdown::Both);
-}
-
-fn receive(mut receiving: &TcpStream, count: &AtomicU64) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(len @ 1..) = receiving.read(&mut buffer) {
-        count.fetch_add(len as u64, Ordering::Relaxed);
-    }
-}
-
 fn findings(outcomes: &[Outcome]) -> Findings {
-    let mut table = Table::new(
-        "Rates after the warm-up, kbit/s",
-        &["who", "first side", "second side", "share of the first", "Jain's index inside", "reductions"],
-    );
-    for outcome in outcomes {
-        let rates = |side: &[f64]| side.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join(" ");
-        table.row([
-            outcome.case.name().to_owned(),
-            rates(&outcome.sides[0]),
-            rates(&outcome.sides[1]),
-            format!("{:.3}", outcome.share()),
-            format!("{:.4}", outcome.jain()),
-            outcome.reductions.to_string(),
-        ]);
-    }
+    let rates = |side: &[f64]| side.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join(" ");
+    let table = Rows::of(outcomes)
+        .column("who", |one| one.case.name())
+        .column("first side", |one| rates(&one.sides[0]))
+        .column("second side", |one| rates(&one.sides[1]))
+        .number("share of the first", 3, |one| one.share())
+        .number("Jain's index inside", 4, |one| one.jain())
+        .column("reductions", |one| one.reductions)
+        .table("Rates after the warm-up, kbit/s");
     let of = |case: Case, what: fn(&Outcome) -> f64| -> Vec<f64> {
         outcomes.iter().filter(|outcome| outcome.case == case).map(what).collect()
     };
-    let mean = |case: Case| {
-        let shares = of(case, Outcome::share);
-        shares.iter().sum::<f64>() / shares.len() as f64
-    };
-    let listed = |values: &[f64]| values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(", ");
     let share = |what: &str, paper: &str, case: Case| {
-        let measured = format!("{:.2} ({})", mean(case), listed(&of(case, Outcome::share)));
-        Claim::new(what, paper, measured, mean(case))
+        let shares = of(case, Outcome::share);
+        let listed = shares.iter().map(|share| format!("{share:.2}")).collect::<Vec<_>>().join(", ");
+        let mean = mean(shares);
+        Claim::new(what, paper, format!("{mean:.2} ({listed})"), mean)
     };
     let least = [Case::One, Case::Two].into_iter().flat_map(|case| of(case, Outcome::jain)).fold(1.0, f64::min);
+    let four = "share of four connections in one macroflow beside one Reno";
     Findings {
         setup: choices(),
         tables: vec![table],
         claims: vec![
-            share("share of four connections in one macroflow beside one Reno", "as one flow: 0.5", Case::One)
-                .pass(EVEN),
+            share(four, "as one flow: 0.5", Case::One).pass(EVEN),
             share("share of a macroflow of four beside one of two", "as one flow each: 0.5", Case::Two).pass(EVEN),
-            Claim::new(
-                "least of Jain's indexes inside a macroflow",
-                "they do not compete",
-                format!("{least:.4}"),
-                least,
-            )
-            .pass(JAIN),
+            Claim::number("least of Jain's indexes inside a macroflow", "they do not compete", 4, least).pass(JAIN),
             share("for comparison: four that share nothing beside one", "0.8", Case::Apart),
         ],
-        data: json!(
-            outcomes.iter().map(|outcome| json!({ "case": outcome.case, "kbps": outcome.sides })).collect::<Vec<_>>()
-        ),
+        data: json!(outcomes),
         ..Findings::default()
     }
 }
 
 fn choices() -> Vec<Choice> {
-    vec![
-        Choice::ours(
-            "hosts",
-            "network namespaces: a sender, another behind it, and what they send to; the emulated link between",
-            "macroflows of one host are known by their destinations, the other host knows nothing of them",
-        ),
-        Choice::ours(
-            "link",
-            format!("{RATE}, {} ms round trip, {QUEUE} packets of queue", (RTT.as_secs_f64() * 1e3).round()),
-            "as in virtual time",
-        ),
-        Choice::ours(
-            "connections",
-            "this kernel's TCP, 1500-byte packets, all they can",
-            "programs that know nothing of it",
-        ),
-        Choice::ours(
-            "time",
-            format!("{} s after {} s of warm-up", TIME.as_secs_f64(), WARM_UP.as_secs_f64()),
-            "some thirty reductions of each side",
-        ),
-        Choice::ours("links", format!("{COPIES} for each case, all at once"), "one alone says little of a mean"),
-    ]
+    setup! {
+        ours "hosts": "network namespaces: a sender, another behind it, and what they send to; the emulated link \
+            between"
+            => "macroflows of one host are known by their destinations, the other host knows nothing of them";
+        ours "link": "{RATE}, {} ms round trip, {QUEUE} packets of queue", (RTT.as_secs_f64() * 1e3).round()
+            => "as in virtual time";
+        ours "connections": "this kernel's TCP, 1500-byte packets, all they can"
+            => "programs that know nothing of it";
+        ours "time": "{} s after {} s of warm-up", TIME.as_secs_f64(), WARM_UP.as_secs_f64()
+            => "some thirty reductions of each side";
+        ours "links": "{COPIES} for each case, all at once" => "one alone says little of a mean";
+    }
 }

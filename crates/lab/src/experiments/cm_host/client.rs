@@ -13,10 +13,10 @@ use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Instant};
 use timeous_ipc::{Client, ClientError, Event, Flow, OpenFlow, Options, Refusal};
 
-use super::messages::{ClientArgs, FinalReport, ProgressReport, Work};
-use super::packet;
-use super::proc::resident;
+use super::host::resident;
+use super::messages::{self, ClientArgs, FinalReport, ProgressReport, Work};
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Interval between checks for unacknowledged packets.
 const SWEEP: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ const AHEAD: u32 = 2;
 /// # Errors
 /// Missing features of the machine.
 pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
-    let work: Work = serde_json::from_str(&args.work).map_err(|error| LabError::Machine(error.to_string()))?;
+    let work: Work = serde_json::from_str(&args.work).map_err(machine)?;
     if let Some(uid) = work.uid {
         // The process is single-threaded.
         let uid = rustix::process::Uid::from_raw(uid);
@@ -55,7 +55,7 @@ fn hear() -> Result<(), LabError> {
 }
 
 fn write_line(what: &impl serde::Serialize) -> Result<(), LabError> {
-    let line = serde_json::to_string(what).map_err(|error| LabError::Machine(error.to_string()))?;
+    let line = serde_json::to_string(what).map_err(machine)?;
     writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
 }
 
@@ -174,7 +174,7 @@ impl<'a> Sender<'a> {
     fn hear_far(&mut self) -> Result<(), LabError> {
         let mut room = [0; 2_048];
         while let Ok((len, _)) = self.socket.recv_from(&mut room) {
-            let Some((number, rest)) = packet::split(&room[..len]) else { continue };
+            let Some((number, rest)) = messages::split(&room[..len]) else { continue };
             let place = number.wrapping_sub(self.work.first) as usize;
             let (Some(own), Ok(ack)) = (self.flows.get_mut(place), Ack::decode(rest)) else { continue };
             // An acknowledgement of a packet never sent belongs to another flow and is ignored.
@@ -217,7 +217,7 @@ impl<'a> Sender<'a> {
     fn send(&mut self, place: usize) -> Result<(), LabError> {
         let own = &mut self.flows[place];
         let number = own.feedback.sent(clock::now(), self.work.len);
-        let bytes = packet::packet(self.work.first + place as u32, number, self.work.len as usize);
+        let bytes = messages::packet(self.work.first + place as u32, number, self.work.len as usize);
         self.done.sent += 1;
         match self.socket.send_to(&bytes, own.to) {
             Ok(_) => Ok(()),

@@ -1,41 +1,30 @@
 //! False feedback of a client about its packets.
 
-use serde::{Deserialize, Serialize};
 use timeous::core::Duration;
 use timeous_cm::Update;
 
-/// Kind of false feedback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum FalseFeedback {
-    /// True feedback.
-    None,
-    /// Twice the bytes that have arrived.
-    Double,
-    /// Arrival of many bytes that were never sent.
-    Unsent,
-    /// A tenth of the round-trip time.
-    Short,
-    /// Arrival of each packet at the time it leaves, without any loss.
-    Early,
-    /// Arrival of lost packets.
-    Deaf,
+use crate::experiment::values;
+
+values! {
+    /// Kind of false feedback.
+    #[derive(serde::Deserialize)]
+    pub(super) enum FalseFeedback {
+        /// True feedback.
+        None = "is honest",
+        /// Twice the bytes that have arrived.
+        Double = "acknowledges each packet twice",
+        /// Arrival of many bytes that were never sent.
+        Unsent = "acknowledges what was never sent",
+        /// A tenth of the round-trip time.
+        Short = "tells a tenth of the round trip",
+        /// Arrival of each packet at the time it leaves, without any loss.
+        Early = "acknowledges what has just left",
+        /// Arrival of lost packets.
+        Deaf = "hides losses",
+    }
 }
 
 impl FalseFeedback {
-    /// All kinds, true feedback first.
-    pub(super) const ALL: [Self; 6] = [Self::None, Self::Double, Self::Unsent, Self::Short, Self::Early, Self::Deaf];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "is honest",
-            Self::Double => "acknowledges each packet twice",
-            Self::Unsent => "acknowledges what was never sent",
-            Self::Short => "tells a tenth of the round trip",
-            Self::Early => "acknowledges what has just left",
-            Self::Deaf => "hides losses",
-        }
-    }
-
     /// Returns whether part of it is impossible, so that the daemon can detect it.
     pub(super) fn is_impossible(self) -> bool {
         matches!(self, Self::Double | Self::Unsent)

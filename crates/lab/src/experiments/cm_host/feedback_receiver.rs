@@ -13,8 +13,9 @@ use timeous::core::{Duration, Instant};
 use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 
-use super::packet;
+use super::messages;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Interval between checks of the stop flag.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -85,7 +86,7 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
     let mut room = [0; 2_048];
     while !over.load(Ordering::Relaxed) {
         let Ok((len, from)) = socket.recv_from(&mut room) else { continue };
-        let Some((flow, number)) = packet::read(&room[..len]) else { continue };
+        let Some((flow, number)) = messages::read(&room[..len]) else { continue };
         let now = clock::now();
         let ack = {
             let mut flows = flows.lock().expect("nobody panics while holding it");
@@ -99,7 +100,7 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
         };
         if let Some(ack) = ack {
             // A killed client receives no acknowledgement.
-            let _ = socket.send_to(&packet::back(flow, &ack.encode()), from);
+            let _ = socket.send_to(&messages::back(flow, &ack.encode()), from);
         }
     }
 }
@@ -118,10 +119,9 @@ impl Wire {
         back: LinkConfig,
         seed: u64,
     ) -> Result<Self, LabError> {
-        let failed = |error: timeous_net::emulator::EmulatorError| LabError::Machine(error.to_string());
         let (any, target) = (SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([127, 0, 0, 1], far.port)));
         let config = RelayConfig { forward, back, seed, max_clients: 1_024, ..RelayConfig::new(any, target) };
-        let mut relay = Relay::bind(config).map_err(failed)?;
+        let mut relay = Relay::bind(config).map_err(machine)?;
         let stop = Stop::new().map_err(LabError::system("start a link"))?;
         let stopper = stop.stopper().map_err(LabError::system("start a link"))?;
         let port = relay.local_addr().port();

@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use rustix::thread::{Timespec, nanosleep};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use timeous::clock;
@@ -16,18 +15,11 @@ use timeous_daemon::view::View;
 use timeous_ipc::{Client, Options};
 
 use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
-use super::proc;
 use crate::experiment::LabError;
+use crate::machine::{machine, sleep};
 
 /// Longest wait for any step.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-pub(super) fn pause(time: Duration) {
-    let time =
-        Timespec { tv_sec: (time.as_nanos() / 1_000_000_000) as i64, tv_nsec: (time.as_nanos() % 1_000_000_000) as _ };
-    // No signal interrupts it.
-    let _ = nanosleep(&time);
-}
 
 /// Running `timeous daemon`.
 pub(super) struct DaemonHost {
@@ -81,15 +73,15 @@ impl DaemonHost {
     }
 
     pub(super) fn resident(&self) -> Result<u64, LabError> {
-        proc::resident(&self.daemon.id().to_string())
+        resident(&self.daemon.id().to_string())
     }
 
     pub(super) fn descriptors(&self) -> Result<usize, LabError> {
-        proc::descriptors(&self.daemon.id().to_string())
+        descriptors(&self.daemon.id().to_string())
     }
 
     pub(super) fn cpu(&self) -> Result<Duration, LabError> {
-        proc::cpu(&self.daemon.id().to_string())
+        cpu(&self.daemon.id().to_string())
     }
 
     /// Waits until a condition holds, and returns how long that took.
@@ -103,7 +95,7 @@ impl DaemonHost {
             if clock::now() > begin + PATIENCE {
                 return Err(LabError::Machine(format!("waited in vain until {what}")));
             }
-            pause(Duration::from_millis(2));
+            sleep(Duration::from_millis(2));
         }
         Ok(clock::now() - begin)
     }
@@ -129,7 +121,7 @@ impl ClientProcess {
     pub(super) fn start(work: &Work) -> Result<Self, LabError> {
         let failed = || LabError::system("start a client process");
         let own = std::env::current_exe().map_err(failed())?;
-        let text = serde_json::to_string(work).map_err(|error| LabError::Machine(error.to_string()))?;
+        let text = serde_json::to_string(work).map_err(machine)?;
         let mut child = Command::new(own)
             .args([COMMAND, &text])
             .stdin(Stdio::piped())
@@ -196,5 +188,43 @@ impl Drop for ClientProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Returns the resident memory of a process in bytes; `pid` is its number or `self`.
+pub(super) fn resident(pid: &str) -> Result<u64, LabError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(LabError::system("read /proc"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| LabError::Machine("/proc does not tell the memory of a process".to_owned()))
+}
+
+/// Returns the number of open descriptors of a process.
+pub(super) fn descriptors(pid: &str) -> Result<usize, LabError> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd")).map_err(LabError::system("read /proc"))?.count())
+}
+
+/// Returns the processor time of all threads of a process.
+pub(super) fn cpu(pid: &str) -> Result<Duration, LabError> {
+    let failed = || LabError::system("read /proc");
+    let mut nanos = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed())? {
+        let path = thread.map_err(failed())?.path().join("schedstat");
+        let text = fs::read_to_string(path).map_err(failed())?;
+        nanos += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_descriptors_and_time() {
+        assert!(resident("self").unwrap() > 0);
+        assert!(descriptors("self").unwrap() > 2);
+        cpu("self").unwrap();
+        assert!(resident("0").is_err());
     }
 }

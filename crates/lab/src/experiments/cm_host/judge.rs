@@ -6,7 +6,7 @@ use super::false_feedback::FalseFeedback;
 use super::killed_clients::{self, Deaths, SurvivorStats};
 use super::scale::{self, Scale};
 use super::users::{self, Outcome};
-use crate::experiment::{Bound, Choice, Claim, Findings, Table};
+use crate::experiment::{Choice, Claim, Findings, Rows, Table, mean, most, setup};
 
 pub(super) fn findings(scale: &Scale, deaths: &Deaths, users: &[Outcome]) -> Findings {
     Findings {
@@ -47,9 +47,9 @@ fn claims_of_scale(scale: &Scale) -> Vec<Claim> {
     let plain = |what: &str, unit: &str, value: f64| Claim::new(what, "", format!("{value:.2} {unit}"), value);
     vec![
         Claim::new("flows that were open at once", "", scale.flows.to_string(), scale.flows as f64)
-            .pass(Bound::AtLeast(scale::FLOWS as f64)),
+            .pass(scale::FLOWS as f64..),
         Claim::new("macroflows that they made", "", scale.macroflows.to_string(), scale.macroflows as f64)
-            .pass(Bound::Within(scale::MACROFLOWS as f64, scale::MACROFLOWS as f64)),
+            .pass(scale::MACROFLOWS as f64..=scale::MACROFLOWS as f64),
         plain("processor's time of the daemon a grant", "µs", scale.daemon_micros),
         plain("of a client a grant, over sending unasked", "µs", scale.client_micros - scale.plain_micros),
         plain("memory of the daemon a flow", "KiB", scale.daemon_bytes_used / 1_024.0),
@@ -59,180 +59,100 @@ fn claims_of_scale(scale: &Scale) -> Vec<Claim> {
 }
 
 fn table_of_deaths(deaths: &Deaths) -> Table {
-    let head = [
-        "flow of another",
-        "kbit/s beside one who lives",
-        "while others die",
-        "longest gap beside one who lives, ms",
-        "while others die, ms",
-    ];
-    let mut table = Table::new("Those who live on", &head);
-    for (number, survivors) in deaths.survivors.iter().enumerate() {
-        let whose = if survivors.beside { "in the macroflow of the dying" } else { "to another host" };
-        table.row([
-            format!("{number}, {whose}"),
-            format!("{:.1}", survivors.alive),
-            format!("{:.1}", survivors.dying),
-            format!("{:.1}", survivors.alive_gap),
-            format!("{:.1}", survivors.dying_gap),
-        ]);
-    }
-    table
+    let whose = |beside| if beside { "in the macroflow of the dying" } else { "to another host" };
+    Rows::of(deaths.survivors.iter().enumerate())
+        .column("flow of another", |(number, one)| format!("{number}, {}", whose(one.beside)))
+        .number("kbit/s beside one who lives", 1, |(_, one)| one.alive)
+        .number("while others die", 1, |(_, one)| one.dying)
+        .number("longest gap beside one who lives, ms", 1, |(_, one)| one.alive_gap)
+        .number("while others die, ms", 1, |(_, one)| one.dying_gap)
+        .table("Those who live on")
 }
 
 fn claims_of_deaths(deaths: &Deaths) -> Vec<Claim> {
     let none_left = |what: &str, left: i64| {
-        Claim::new(&format!("{what} left of {} deaths", killed_clients::DEATHS), "", left.to_string(), left as f64)
-            .pass(Bound::AtMost(0.0))
+        Claim::new(format!("{what} left of {} deaths", killed_clients::DEATHS), "", left, left as f64).pass(..=0.0)
     };
     let off = |survivors: &&SurvivorStats| (survivors.ratio() - 1.0).abs();
     let worst = deaths.survivors.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are others");
-    let gap = deaths.survivors.iter().map(|survivors| survivors.dying_gap).fold(0.0, f64::max);
-    let before = deaths.survivors.iter().map(|survivors| survivors.alive_gap).fold(0.0, f64::max);
+    let gap = most(deaths.survivors.iter().map(|survivors| survivors.dying_gap));
+    let before = most(deaths.survivors.iter().map(|survivors| survivors.alive_gap));
     let kib = deaths.bytes as f64 / 1_024.0;
     vec![
         none_left("flows", deaths.flows),
         none_left("clients", deaths.clients),
         none_left("descriptors", deaths.descriptors),
-        Claim::new("memory of the daemon left, KiB", "", format!("{kib:.0}"), kib).pass(Bound::AtMost(1_024.0)),
+        Claim::number("memory of the daemon left, KiB", "", 0, kib).pass(..=1_024.0),
         Claim::new("until the last was forgotten, ms", "", format!("{:.0}", deaths.forgotten), deaths.forgotten)
-            .pass(Bound::AtMost(1_000.0)),
+            .pass(..=1_000.0),
         Claim::new(
             "rate of the others while some die, over that before: the farthest",
             "",
             format!("{:.3}", worst.ratio()),
             worst.ratio(),
         )
-        .pass(Bound::Within(0.95, 1.05)),
+        .pass(0.95..=1.05),
         Claim::new("longest time without a packet of another, ms", "", format!("{gap:.0} ({before:.0} before)"), gap)
-            .pass(Bound::AtMost(1_000.0))
-            .aim(Bound::AtMost(100.0)),
+            .pass(..=1_000.0)
+            .aim(..=100.0),
     ]
 }
 
 /// Returns the mean rate of a user where all are honest; the mean over all three has the least
 /// noise.
 fn honest(users: &[Outcome]) -> f64 {
-    let rates: Vec<f64> =
-        users.iter().filter(|outcome| outcome.lie == FalseFeedback::None).flat_map(|outcome| outcome.kbps).collect();
-    rates.iter().sum::<f64>() / rates.len() as f64
+    mean(users.iter().filter(|outcome| outcome.lie == FalseFeedback::None).flat_map(|outcome| outcome.kbps))
 }
 
 fn table_of_users(users: &[Outcome]) -> Table {
-    let head = [
-        "the third user",
-        "his kbit/s",
-        "the others' kbit/s",
-        "his, over an honest one's",
-        "the others', over honest ones'",
-        "his updates refused",
-        "the others' refused",
-    ];
     let honest = honest(users);
-    let mut table = Table::new("Three users over one bottleneck", &head);
-    for outcome in users {
-        table.row([
-            outcome.lie.name().to_owned(),
-            format!("{:.0}", outcome.kbps[2]),
-            format!("{:.0}, {:.0}", outcome.kbps[0], outcome.kbps[1]),
-            format!("{:.2}", outcome.kbps[2] / honest),
-            format!("{:.2}", outcome.others() / honest),
-            outcome.refused[2].to_string(),
-            (outcome.refused[0] + outcome.refused[1]).to_string(),
-        ]);
-    }
-    table
+    Rows::of(users)
+        .column("the third user", |one| one.lie.name())
+        .number("his kbit/s", 0, |one| one.kbps[2])
+        .column("the others' kbit/s", |one| format!("{:.0}, {:.0}", one.kbps[0], one.kbps[1]))
+        .number("his, over an honest one's", 2, |one| one.kbps[2] / honest)
+        .number("the others', over honest ones'", 2, |one| one.others() / honest)
+        .column("his updates refused", |one| one.refused[2])
+        .column("the others' refused", |one| one.refused[0] + one.refused[1])
+        .table("Three users over one bottleneck")
 }
 
 fn claims_of_users(users: &[Outcome]) -> Vec<Claim> {
     let honest = honest(users);
     let claim = |outcome: &Outcome| {
-        let (gain, kept) = (outcome.kbps[2] / honest, outcome.others() / honest);
         let who = outcome.lie.name();
-        let gain = Claim::new(&format!("rate of who {who}, over an honest one's"), "", format!("{gain:.2}"), gain);
-        let kept = Claim::new(
-            &format!("the others' beside who {who}, over beside an honest one"),
-            "",
-            format!("{kept:.2}"),
-            kept,
-        );
-        let refused = outcome.refused[2] as f64;
-        let refused = Claim::new(&format!("updates refused of who {who}"), "", format!("{refused}"), refused);
-        let (most, least) = (Bound::AtMost(1.05), Bound::AtLeast(0.95));
-        let refused = if outcome.lie.is_impossible() { refused.pass(Bound::AtLeast(1.0)) } else { refused };
-        [gain.pass(most), kept.pass(least), refused]
+        let gain = Claim::number(format!("rate of who {who}, over an honest one's"), "", 2, outcome.kbps[2] / honest);
+        let kept = format!("the others' beside who {who}, over beside an honest one");
+        let refused = Claim::count(format!("updates refused of who {who}"), "", outcome.refused[2]);
+        let refused = if outcome.lie.is_impossible() { refused.pass(1.0..) } else { refused };
+        [gain.pass(..=1.05), Claim::number(kept, "", 2, outcome.others() / honest).pass(0.95..), refused]
     };
-    let mut claims: Vec<Claim> =
-        users.iter().filter(|outcome| outcome.lie != FalseFeedback::None).flat_map(claim).collect();
-    let refused: u64 = users.iter().map(|outcome| outcome.refused[0] + outcome.refused[1]).sum();
-    claims.push(Claim::new("updates refused of the honest", "", refused.to_string(), refused as f64));
-    claims
+    let liars = users.iter().filter(|outcome| outcome.lie != FalseFeedback::None);
+    let refused = users.iter().map(|outcome| outcome.refused[0] + outcome.refused[1]).sum();
+    liars.flat_map(claim).chain([Claim::count("updates refused of the honest", "", refused)]).collect()
 }
 
 fn choices() -> Vec<Choice> {
     let millis = |time: timeous::core::Duration| format!("{} ms", time.as_millis());
-    vec![
-        Choice::ours(
-            "many",
-            format!(
-                "{} flows to {} addresses of the loopback, {} processes, a packet of {} bytes of each flow each {}",
-                scale::FLOWS,
-                scale::MACROFLOWS,
-                scale::PROCESSES,
-                scale::LEN,
-                millis(scale::EVERY)
-            ),
-            "each packet is asked for, granted, sent, acknowledged and told by itself: batches would cost less",
-        ),
-        Choice::ours(
-            "cost",
-            "processor's time of all threads; clients beside the same that ask nobody",
-            "sending is no cost of a grant",
-        ),
-        Choice::ours(
-            "memory",
-            "resident set with all flows less that with all clients connected",
-            "clients have queues, too",
-        ),
-        Choice::ours(
-            "dying",
-            format!(
-                "{} processes, one after the other, {} flows each, killed with SIGKILL after 20 to 80 ms",
-                killed_clients::DEATHS,
-                killed_clients::FLOWS
-            ),
-            "packets of each are under way then",
-        ),
-        Choice::ours(
-            "others",
-            format!(
-                "{} processes with a flow beside the dying and one to another host; {} bytes each {}, {} each way",
-                killed_clients::OTHERS,
-                killed_clients::LEN,
-                millis(killed_clients::EVERY),
-                millis(killed_clients::DELAY)
-            ),
-            "a rate of their own: what they miss of it is what they feel",
-        ),
-        Choice::ours(
-            "users",
-            format!(
-                "three, a process and a flow each, always with something to send; {}, {} each way, {} packets drop-tail",
-                users::RATE,
-                millis(users::DELAY),
-                users::QUEUE
-            ),
-            "each kind of lie has a bottleneck of its own; all run at once",
-        ),
-        Choice::ours(
-            "compared",
-            format!(
-                "{} s after {} s, with the mean of {} paths where all are honest",
-                users::TIME.as_secs_f64(),
-                users::WARM_UP.as_secs_f64(),
-                users::HONEST
-            ),
-            "what equals get differs by a few percent",
-        ),
-    ]
+    setup! {
+        ours "many": "{} flows to {} addresses of the loopback, {} processes, a packet of {} bytes of each flow each \
+            {}", scale::FLOWS, scale::MACROFLOWS, scale::PROCESSES, scale::LEN, millis(scale::EVERY)
+            => "each packet is asked for, granted, sent, acknowledged and told by itself: batches would cost less";
+        ours "cost": "processor's time of all threads; clients beside the same that ask nobody"
+            => "sending is no cost of a grant";
+        ours "memory": "resident set with all flows less that with all clients connected"
+            => "clients have queues, too";
+        ours "dying": "{} processes, one after the other, {} flows each, killed with SIGKILL after 20 to 80 ms",
+            killed_clients::DEATHS, killed_clients::FLOWS => "packets of each are under way then";
+        ours "others": "{} processes with a flow beside the dying and one to another host; {} bytes each {}, {} each \
+            way",
+            killed_clients::OTHERS, killed_clients::LEN, millis(killed_clients::EVERY), millis(killed_clients::DELAY)
+            => "a rate of their own: what they miss of it is what they feel";
+        ours "users": "three, a process and a flow each, always with something to send; {}, {} each way, {} packets \
+            drop-tail", users::RATE, millis(users::DELAY), users::QUEUE
+            => "each kind of lie has a bottleneck of its own; all run at once";
+        ours "compared": "{} s after {} s, with the mean of {} paths where all are honest",
+            users::TIME.as_secs_f64(), users::WARM_UP.as_secs_f64(), users::HONEST
+            => "what equals get differs by a few percent";
+    }
 }

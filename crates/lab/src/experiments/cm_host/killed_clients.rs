@@ -7,9 +7,10 @@ use timeous_net::LinkConfig;
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::{FeedbackReceiver, Wire};
-use super::host::{ClientProcess, DaemonHost, pause};
+use super::host::{ClientProcess, DaemonHost};
 use super::messages::Work;
 use crate::experiment::{LabError, Run};
+use crate::machine::sleep;
 
 pub(super) const DEATHS: u64 = 100;
 /// Clients killed before the first resource count, so that one-time allocations are not counted.
@@ -75,10 +76,10 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
 
     let mut living = ClientProcess::opened(&dying(host, port, 0))?;
     living.go()?;
-    pause(WARM_UP);
+    sleep(WARM_UP);
     far.take();
     let begin = timeous::clock::now();
-    pause(TIME);
+    sleep(TIME);
     let (alive, time) = (far.take(), timeous::clock::now() - begin);
     living.end()?;
 
@@ -88,7 +89,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
     }
     let clients = OTHERS as usize + 1;
     host.until("the first dead are forgotten", || Ok(host.view()?.clients.len() == clients))?;
-    pause(Duration::from_millis(500));
+    sleep(Duration::from_millis(500));
     let before = DaemonResources::of(host)?;
     far.take();
     let task = run.progress.task("deaths", DEATHS);
@@ -99,7 +100,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
     }
     let (dead, time_of_death) = (far.take(), timeous::clock::now() - begin);
     let forgotten = host.until("the dead are forgotten", || Ok(host.view()?.clients.len() <= clients))?;
-    pause(Duration::from_millis(500));
+    sleep(Duration::from_millis(500));
     let after = DaemonResources::of(host)?;
     others.into_iter().try_for_each(|other| other.end().map(drop))?;
 
@@ -139,7 +140,7 @@ impl DaemonResources {
         let view = host.view()?;
         // The client that took the snapshot is gone by then, and its descriptors will be closed
         // soon.
-        pause(Duration::from_millis(100));
+        sleep(Duration::from_millis(100));
         Ok(Self {
             flows: view.macroflows.iter().map(|macroflow| macroflow.flows.len() as i64).sum(),
             clients: view.clients.len() as i64,
@@ -175,6 +176,6 @@ fn dying(host: &DaemonHost, port: u16, number: u64) -> Work {
 fn run_and_kill(work: &Work, rng: &mut Rng) -> Result<(), LabError> {
     let mut member = ClientProcess::opened(work)?;
     member.go()?;
-    pause(Duration::from_micros(20_000 + rng.below(60_000)));
+    sleep(Duration::from_micros(20_000 + rng.below(60_000)));
     member.kill()
 }

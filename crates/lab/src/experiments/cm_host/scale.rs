@@ -6,9 +6,10 @@ use timeous::core::Duration;
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::FeedbackReceiver;
-use super::host::{ClientProcess, DaemonHost, pause};
+use super::host::{ClientProcess, DaemonHost};
 use super::messages::{FinalReport, Work};
 use crate::experiment::LabError;
+use crate::machine::sleep;
 
 pub(super) const FLOWS: usize = 1_000;
 pub(super) const MACROFLOWS: usize = 100;
@@ -83,7 +84,7 @@ fn unasked(far: &FeedbackReceiver) -> Result<f64, LabError> {
 
 fn send(members: &mut [ClientProcess]) -> Result<(), LabError> {
     members.iter_mut().try_for_each(ClientProcess::go)?;
-    pause(TIME);
+    sleep(TIME);
     Ok(())
 }
 

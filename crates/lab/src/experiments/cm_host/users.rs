@@ -8,9 +8,10 @@ use timeous_net::link::{Capacity, Limit};
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::{FeedbackReceiver, Wire};
-use super::host::{ClientProcess, DaemonHost, pause};
+use super::host::{ClientProcess, DaemonHost};
 use super::messages::Work;
 use crate::experiment::{LabError, Run};
+use crate::machine::sleep;
 
 pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
 /// One-way delay.
@@ -61,9 +62,9 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, 
     for path in &mut paths {
         path.members.iter_mut().try_for_each(ClientProcess::go)?;
     }
-    pause(WARM_UP);
+    sleep(WARM_UP);
     let begins: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
-    pause(TIME);
+    sleep(TIME);
     let ends: Vec<_> = paths.iter().map(Path::sample_bytes).collect();
     let both = begins.into_iter().zip(ends);
     paths.into_iter().zip(both).map(|(path, (begin, end))| path.end(end.0.saturating_since(begin.0), end.1)).collect()

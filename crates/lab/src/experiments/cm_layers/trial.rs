@@ -9,11 +9,9 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, RateTrace};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
-use super::super::cm::packet::OVERHEAD;
-use super::super::cm::receiver::{AckPolicy, Receiver};
-use super::super::cm::sender::Sender;
-use super::series::Steps;
+use super::super::cm::{AckPolicy, OVERHEAD, Receiver, Sender};
 use super::video::{GrantedVideo, RateCallbackVideo, SIZE, Video};
+use crate::experiment::values;
 
 /// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
@@ -33,42 +31,20 @@ pub(super) const BEGIN: Duration = Duration::from_secs(4);
 /// Sampling interval of the figures.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// API of the manager that the application uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Api {
-    /// Request and callback: layers are chosen at each grant.
-    Alf,
-    /// Rate callbacks: layers are chosen at each.
-    Rate,
-    /// Rate callbacks with late feedback.
-    Late,
-}
-
-impl Api {
-    pub(super) const ALL: [Self; 3] = [Self::Alf, Self::Rate, Self::Late];
-
-    /// Returns the name for output.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Alf => "ALF",
-            Self::Rate => "rate callbacks",
-            Self::Late => "rate callbacks, late feedback",
-        }
+values! {
+    /// API of the manager that the application uses.
+    pub(super) enum Api {
+        /// Request and callback: layers are chosen at each grant.
+        Alf = "ALF",
+        /// Rate callbacks: layers are chosen at each.
+        Rate = "rate callbacks",
+        /// Rate callbacks with late feedback.
+        Late = "rate callbacks, late feedback",
     }
-}
-
-/// Parameters of a trial.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
-    pub(super) api: Api,
-    pub(super) seed: u64,
 }
 
 /// Outcome of a trial. Times are in seconds, rates in bit/s.
 pub(super) struct Outcome {
-    pub(super) api: Api,
-    pub(super) seed: u64,
     /// Rate of the path.
     pub(super) available: Steps,
     /// Rate that the manager reported.
@@ -101,78 +77,160 @@ fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
     (0..count).map(|n| (at(n), rate(n))).collect()
 }
 
-impl Trial {
-    pub(super) fn run(&self) -> Outcome {
-        match self.api {
-            Api::Alf => self.with(GrantedVideo::default()),
-            Api::Rate | Api::Late => self.with(RateCallbackVideo::default()),
+/// Runs a trial.
+pub(super) fn run(api: Api, seed: u64) -> Outcome {
+    match api {
+        Api::Alf => with(api, seed, GrantedVideo::default()),
+        Api::Rate | Api::Late => with(api, seed, RateCallbackVideo::default()),
+    }
+}
+
+fn with<V: Video>(api: Api, seed: u64, video: V) -> Outcome {
+    let mut rng = Rng::from_seed(seed);
+    let steps = trace(&mut rng);
+    let mut network = Network::new(rng.next_u64());
+    let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
+    let from = network.add_host(here.ip(), Machine::new(here.ip()));
+    let to = network.add_host(there.ip(), Machine::new(there.ip()));
+    let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+    let narrow = LinkConfig {
+        capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
+        queue: Limit::Packets(QUEUE),
+        ..way.clone()
+    };
+    let (link, _) = network.connect(from, to, narrow, way);
+    let (when, late) = match api {
+        Api::Late => (AckPolicy::Late(LATE.0, LATE.1), LATE.1),
+        Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
+    };
+    let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
+    let sender = network.with_host(from, |_, machine| {
+        let own = machine.add_manager(Kind::Aimd);
+        machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
+    });
+    let receiver = network.with_host(to, |_, machine| {
+        let any = machine.add_manager(Kind::Aimd);
+        machine.add(there.port(), any, Receiver::new(when))
+    });
+    network.run_until(Instant::ZERO + end());
+    outcome(&steps, &network, link, (from, sender), (to, receiver))
+}
+
+fn outcome<V: Video>(
+    steps: &[(Duration, Rate)],
+    network: &Network<Machine>,
+    link: LinkId,
+    (from, sender): (NodeId, Handle<Sender<V>>),
+    (to, receiver): (NodeId, Handle<Receiver>),
+) -> Outcome {
+    let sender = network.host(from).agent(sender);
+    let seconds = |at: &Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
+    let layers = sender.application().chosen().list();
+    let arrivals = network.host(to).agent(receiver).arrivals();
+    let count = end().as_nanos() / SAMPLE.as_nanos();
+    let mut bytes = vec![0; count as usize];
+    for arrival in arrivals {
+        let slot = arrival.at.saturating_since(Instant::ZERO).as_nanos() / SAMPLE.as_nanos();
+        if let Some(sum) = bytes.get_mut(slot as usize) {
+            *sum += arrival.packet.len + OVERHEAD;
         }
     }
+    let sample = SAMPLE.as_secs_f64();
+    let arrived = bytes.iter().enumerate().map(|(n, &sum)| ((n as f64 + 0.5) * sample, 8.0 * sum as f64 / sample));
+    let counters = network.link(link).counters();
+    Outcome {
+        available: Steps::new(steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64))),
+        reported: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rate))),
+        rtt: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rtt.as_secs_f64()))),
+        layers: Steps::new(layers.iter().map(|(at, layers)| (seconds(at), *layers as f64))),
+        arrived: arrived.collect(),
+        dropped: counters.queue_drops as f64 / counters.packets_in.max(1) as f64,
+        end: end().as_secs_f64(),
+    }
+}
 
-    fn with<V: Video>(&self, video: V) -> Outcome {
-        let mut rng = Rng::from_seed(self.seed);
-        let steps = trace(&mut rng);
-        let mut network = Network::new(rng.next_u64());
-        let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
-        let from = network.add_host(here.ip(), Machine::new(here.ip()));
-        let to = network.add_host(there.ip(), Machine::new(there.ip()));
-        let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
-        let narrow = LinkConfig {
-            capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
-            queue: Limit::Packets(QUEUE),
-            ..way.clone()
-        };
-        let (link, _) = network.connect(from, to, narrow, way);
-        let (when, late) = match self.api {
-            Api::Late => (AckPolicy::Late(LATE.0, LATE.1), LATE.1),
-            Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
-        };
-        let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
-        let sender = network.with_host(from, |_, machine| {
-            let own = machine.add_manager(Kind::Aimd);
-            machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
-        });
-        let receiver = network.with_host(to, |_, machine| {
-            let any = machine.add_manager(Kind::Aimd);
-            machine.add(there.port(), any, Receiver::new(when))
-        });
-        network.run_until(Instant::ZERO + end());
-        self.outcome(&steps, &network, link, (from, sender), (to, receiver))
+/// Steps in order of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Steps(Vec<(f64, f64)>);
+
+impl Steps {
+    pub(super) fn new(steps: impl Iterator<Item = (f64, f64)>) -> Self {
+        Self(steps.collect())
     }
 
-    fn outcome<V: Video>(
+    /// Returns the steps from `from` on.
+    pub(super) fn since(&self, from: f64) -> impl Iterator<Item = (f64, f64)> {
+        self.0.iter().copied().filter(move |&(at, _)| at >= from)
+    }
+
+    /// Returns the value at a time; none before the first step.
+    pub(super) fn at(&self, time: f64) -> Option<f64> {
+        let after = self.0.partition_point(|&(at, _)| at <= time);
+        Some(self.0[after.checked_sub(1)?].1)
+    }
+
+    /// Returns the corners of its line, up to `end`.
+    pub(super) fn line(&self, end: f64) -> Vec<(f64, f64)> {
+        let ends = self.0.iter().skip(1).map(|&(at, _)| at).chain([end]);
+        self.0.iter().zip(ends).flat_map(|(&(at, value), until)| [(at, value), (until, value)]).collect()
+    }
+
+    /// Returns the stretches within `from..to` in which `over` holds of this value and the other's,
+    /// each as start and length.
+    pub(super) fn stretches(
         &self,
-        steps: &[(Duration, Rate)],
-        network: &Network<Machine>,
-        link: LinkId,
-        (from, sender): (NodeId, Handle<Sender<V>>),
-        (to, receiver): (NodeId, Handle<Receiver>),
-    ) -> Outcome {
-        let sender = network.host(from).agent(sender);
-        let seconds = |at: &Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
-        let layers = sender.application().chosen().list();
-        let arrivals = network.host(to).agent(receiver).arrivals();
-        let count = end().as_nanos() / SAMPLE.as_nanos();
-        let mut bytes = vec![0; count as usize];
-        for arrival in arrivals {
-            let slot = arrival.at.saturating_since(Instant::ZERO).as_nanos() / SAMPLE.as_nanos();
-            if let Some(sum) = bytes.get_mut(slot as usize) {
-                *sum += arrival.packet.len + OVERHEAD;
+        other: &Self,
+        (from, to): (f64, f64),
+        over: impl Fn(f64, f64) -> bool,
+    ) -> Vec<(f64, f64)> {
+        let mut times: Vec<f64> =
+            self.0.iter().chain(&other.0).map(|&(at, _)| at).filter(|at| (from..to).contains(at)).collect();
+        times.extend([from, to]);
+        times.sort_unstable_by(f64::total_cmp);
+        let mut stretches: Vec<(f64, f64)> = Vec::new();
+        for pair in times.windows(2) {
+            let (Some(own), Some(others)) = (self.at(pair[0]), other.at(pair[0])) else { continue };
+            let len = pair[1] - pair[0];
+            if !over(own, others) || len <= 0.0 {
+                continue;
+            }
+            match stretches.last_mut() {
+                Some((at, lasted)) if (*at + *lasted - pair[0]).abs() < 1e-9 => *lasted += len,
+                _ => stretches.push((pair[0], len)),
             }
         }
-        let sample = SAMPLE.as_secs_f64();
-        let arrived = bytes.iter().enumerate().map(|(n, &sum)| ((n as f64 + 0.5) * sample, 8.0 * sum as f64 / sample));
-        let counters = network.link(link).counters();
-        Outcome {
-            api: self.api,
-            seed: self.seed,
-            available: Steps::new(steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64))),
-            reported: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rate))),
-            rtt: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rtt.as_secs_f64()))),
-            layers: Steps::new(layers.iter().map(|(at, layers)| (seconds(at), *layers as f64))),
-            arrived: arrived.collect(),
-            dropped: counters.queue_drops as f64 / counters.packets_in.max(1) as f64,
-            end: end().as_secs_f64(),
-        }
+        stretches
+    }
+
+    /// Returns the mean over `from..to`.
+    pub(super) fn mean(&self, (from, to): (f64, f64)) -> f64 {
+        let line = self.0.iter().zip(self.0.iter().skip(1).map(|&(at, _)| at).chain([f64::INFINITY]));
+        let sum: f64 = line.map(|(&(at, value), until)| value * (until.min(to) - at.max(from)).max(0.0)).sum();
+        sum / (to - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(list: &[(f64, f64)]) -> Steps {
+        Steps::new(list.iter().copied())
+    }
+
+    #[test]
+    fn values_hold_until_the_next() {
+        let a = steps(&[(1.0, 10.0), (3.0, 20.0)]);
+        assert_eq!([0.5, 1.0, 2.9, 9.0].map(|t| a.at(t)), [None, Some(10.0), Some(10.0), Some(20.0)]);
+        assert_eq!(a.line(5.0), [(1.0, 10.0), (3.0, 10.0), (3.0, 20.0), (5.0, 20.0)]);
+        assert_eq!(a.mean((2.0, 4.0)), 15.0);
+        assert_eq!(a.since(2.0).count(), 1);
+    }
+
+    #[test]
+    fn stretches_join_where_nothing_changed_that_matters() {
+        let a = steps(&[(0.0, 5.0), (2.0, 6.0), (4.0, 1.0)]);
+        let b = steps(&[(0.0, 4.0), (1.0, 3.0), (3.0, 7.0)]);
+        assert_eq!(a.stretches(&b, (0.5, 9.0), |a, b| a > b), [(0.5, 2.5)]);
     }
 }

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use timeous::core::{Duration, Instant, PathState, Rate};
 
-use super::super::cm::packet::{OVERHEAD, Packet};
-use super::super::cm::sender::{Application, Flow};
+use super::super::cm::{Application, Flow, OVERHEAD, Packet};
 
 /// Rate of the stream on the link with 1 to 4 layers, in bit/s.
 pub(super) const LAYERS: [u64; 4] = [1_000_000, 1_500_000, 2_200_000, 3_200_000];

@@ -13,10 +13,10 @@ use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
-use super::super::managed::{Managed, machine};
+use super::super::managed::Managed;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
-use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Run, Table};
-use crate::report::plot::{Lines, Series};
+use crate::experiment::{Chart, Choice, Claim, Findings, LabError, Rows, Run, cross, mean, setup, values};
+use crate::machine::{machine, sleep};
 
 /// Bytes of the file.
 const LEN: usize = 128 << 10;
@@ -47,29 +47,21 @@ const NOTES: [&str; 3] = [
      there for comparison; nobody should send like that over a path.",
 ];
 
-/// Initial window of the kernel's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum InitialWindow {
-    /// Two packets, as in the paper.
-    Then,
-    /// Ten packets, as today.
-    Today,
-    /// More than the client's window, sent at once.
-    Burst,
+values! {
+    /// Initial window of the kernel's connections.
+    enum InitialWindow {
+        /// Two packets, as in the paper.
+        Then = "two packets",
+        /// Ten packets, as today.
+        Today = "ten packets",
+        /// More than the client's window, sent at once.
+        Burst = "a hundred packets, not paced",
+    }
 }
 
 impl InitialWindow {
     /// Initial windows with which the Congestion Manager is compared.
     const COMPARED: [Self; 2] = [Self::Then, Self::Today];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Today => "ten packets",
-            Self::Then => "two packets",
-            Self::Burst => "a hundred packets, not paced",
-        }
-    }
 
     /// Returns the `initcwnd` of the route, if it sets one.
     fn packets(self) -> Option<u32> {
@@ -82,6 +74,7 @@ impl InitialWindow {
 }
 
 /// Durations of the fetches of one run.
+#[derive(serde::Serialize)]
 struct Outcome {
     initial: InitialWindow,
     is_managed: bool,
@@ -96,7 +89,7 @@ impl Outcome {
 
     /// Returns the mean of all fetches but the first.
     fn later(&self) -> f64 {
-        self.seconds[1..].iter().sum::<f64>() / (self.seconds.len() - 1) as f64
+        mean(self.seconds[1..].iter().copied())
     }
 }
 
@@ -159,9 +152,7 @@ fn fetches(
         }
         seconds.push(fetch(&network.right)?);
         step();
-        let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as _ };
-        // No signal interrupts it.
-        let _ = rustix::thread::nanosleep(&pause);
+        sleep(PAUSE);
     }
     Ok(seconds)
 }
@@ -184,7 +175,7 @@ impl Server {
             if clock::now() > end {
                 return Err(LabError::Machine("python3 -m http.server does not answer".to_owned()));
             }
-            let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
+            sleep(Duration::from_millis(20));
         }
         Ok(server)
     }
@@ -213,33 +204,26 @@ fn fetch(namespace: &Namespace) -> Result<f64, LabError> {
 }
 
 fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
-    let mut head = vec!["who".to_owned()];
-    head.extend((1..=FETCHES).map(|number| number.to_string()));
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let mut table = Table::new("Time of each fetch, ms", &head);
-    for outcome in outcomes {
-        let times = outcome.seconds.iter().map(|seconds| format!("{:.0}", seconds * 1e3));
-        table.row([outcome.name()].into_iter().chain(times));
-    }
-    let line = |outcome: &Outcome| {
-        let points = outcome.seconds.iter().enumerate().map(|(number, seconds)| ((number + 1) as f64, seconds * 1e3));
-        Series::new(&outcome.name(), points.collect())
-    };
-    let lines = Lines {
+    let table = Rows::of(outcomes)
+        .column("who", |outcome| outcome.name())
+        .each(0..FETCHES, |at| (at + 1).to_string(), |outcome, &at| format!("{:.0}", outcome.seconds[at] * 1e3))
+        .table("Time of each fetch, ms");
+    let caption = format!("The server is another process from fetch {} on.", RESTART_AFTER + 1);
+    let chart = Chart {
         title: "Fetches of 128 kB from an HTTP server, one after another (figure 7)",
         x: "fetch",
         y: "time, ms",
-        series: outcomes.iter().map(line).collect(),
+        caption: &caption,
     };
-    let caption = format!("The server is another process from fetch {} on.", RESTART_AFTER + 1);
-    let record = |outcome: &Outcome| json!({ "initial": outcome.initial, "managed": outcome.is_managed, "seconds": outcome.seconds });
+    let fetches = cross(outcomes.iter().collect::<Vec<_>>(), 0..FETCHES);
+    let point = |&(outcome, at): &(&Outcome, usize)| ((at + 1) as f64, outcome.seconds[at] * 1e3);
     Ok(Findings {
         setup: choices(),
         tables: vec![table],
-        figures: vec![Figure::new(lines.draw()?, &caption)],
+        figures: vec![chart.of(fetches, |(outcome, _)| outcome.name(), point)?],
         claims: InitialWindow::COMPARED.into_iter().flat_map(|initial| claims(outcomes, initial)).collect(),
         notes: NOTES.map(str::to_owned).to_vec(),
-        data: json!(outcomes.iter().map(record).collect::<Vec<_>>()),
+        data: json!(outcomes),
     })
 }
 
@@ -256,40 +240,29 @@ fn claims(outcomes: &[Outcome], initial: InitialWindow) -> [Claim; 3] {
     let restarted = managed.seconds[RESTART_AFTER];
     let after = less(restarted);
     let (most, burst) = (less(burst.later()), burst.later() * 1e3);
-    let bounded = |claim: Claim| claim.pass(Bound::AtLeast(40.0)).aim(Bound::AtLeast(60.0));
+    let bounded = |claim: Claim| claim.pass(40.0..).aim(60.0..);
     [
-        bounded(Claim::new(&what("later fetches faster than plain TCP's"), "40", measured, faster)),
+        bounded(Claim::new(what("later fetches faster than plain TCP's"), "40", measured, faster)),
         bounded(Claim::new(
-            &what("the first fetch from a new server process"),
+            what("the first fetch from a new server process"),
             "",
             format!("{after:.0} % ({:.0} ms)", restarted * 1e3),
             after,
         )),
-        Claim::new(&what("the same without any pace"), "", format!("{most:.0} % ({burst:.0} ms)"), most),
+        Claim::new(what("the same without any pace"), "", format!("{most:.0} % ({burst:.0} ms)"), most),
     ]
 }
 
 fn choices() -> Vec<Choice> {
-    vec![
-        Choice::paper("fetches", "9 of 128 kB, 500 ms after one another", "§4.3"),
-        Choice::paper("round trip", "75 ms", "§4.3"),
-        Choice::ours(
-            "link",
-            format!("{RATE} each way, {QUEUE} packets of queue"),
-            "the paper's hosts stood on a fast network",
-        ),
-        Choice::ours(
-            "programs",
-            "python3 -m http.server, curl; neither knows of the Congestion Manager",
-            "the server's namespace has TCP/CM as its default",
-        ),
-        Choice::ours("plain TCP", "this kernel's Reno, which remembers no metrics", "the paper's Linux had a Reno"),
-        Choice::ours("time", "what curl calls time_total: from the call to the last byte", "what a user waits for"),
-        Choice::paper("initial window, two packets", "by the route to the client", "§4.3: Linux had 2 MTUs"),
-        Choice::ours(
-            "initial window, ten packets",
-            "this kernel's default (RFC 6928)",
-            "what it is compared with today",
-        ),
-    ]
+    setup! {
+        paper "fetches": "9 of 128 kB, 500 ms after one another" => "§4.3";
+        paper "round trip": "75 ms" => "§4.3";
+        ours "link": "{RATE} each way, {QUEUE} packets of queue" => "the paper's hosts stood on a fast network";
+        ours "programs": "python3 -m http.server, curl; neither knows of the Congestion Manager"
+            => "the server's namespace has TCP/CM as its default";
+        ours "plain TCP": "this kernel's Reno, which remembers no metrics" => "the paper's Linux had a Reno";
+        ours "time": "what curl calls time_total: from the call to the last byte" => "what a user waits for";
+        paper "initial window, two packets": "by the route to the client" => "§4.3: Linux had 2 MTUs";
+        ours "initial window, ten packets": "this kernel's default (RFC 6928)" => "what it is compared with today";
+    }
 }

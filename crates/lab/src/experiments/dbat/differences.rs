@@ -27,7 +27,7 @@ const NS2_ALL: &str = "all of ns-2's and Goddard's";
 const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
 /// Differences from today's TCP and our setup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct SetupDifference {
     /// Every TCP has a window of twenty segments (`window_`).
     pub(crate) window: bool,

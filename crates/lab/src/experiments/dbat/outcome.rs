@@ -5,14 +5,10 @@ use timeous::core::{Duration, Instant};
 use super::super::goddard::message::PACKET;
 use super::super::goddard::player::{Pause, ReceivedPacket};
 use super::super::goddard::server::{GeneratedPacket, RateChange, SenderDrop};
-use super::differences::SetupDifference;
-use super::setup::{FTP, STREAM, StreamTransport};
+use super::setup::{FTP, STREAM};
 
 /// Outcome of a run.
 pub(crate) struct Outcome {
-    pub(crate) apart: SetupDifference,
-    pub(crate) way: StreamTransport,
-    pub(crate) rtt: u64,
     pub(crate) made: Vec<GeneratedPacket>,
     pub(crate) switches: Vec<RateChange>,
     pub(crate) received: Vec<ReceivedPacket>,

@@ -2,13 +2,22 @@
 
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
-use super::runs::{TODAY, run_apart};
 use super::setup::StreamTransport;
-use super::spread::Spread;
-use crate::experiment::{Claim, Run, Table};
+use super::trial::{Cell, Streams, TODAY, run_cell};
+use crate::experiment::{Claim, Rows, Run, Stats, Table};
 
 /// Transports of the paper.
 pub(crate) const PAPERS: [StreamTransport; 3] = [StreamTransport::Tcp, StreamTransport::Tfrc, StreamTransport::Dbat];
+
+/// Number of seeds for runs with single differences.
+const FEW_SEEDS: usize = 5;
+
+/// Runs the paper's transports with each of these differences, for the first seeds.
+pub(crate) fn run_apart(run: &Run<'_>, aparts: &[(&str, SetupDifference)], rtts: &[u64]) -> Streams {
+    let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
+    let aparts: Vec<_> = aparts.iter().map(|&(_, apart)| apart).collect();
+    run.grid_of("streams, something otherwise", Cell::all(&aparts, rtts, &PAPERS), &seeds, run_cell)
+}
 
 /// Order of the paper's transports by one value.
 #[derive(Clone, Copy)]
@@ -22,47 +31,47 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    /// Returns the spread of each transport at a round-trip time, all with the same TCP.
-    pub(crate) fn spreads(&self, outcomes: &[Outcome], apart: SetupDifference, rtt: u64) -> [Spread; 3] {
-        PAPERS.map(|way| {
-            let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way, outcome.rtt) == (apart, way, rtt));
-            Spread::of(of.map(self.value))
-        })
+    /// Returns the statistics of each transport at a round-trip time, all with the same TCP.
+    pub(crate) fn spreads(&self, streams: &Streams, apart: SetupDifference, rtt: u64) -> [Stats; 3] {
+        PAPERS.map(|way| streams.stats(&Cell { apart, way, rtt }, self.value))
     }
 
     /// Returns whether the means are ordered as in the paper.
-    pub(crate) fn is_the_papers(&self, spreads: &[Spread; 3]) -> bool {
+    pub(crate) fn is_the_papers(&self, spreads: &[Stats; 3]) -> bool {
         spreads.is_sorted_by(|a, b| if self.rises { a.mean < b.mean } else { a.mean > b.mean })
     }
 
     /// Returns the claim with the paper's TCP, or with another setup meant to match the paper's.
-    pub(crate) fn claim(&self, paper: &str, spreads: &[Spread; 3]) -> Claim {
-        Claim::order(&self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
+    pub(crate) fn claim(&self, paper: &str, spreads: &[Stats; 3]) -> Claim {
+        Claim::order(self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
     }
 
     /// Returns the comparison with today's TCP, about which the paper says nothing.
-    pub(crate) fn today(&self, spreads: &[Spread; 3]) -> Claim {
-        let is_the_papers = self.is_the_papers(spreads);
+    pub(crate) fn today(&self, today: &Streams, rtt: u64) -> Claim {
+        let spreads = self.spreads(today, SetupDifference::TODAY, rtt);
+        let is_the_papers = self.is_the_papers(&spreads);
         let says = if is_the_papers { "the paper's order" } else { "another order" };
-        let what = format!("{}: {}", TODAY, self.sentence());
-        Claim::new(&what, "", format!("{}: {says}", self.means(spreads)), f64::from(is_the_papers))
+        let measured = format!("{}: {says}", self.means(&spreads));
+        Claim::new(format!("{TODAY}: {}", self.sentence()), "", measured, f64::from(is_the_papers))
+    }
+
+    /// Returns the cells of a row about the order with one difference.
+    pub(crate) fn cells(&self, spreads: &[Stats; 3]) -> [String; 4] {
+        let [tcp, tfrc, dbat] = spreads.map(|spread| format!("{spread:.*}", self.digits));
+        [tcp, tfrc, dbat, if self.is_the_papers(spreads) { "yes" } else { "no" }.to_owned()]
     }
 
     /// Returns a table of the order with each difference in turn, for the first seeds.
     pub(crate) fn with_aparts(&self, run: &Run<'_>, rtt: u64) -> Table {
-        let outcomes = run_apart(run, &SetupDifference::OF_ORDER.map(|(_, apart)| apart), &[rtt], &PAPERS);
+        let streams = run_apart(run, &SetupDifference::OF_ORDER, &[rtt]);
         let title = format!(
             "{}, with today's TCP, and something of it or of the setup taken away: mean of the first five seeds, least and most",
             self.what
         );
-        let mut table = Table::new(&title, &["with", "TCP", "TFRC", "TFRC, DBAT", "the paper's order"]);
-        for (name, apart) in SetupDifference::OF_ORDER {
-            let spreads = self.spreads(&outcomes, apart, rtt);
-            let order = if self.is_the_papers(&spreads) { "yes" } else { "no" };
-            let cells = spreads.map(|spread| format!("{spread:.*}", self.digits));
-            table.row([&[name.to_owned()], cells.as_slice(), &[order.to_owned()]].concat());
-        }
-        table
+        let cells = |(name, apart): (&'static str, _)| (name, self.cells(&self.spreads(&streams, apart, rtt)));
+        let heads = ["TCP", "TFRC", "TFRC, DBAT", "the paper's order"].into_iter().enumerate();
+        let rows = Rows::of(SetupDifference::OF_ORDER.map(cells)).column("with", |row| row.0);
+        rows.each(heads, |(_, head)| (*head).to_owned(), |row, (at, _)| row.1[*at].clone()).table(&title)
     }
 
     fn sentence(&self) -> String {
@@ -70,7 +79,7 @@ impl Ranking {
         format!("{}: TCP {first}, then TFRC, DBAT {last}", self.what)
     }
 
-    fn means(&self, spreads: &[Spread; 3]) -> String {
+    fn means(&self, spreads: &[Stats; 3]) -> String {
         spreads.map(|spread| format!("{:.*}", self.digits, spread.mean)).join(", ")
     }
 }
@@ -82,7 +91,7 @@ mod tests {
     #[test]
     fn an_order_holds_in_its_direction_only() {
         let of = |rises| Ranking { what: "kbit/s", digits: 0, rises, value: |_| 0.0 };
-        let spreads = |means: [f64; 3]| means.map(|mean| Spread::of([mean]));
+        let spreads = |means: [f64; 3]| means.map(|mean| Stats::of([mean]));
         let (up, tie) = (spreads([1.0, 2.0, 3.0]), spreads([2.0, 2.0, 1.0]));
         assert!(of(true).is_the_papers(&up) && !of(false).is_the_papers(&up));
         assert!(!of(true).is_the_papers(&tie) && !of(false).is_the_papers(&tie), "a tie is no order");

@@ -6,7 +6,7 @@ use timeous_host::sources::WebTraffic;
 
 use super::super::goddard::message::PACKET;
 use super::super::goddard::{HASTE, RATES, player, server};
-use crate::experiment::Choice;
+use crate::experiment::{Choice, setup, values};
 
 /// Rate of the bottleneck.
 pub(crate) const RATE: Rate = Rate::from_kbps(1_000);
@@ -27,33 +27,21 @@ pub(crate) const STREAM: [Instant; 2] = [Instant::from_nanos(30_000_000_000), In
 /// Time after the stream's end for packets in flight to arrive.
 pub(crate) const AFTER: Duration = Duration::from_secs(5);
 
-/// Transport of the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StreamTransport {
-    /// TCP socket with a send buffer of 64 packets.
-    Tcp,
-    /// DCCP with TFRC (CCID 3), from a ring that drops at its tail.
-    Tfrc,
-    /// TFRC with DBAT on the ring, as Timeous has it for a source with a few rates.
-    Dbat,
-    /// TFRC with DBAT exactly as in the paper.
-    PaperDbat,
+values! {
+    /// Transport of the stream.
+    pub(crate) enum StreamTransport {
+        /// TCP socket with a send buffer of 64 packets.
+        Tcp = "TCP",
+        /// DCCP with TFRC (CCID 3), from a ring that drops at its tail.
+        Tfrc = "TFRC",
+        /// TFRC with DBAT on the ring, as Timeous has it for a source with a few rates.
+        Dbat = "TFRC, DBAT",
+        /// TFRC with DBAT exactly as in the paper.
+        PaperDbat = "TFRC, DBAT to the letter",
+    }
 }
 
 impl StreamTransport {
-    pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Tfrc, Self::Dbat, Self::PaperDbat];
-
-    /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Tfrc => "TFRC",
-            Self::Dbat => "TFRC, DBAT",
-            Self::PaperDbat => "TFRC, DBAT to the letter",
-        }
-    }
-
     /// Returns DBAT's settings, if it is used.
     pub(crate) fn dbat(self) -> Option<Settings> {
         match self {
@@ -82,19 +70,16 @@ pub(crate) fn web() -> WebTraffic {
 pub(crate) fn choices(rtts: &[u64]) -> Vec<Choice> {
     let queues: Vec<String> = rtts.iter().map(|&rtt| format!("{} packets at {rtt} ms", queue(rtt))).collect();
     let rates: Vec<String> = RATES.iter().map(|rate| (rate.as_bps() / 1_000).to_string()).collect();
-    let mut choices = vec![
-        Choice::paper("topology", "dumbbell, bottleneck 1 Mbit/s", "§4, figure 6"),
-        Choice::paper("queue", format!("twice the bandwidth-delay product, drop-tail: {}", queues.join(", ")), "§4"),
-        Choice::paper("times", "FTP 0.1 to 200 s, stream 30 to 240 s, web traffic throughout", "§4"),
-        Choice::paper("rates of the media", format!("{} kbit/s", rates.join(", ")), "§4"),
-        Choice::paper(
-            "send buffer",
-            format!("{} packets of 1 kB; what finds it full is given up", server::BUFFER),
-            "§4: non-blocking; for TCP what is not acknowledged counts, as in Linux",
-        ),
-        Choice::paper("playout buffer", "1 s of media before it plays", "§4"),
-        Choice::ours("access links", "1 ms each way, no limit", "the rest of the round trip is the bottleneck's"),
-    ];
+    let mut choices = setup! {
+        paper "topology": "dumbbell, bottleneck 1 Mbit/s" => "§4, figure 6";
+        paper "queue": "twice the bandwidth-delay product, drop-tail: {}", queues.join(", ") => "§4";
+        paper "times": "FTP 0.1 to 200 s, stream 30 to 240 s, web traffic throughout" => "§4";
+        paper "rates of the media": "{} kbit/s", rates.join(", ") => "§4";
+        paper "send buffer": "{} packets of 1 kB; what finds it full is given up", server::BUFFER
+            => "§4: non-blocking; for TCP what is not acknowledged counts, as in Linux";
+        paper "playout buffer": "1 s of media before it plays" => "§4";
+        ours "access links": "1 ms each way, no limit" => "the rest of the round trip is the bottleneck's";
+    };
     choices.extend(application());
     choices.extend(transports());
     choices
@@ -102,105 +87,57 @@ pub(crate) fn choices(rtts: &[u64]) -> Vec<Choice> {
 
 /// Returns the choices about streamer and player.
 fn application() -> Vec<Choice> {
-    vec![
-        Choice::paper(
-            "media",
-            "a packet of 1000 bytes is a frame; the rate is the gap between them",
-            "§4: \"we only vary the inter-packet gap\"",
-        ),
-        Choice::ours(
-            "marked packets",
-            format!("every {}th", server::MARKED),
-            "the paper has marked packets, and does not say which; an I-frame in each half second of 24 a second",
-        ),
-        Choice::ours(
-            "streamer and player",
-            "the control loop of Goddard's source: pair, buffer, play; a level down for losses, all that is needed for an \
-             empty buffer, a level up after a quiet step",
-            "the paper took it as it was; what its source only meant to do (its congestion flag is never set) is done here",
-        ),
-        Choice::ours(
-            "packet pair",
-            "beside the stream, by UDP; asked for again after 1 s",
-            "through TFRC's pace it would tell of that, not of the link",
-        ),
-        Choice::ours(
-            "requests of the player",
-            "on the stream's own connection (over DCCP by CCID 2), said again after 1 s without an answer",
-            "Goddard has a connection of its own for them; the way back is not congested",
-        ),
-        Choice::ours(
-            "losses",
-            format!(
-                "a level down beyond {} % of at least {} s, if less comes than the level needs",
-                100.0 * player::INTOLERABLE,
-                player::MONITORED.as_secs_f64()
-            ),
-            "§2.1: \"a pre-defined threshold\"",
-        ),
-        Choice::ours(
-            "a level up",
-            format!(
-                "after {} s below {} % loss, if a pair ever told of so much; not to where the buffer ran empty, for twice \
-                 as long",
-                player::STEP.as_secs_f64(),
-                100.0 * player::TOLERABLE
-            ),
-            "30 s is what Goddard's published scripts have",
-        ),
-        Choice::ours(
-            "while the buffer fills",
-            format!("{} packets for every {} that play", HASTE.0, HASTE.1),
-            "Goddard sends faster then. By table 1 a second of media takes 0.82 s at least (0.39 % of 210 s)",
-        ),
-        Choice::ours(
-            "while the link is probed",
-            "nothing is made; the media wait",
-            "§4.1: \"Packet transmission is stopped until a new streamed bit rate is decided\"",
-        ),
-        Choice::ours(
-            "time spent buffering",
-            "from the player's first request, and from each instant at which the buffer is empty, until it plays; of 210 s",
-            "the paper counts the state \"buffering\"; the probe after an empty buffer is counted here, too",
-        ),
-        Choice::ours(
-            "a lost frame",
-            "its time passes like any other's",
-            "nothing comes in its place, and the media's clock goes on",
-        ),
-    ]
+    setup! {
+        paper "media": "a packet of 1000 bytes is a frame; the rate is the gap between them"
+            => "§4: \"we only vary the inter-packet gap\"";
+        ours "marked packets": "every {}th", server::MARKED
+            => "the paper has marked packets, and does not say which; an I-frame in each half second of 24 a second";
+        ours "streamer and player": "the control loop of Goddard's source: pair, buffer, play; a level down for \
+            losses, all that is needed for an empty buffer, a level up after a quiet step"
+            => "the paper took it as it was; what its source only meant to do (its congestion flag is never set) is \
+            done here";
+        ours "packet pair": "beside the stream, by UDP; asked for again after 1 s"
+            => "through TFRC's pace it would tell of that, not of the link";
+        ours "requests of the player": "on the stream's own connection (over DCCP by CCID 2), said again after 1 s \
+            without an answer" => "Goddard has a connection of its own for them; the way back is not congested";
+        ours "losses": "a level down beyond {} % of at least {} s, if less comes than the level needs",
+            100.0 * player::INTOLERABLE, player::MONITORED.as_secs_f64() => "§2.1: \"a pre-defined threshold\"";
+        ours "a level up": "after {} s below {} % loss, if a pair ever told of so much; not to where the buffer ran \
+            empty, for twice as long", player::STEP.as_secs_f64(), 100.0 * player::TOLERABLE
+            => "30 s is what Goddard's published scripts have";
+        ours "while the buffer fills": "{} packets for every {} that play", HASTE.0, HASTE.1
+            => "Goddard sends faster then. By table 1 a second of media takes 0.82 s at least (0.39 % of 210 s)";
+        ours "while the link is probed": "nothing is made; the media wait"
+            => "§4.1: \"Packet transmission is stopped until a new streamed bit rate is decided\"";
+        ours "time spent buffering": "from the player's first request, and from each instant at which the buffer is \
+            empty, until it plays; of 210 s"
+            => "the paper counts the state \"buffering\"; the probe after an empty buffer is counted here, too";
+        ours "a lost frame": "its time passes like any other's"
+            => "nothing comes in its place, and the media's clock goes on";
+    }
 }
 
 fn transports() -> Vec<Choice> {
-    vec![
-        Choice::paper("under DBAT", "TFRC", "§4"),
-        Choice::ours("TFRC", "DCCP's CCID 3", "loss events are found at the receiver, as in ns-2"),
-        Choice::ours(
-            "TCP",
-            "the streams' and all others': as RFC 6582 has it, without SACK, RACK and tail loss probes, two segments at first, each \
-             acknowledged, windows of 20 segments of 536 bytes; and beside it today's: NewReno with SACK, no timestamps, no ECN",
-            "§4 has ns-2's full TCP, and says of its send buffer alone that it was made adjustable: so all else is ns-2's, by its source",
-        ),
-        Choice::ours(
-            "DBAT",
-            "Timeous's for a source of a few rates: with thresholds within three quarters of the send buffer, told of room, too, giving up \
-             no more than what is beyond Max_Th (`Beyond::Excess`), and sparing what a higher rate has left (`spare_what_remains`): \
-             settings of the library's, which `policy=dbat` of the tool does without; and beside it to the letter of figure 5, where only the player asks for more",
-            "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a second, the next \
-             one if the path carries it, and after one that did not stay for 8 s it waits twice as long, up to 16 s: as Timeous's \
-             own sources of a few rates do (`Ladder`), and not a rule of this experiment's",
-        ),
-        Choice::ours(
-            "web traffic",
-            "5 users; pages of five objects in the mean, 12 kB each (Pareto, 1.2, at most 1 MB), 10 s between pages",
-            "ns-2's empirical traffic is not described; this is a sixth of the link, or less",
-        ),
-        Choice::ours(
-            "fair share",
-            "half of what stream and FTP have together from 30 to 200 s",
-            "what web traffic takes is neither's",
-        ),
-    ]
+    setup! {
+        paper "under DBAT": "TFRC" => "§4";
+        ours "TFRC": "DCCP's CCID 3" => "loss events are found at the receiver, as in ns-2";
+        ours "TCP": "the streams' and all others': as RFC 6582 has it, without SACK, RACK and tail loss probes, two \
+            segments at first, each acknowledged, windows of 20 segments of 536 bytes; and beside it today's: NewReno \
+            with SACK, no timestamps, no ECN" => "§4 has ns-2's full TCP, and says of its send buffer alone that it \
+            was made adjustable: so all else is ns-2's, by its source";
+        ours "DBAT": "Timeous's for a source of a few rates: with thresholds within three quarters of the send \
+            buffer, told of room, too, giving up no more than what is beyond Max_Th (`Beyond::Excess`), and sparing \
+            what a higher rate has left (`spare_what_remains`): settings of the library's, which `policy=dbat` of the \
+            tool does without; and beside it to the letter of figure 5, where only the player asks for more"
+            => "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a \
+            second, the next one if the path carries it, and after one that did not stay for 8 s it waits twice as \
+            long, up to 16 s: as Timeous's own sources of a few rates do (`Ladder`), and not a rule of this \
+            experiment's";
+        ours "web traffic": "5 users; pages of five objects in the mean, 12 kB each (Pareto, 1.2, at most 1 MB), 10 s \
+            between pages" => "ns-2's empirical traffic is not described; this is a sixth of the link, or less";
+        ours "fair share": "half of what stream and FTP have together from 30 to 200 s"
+            => "what web traffic takes is neither's";
+    }
 }
 
 /// Returns notes on where the order differs from the paper's, and on attempts to explain it.

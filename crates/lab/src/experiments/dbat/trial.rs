@@ -19,6 +19,21 @@ use super::super::goddard::server::{BUFFER, Server};
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, StreamTransport, queue};
+use crate::experiment::{Grid, Run};
+
+/// Outcomes of streams by transport, round-trip time and difference of the setup.
+pub(crate) type Streams = Grid<Cell, Outcome>;
+
+/// Phrases for titles: the paper's TCP, or today's.
+pub(crate) const NS2: &str = "with ns-2's TCP";
+pub(crate) const TODAY: &str = "with today's TCP";
+
+/// Runs every transport at each of these round-trip times (milliseconds) for each seed, with the paper's TCP and with
+/// today's.
+pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
+    let of = |what, apart| run.grid(what, Cell::all(&[apart], rtts, &StreamTransport::ALL), run_cell);
+    (of("streams", SetupDifference::PAPER), of("streams beside today's TCP", SetupDifference::TODAY))
+}
 
 /// Ports of the stream, at streamer and player.
 const STREAMER: u16 = 5_004;
@@ -29,14 +44,21 @@ const PAIRS: u16 = 7_000;
 const OTHERS: u16 = 8_000;
 
 /// Parameters of a trial.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Trial {
-    pub(crate) way: StreamTransport,
-    /// Round-trip time in milliseconds.
-    pub(crate) rtt: u64,
-    pub(crate) seed: u64,
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub(crate) struct Cell {
     /// Differences from today's TCP and our setup.
     pub(crate) apart: SetupDifference,
+    /// Round-trip time in milliseconds.
+    pub(crate) rtt: u64,
+    pub(crate) way: StreamTransport,
+}
+
+impl Cell {
+    /// Returns all combinations.
+    pub(crate) fn all(aparts: &[SetupDifference], rtts: &[u64], ways: &[StreamTransport]) -> Vec<Self> {
+        let of = |apart| rtts.iter().flat_map(move |&rtt| ways.iter().map(move |&way| Self { apart, rtt, way }));
+        aparts.iter().flat_map(|&apart| of(apart)).collect()
+    }
 }
 
 /// Both ends of the stream.
@@ -175,27 +197,23 @@ impl Topology {
     }
 }
 
-impl Trial {
-    pub(crate) fn run(&self) -> Outcome {
-        let mut topology = Topology::new(self.seed, self.rtt, self.apart);
-        topology.web();
-        let ftp = topology.ftp();
-        let ends = topology.stream(self.way);
-        topology.network.run_until(FTP[1]);
-        let (from, to) = (topology.net.left[1], topology.net.right[1]);
-        topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
-        topology.network.run_until(STREAM[1] + AFTER);
-        let (server, player) = topology.applications(&ends);
-        let ftp = topology.network.host(to).agent(ftp.1).session().expect("FTP has called");
-        Outcome {
-            apart: self.apart,
-            way: self.way,
-            rtt: self.rtt,
-            made: server.made().to_vec(),
-            switches: server.switches().to_vec(),
-            received: player.received().to_vec(),
-            pauses: player.pauses().to_vec(),
-            ftp: ftp.arrivals().list().iter().map(|arrival| (arrival.at, arrival.len as u64)).collect(),
-        }
+/// Runs a trial.
+pub(super) fn run_cell(cell: &Cell, seed: u64) -> Outcome {
+    let mut topology = Topology::new(seed, cell.rtt, cell.apart);
+    topology.web();
+    let ftp = topology.ftp();
+    let ends = topology.stream(cell.way);
+    topology.network.run_until(FTP[1]);
+    let (from, to) = (topology.net.left[1], topology.net.right[1]);
+    topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
+    topology.network.run_until(STREAM[1] + AFTER);
+    let (server, player) = topology.applications(&ends);
+    let ftp = topology.network.host(to).agent(ftp.1).session().expect("FTP has called");
+    Outcome {
+        made: server.made().to_vec(),
+        switches: server.switches().to_vec(),
+        received: player.received().to_vec(),
+        pauses: player.pauses().to_vec(),
+        ftp: ftp.arrivals().list().iter().map(|arrival| (arrival.at, arrival.len as u64)).collect(),
     }
 }

@@ -3,10 +3,9 @@
 use serde_json::json;
 use timeous::core::{Duration, Instant};
 
-use super::seeds::over_seeds;
-use super::setup::{self, Transport, WARM_UP};
-use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
-use crate::report::plot::{Lines, Series, cumulative};
+use super::setup::{self, Transport, WARM_UP, over_seeds};
+use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, Sorted, Table, setup};
+use crate::report::plot::{Series, cumulative};
 
 /// Timestamps of a packet by one clock, counted from the start of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub(crate) struct PacketTimestamps {
 }
 
 /// Packets of one flow at the link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct LinkPackets {
     /// Packets that arrived at the link.
     pub(crate) packets: u64,
@@ -51,14 +50,14 @@ pub(crate) struct Flow {
     pub(crate) link: LinkPackets,
 }
 
-/// Delays of a transport's packets in milliseconds, sorted.
+/// Delays of a transport's packets in milliseconds.
 struct Delays {
     transport: Transport,
     sent: usize,
-    in_sender: Vec<f64>,
-    end_to_end: Vec<f64>,
+    in_sender: Sorted,
+    end_to_end: Sorted,
     /// Delay from arrival at the link to delivery.
-    under_way: Vec<f64>,
+    under_way: Sorted,
     link: LinkPackets,
 }
 
@@ -68,10 +67,9 @@ impl Delays {
         let flows = || flows.iter().filter(|flow| flow.transport == transport);
         let counted =
             || flows().flat_map(|flow| &flow.journeys).filter(|journey| journey.sent >= Instant::ZERO + WARM_UP);
+        let milliseconds = |time: Duration| time.as_nanos() as f64 / 1e6;
         let sorted = |delay: &dyn Fn(&PacketTimestamps) -> Option<Duration>| {
-            let mut delays: Vec<f64> = counted().filter_map(delay).map(milliseconds).collect();
-            delays.sort_unstable_by(f64::total_cmp);
-            delays
+            counted().filter_map(delay).map(milliseconds).collect::<Sorted>()
         };
         Self {
             transport,
@@ -82,20 +80,6 @@ impl Delays {
             link: flows().fold(LinkPackets::default(), |sum, flow| sum.and(flow.link)),
         }
     }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e6
-}
-
-/// Returns a percentile by nearest rank; NaN without values.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Compares the paper's figures 9 and 10 with the results of each seed. `choices` are those of the
@@ -109,7 +93,7 @@ pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Find
     let setup = [setup::choices(), setup_of_ages(), choices].concat();
     Ok(Findings {
         setup,
-        tables: vec![table("From application to application, ms", &all, |delays| &delays.end_to_end), in_sender(&all)],
+        tables: vec![end_to_end(&all), in_sender(&all)],
         figures: vec![
             figure("End-to-end delay (figure 9)", &all, |delays| &delays.end_to_end)?,
             figure("In-sender delay (figure 10)", &all, |delays| &delays.in_sender)?,
@@ -130,52 +114,38 @@ fn delays(flows: &[Flow]) -> Result<[Delays; 3], LabError> {
 }
 
 fn setup_of_ages() -> Vec<Choice> {
-    vec![
-        Choice::paper("beside the flow", "one long TCP flow", "§4.2"),
-        Choice::paper("a packet every", "30 ms", "§4.2"),
-        Choice::paper(
-            "what is older is dead",
-            "three intervals, 90 ms",
-            "§4.2: by user_dead; here by the policy `age` at the instant of the pull",
-        ),
-    ]
+    setup! {
+        paper "beside the flow": "one long TCP flow" => "§4.2";
+        paper "a packet every": "30 ms" => "§4.2";
+        paper "what is older is dead": "three intervals, 90 ms"
+            => "§4.2: by user_dead; here by the policy `age` at the instant of the pull";
+    }
 }
 
 fn claims([udp, tcp, timeous]: &[Delays; 3]) -> Vec<Claim> {
-    let ratio = |a: f64, b: f64| a / b;
-    let close = |percent| ratio(percentile(&timeous.end_to_end, percent), percentile(&udp.end_to_end, percent));
-    let (median, p90) = (close(50), close(90));
-    let average = ratio(mean(&tcp.end_to_end), mean(&timeous.end_to_end));
-    let least = udp.end_to_end.first().copied().unwrap_or(f64::NAN);
-    let faster = timeous.end_to_end.iter().filter(|&&delay| delay < least).count();
-    let faster = 100.0 * faster as f64 / timeous.end_to_end.len() as f64;
-    let dominates = ratio(mean(&tcp.in_sender), mean(&tcp.end_to_end));
-    let (p99, udp_median) = (percentile(&timeous.end_to_end, 99), percentile(&udp.end_to_end, 50));
+    let close = |percent| timeous.end_to_end.percentile(percent) / udp.end_to_end.percentile(percent);
+    let average = tcp.end_to_end.mean() / timeous.end_to_end.mean();
+    let least = udp.end_to_end.percentile(0.0);
+    let faster = timeous.end_to_end.values().iter().filter(|&&delay| delay < least).count();
+    let faster = 100.0 * faster as f64 / timeous.end_to_end.values().len() as f64;
+    let dominates = tcp.in_sender.mean() / tcp.end_to_end.mean();
+    let (p99, median) = (timeous.end_to_end.percentile(99.0), udp.end_to_end.percentile(50.0));
+    let near = "“very close to UDP's”";
+    let said = format!("{p99:.0} ms over {median:.0} ms");
     vec![
-        Claim::new("Timeous's median delay over UDP's", "“very close to UDP's”", format!("{median:.2}"), median)
-            .pass(Bound::AtMost(1.1)),
-        Claim::new("Timeous's 90th percentile over UDP's", "“very close to UDP's”", format!("{p90:.2}"), p90)
-            .pass(Bound::AtMost(1.25)),
-        Claim::new("TCP's average delay over Timeous's", "2", format!("{average:.1}"), average)
-            .pass(Bound::AtLeast(2.0)),
-        Claim::new("packets of Timeous that beat every packet of UDP, %", "about 40", format!("{faster:.0}"), faster)
-            .pass(Bound::AtLeast(40.0)),
-        Claim::new("in-sender delay in TCP's whole delay", "“dominates”", format!("{dominates:.2}"), dominates)
-            .pass(Bound::AtLeast(0.5)),
-        Claim::new(
-            "Timeous's 99th percentile over UDP's median",
-            "–",
-            format!("{p99:.0} ms over {udp_median:.0} ms"),
-            ratio(p99, udp_median),
-        )
-        .aim(Bound::AtMost(1.0)),
+        Claim::number("Timeous's median delay over UDP's", near, 2, close(50.0)).pass(..=1.1),
+        Claim::number("Timeous's 90th percentile over UDP's", near, 2, close(90.0)).pass(..=1.25),
+        Claim::number("TCP's average delay over Timeous's", "2", 1, average).pass(2.0..),
+        Claim::number("packets of Timeous that beat every packet of UDP, %", "about 40", 0, faster).pass(40.0..),
+        Claim::number("in-sender delay in TCP's whole delay", "“dominates”", 2, dominates).pass(0.5..),
+        Claim::new("Timeous's 99th percentile over UDP's median", "–", said, p99 / median).aim(..=1.0),
     ]
 }
 
 /// Returns notes: the reason for the aim, and facts that the table does not show.
 fn notes([udp, tcp, timeous]: &[Delays; 3]) -> Vec<String> {
-    let (p99, full) = (percentile(&timeous.under_way, 99), percentile(&udp.end_to_end, 50));
-    let share = |delays: &Delays| 100.0 * delays.end_to_end.len() as f64 / udp.sent.max(1) as f64;
+    let (p99, full) = (timeous.under_way.percentile(99.0), udp.end_to_end.percentile(50.0));
+    let share = |delays: &Delays| 100.0 * delays.end_to_end.values().len() as f64 / udp.sent.max(1) as f64;
     vec![
         format!(
             "The aim, Timeous's 99th percentile below UDP's median, is out of reach of any choice in the sender: from the link \
@@ -194,62 +164,58 @@ fn notes([udp, tcp, timeous]: &[Delays; 3]) -> Vec<String> {
     ]
 }
 
-fn table(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Table {
-    let mut table = Table::new(
-        title,
-        &["flow", "sent", "arrived", "least", "p50", "p90", "p99", "most", "mean", "lost in the link"],
-    );
-    for delays in all {
-        let values = of(delays);
-        let ms = |value: f64| format!("{value:.0}");
-        let percentiles = [50, 90, 99, 100].map(|percent| ms(percentile(values, percent)));
-        let cells = [delays.transport.name().to_owned(), delays.sent.to_string(), delays.end_to_end.len().to_string()]
-            .into_iter()
-            .chain([ms(values.first().copied().unwrap_or(f64::NAN))])
-            .chain(percentiles)
-            .chain([ms(mean(values)), format!("{:.1} %", delays.link.loss())]);
-        table.row(cells);
-    }
-    table
+/// Adds a column for each of these percentiles, and the mean.
+fn percentiles(rows: Rows<&Delays>, digits: usize, of: fn(&Delays) -> &Sorted) -> Rows<&Delays> {
+    let heads = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("most", 100.0)];
+    let rows = heads
+        .into_iter()
+        .fold(rows, |rows, (head, percent)| rows.number(head, digits, |delays| of(delays).percentile(percent)));
+    rows.number("mean", digits, |delays| of(delays).mean())
+}
+
+fn end_to_end(all: &[Delays]) -> Table {
+    let rows = Rows::of(all)
+        .column("flow", |delays| delays.transport.name())
+        .column("sent", |delays| delays.sent)
+        .column("arrived", |delays| delays.end_to_end.values().len())
+        .number("least", 0, |delays| delays.end_to_end.percentile(0.0));
+    percentiles(rows, 0, |delays| &delays.end_to_end)
+        .column("lost in the link", |delays| format!("{:.1} %", delays.link.loss()))
+        .table("From application to application, ms")
 }
 
 fn in_sender(all: &[Delays]) -> Table {
-    let mut table = Table::new("In the sender, ms", &["flow", "came to the link", "p50", "p90", "p99", "most", "mean"]);
-    for delays in all {
-        let values = &delays.in_sender;
-        let ms = |value: f64| format!("{value:.1}");
-        let percentiles = [50, 90, 99, 100].map(|percent| ms(percentile(values, percent)));
-        let names = [delays.transport.name().to_owned(), values.len().to_string()];
-        table.row(names.into_iter().chain(percentiles).chain([ms(mean(values))]));
-    }
-    table
+    let rows = Rows::of(all)
+        .column("flow", |delays| delays.transport.name())
+        .column("came to the link", |delays| delays.in_sender.values().len());
+    percentiles(rows, 1, |delays| &delays.in_sender).table("In the sender, ms")
 }
 
-fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Result<Figure, LabError> {
+fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Sorted) -> Result<Figure, LabError> {
     // The plot ends at the 95th percentile: a long tail would compress the rest.
-    let end = all.iter().map(|delays| percentile(of(delays), 95)).fold(0.0, f64::max);
+    let end = all.iter().map(|delays| of(delays).percentile(95.0)).fold(0.0, f64::max);
     let line = |delays: &Delays| {
         // A drawing shows a few hundred of thousands of steps.
-        let values = of(delays);
+        let values = of(delays).values();
         let steps = cumulative(values);
         let every = 2 * (values.len() / 250).max(1);
         let shown = steps.iter().step_by(every).chain(steps.last()).copied().take_while(|(ms, _)| *ms <= end);
         Series::new(delays.transport.name(), [(0.0, 0.0)].into_iter().chain(shown).collect())
     };
-    let lines = Lines { title, x: "ms", y: "share of packets", series: all.iter().map(line).collect() };
-    Ok(Figure::new(lines.draw()?, "Cumulative; the last twentieth of the slowest flow is left out of the drawing."))
+    let caption = "Cumulative; the last twentieth of the slowest flow is left out of the drawing.";
+    Chart { title, x: "ms", y: "share of packets", caption }.draw(all.iter().map(line))
 }
 
 /// Returns every percentile, rounded to the microsecond.
 fn data(delays: &Delays) -> serde_json::Value {
-    let rounded = |values: &[f64]| {
-        let percentiles = (0..=100).map(|percent| percentile(values, percent));
+    let rounded = |values: &Sorted| {
+        let percentiles = (0..=100).map(|percent| values.percentile(f64::from(percent)));
         percentiles.map(|ms| (ms * 1e3).round() / 1e3).collect::<Vec<_>>()
     };
     json!({
         "transport": delays.transport,
         "sent": delays.sent,
-        "arrived": delays.end_to_end.len(),
+        "arrived": delays.end_to_end.values().len(),
         "end_to_end_ms_percentiles": rounded(&delays.end_to_end),
         "in_sender_ms_percentiles": rounded(&delays.in_sender),
         "link_packets": delays.link.packets,
@@ -292,6 +258,6 @@ mod tests {
     fn the_warm_up_is_not_counted() {
         let flow = flow(Transport::Udp, 0, |n| if n < 334 { 9_000 } else { 100 });
         let delays = Delays::new(Transport::Udp, &[flow]);
-        assert_eq!((delays.sent, percentile(&delays.end_to_end, 100)), (666, 100.0));
+        assert_eq!((delays.sent, delays.end_to_end.percentile(100.0)), (666, 100.0));
     }
 }

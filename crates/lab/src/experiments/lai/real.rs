@@ -3,13 +3,15 @@
 
 mod capture;
 mod network;
-mod sockets;
 mod streams;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use capture::{CaptureFilter, StreamCapture};
+use network::TestNetwork;
+use streams::{Log, PORT, Plan};
 use timeous::core::{Duration, Instant, LateChoice, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
@@ -17,10 +19,8 @@ use timeous_engine::clock;
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
-use crate::experiment::{Choice, LabError, Run};
-use capture::{CaptureFilter, StreamCapture};
-use network::TestNetwork;
-use streams::{Log, PORT, Plan};
+use crate::experiment::{Choice, LabError, Run, setup};
+use crate::machine::sleep_until;
 
 /// Duration of each flow of §4.2, as in virtual time: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
@@ -33,25 +33,16 @@ const OTHER_PORT: u16 = 6_001;
 
 /// Returns the choices that apply to real kernels only.
 pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
-    vec![
-        Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
-        Choice::paper(
-            "congestion control",
-            "Reno, as DCCP's",
-            "§4.2: exactly the same as TCP's; the kernel's own is Reno here",
-        ),
-        Choice::ours("send buffer of TCP", "the kernel's choice", "as the paper's kernel chose it"),
-        Choice::ours(
-            "lasting",
-            format!("{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()),
-            "hundreds of packets at the least",
-        ),
-        Choice::ours(
-            "all flows",
-            "at once, each over a link of its own",
-            "none can disturb another, and it takes no longer than one",
-        ),
-    ]
+    setup! {
+        ours "machines": "network namespaces of one" => "one clock for all, and no other traffic";
+        paper "congestion control": "Reno, as DCCP's"
+            => "§4.2: exactly the same as TCP's; the kernel's own is Reno here";
+        ours "send buffer of TCP": "the kernel's choice" => "as the paper's kernel chose it";
+        ours "lasting": "{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()
+            => "hundreds of packets at the least";
+        ours "all flows": "at once, each over a link of its own"
+            => "none can disturb another, and it takes no longer than one";
+    }
 }
 
 /// Returns the choices of §4.2 on real kernels.
@@ -134,10 +125,10 @@ fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, La
     let network = TestNetwork::make(name, wish.seed, beside_tcp)?;
     let stop = AtomicBool::new(false);
     let (begin, log) = thread::scope(|scope| {
-        let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&network, OTHER_PORT, &stop)));
+        let other = beside_tcp.then(|| scope.spawn(|| network::long_flow(&network, OTHER_PORT, &stop)));
         if beside_tcp {
             let chance = Rng::from_seed(wish.seed).below(ALONE.as_nanos());
-            streams::sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
+            sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
         }
         let begin = clock::now();
         let log = streams::stream(wish.transport, &network, &wish.plan);

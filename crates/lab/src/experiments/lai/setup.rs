@@ -4,31 +4,17 @@ use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::Jitter;
 
-use crate::experiment::Choice;
+use crate::experiment::{Choice, Claim, setup, values};
 
-/// Transport of the measured stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Transport {
-    /// Reliable in-order delivery.
-    Tcp,
-    /// No congestion control.
-    Udp,
-    /// DCCP from a packet ring.
-    Timeous,
-}
-
-impl Transport {
-    /// All transports, in the paper's order.
-    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Timeous];
-
-    /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Timeous => "Timeous",
-        }
+values! {
+    /// Transport of the measured stream.
+    pub(crate) enum Transport {
+        /// No congestion control.
+        Udp = "UDP",
+        /// Reliable in-order delivery.
+        Tcp = "TCP",
+        /// DCCP from a packet ring.
+        Timeous = "Timeous",
     }
 }
 
@@ -64,35 +50,59 @@ pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
 /// Returns the choices where two flows share the link.
 pub(super) fn shared_choices() -> Vec<Choice> {
-    vec![Choice::ours(
-        "way to the link",
-        "15 ± 15 ms each way, half a packet's time there, for both flows",
-        "without it each packet meets the queue as the one before it did, and one flow has most of the link, 0.79 for real: \
-         phase effects (Floyd & Jacobson 1992). Added after results without it had been seen",
-    )]
+    setup! {
+        ours "way to the link": "15 ± 15 ms each way, half a packet's time there, for both flows"
+            => "without it each packet meets the queue as the one before it did, and one flow has most of the link, \
+            0.79 for real: phase effects (Floyd & Jacobson 1992). Added after results without it had been seen";
+    }
 }
 
 /// Returns the choices of both experiments.
 pub(super) fn choices() -> Vec<Choice> {
     let number = |n: &dyn ToString, unit: &str| format!("{} {unit}", n.to_string());
-    vec![
-        Choice::paper("link", "token bucket, 50 kB/s", "§4.2"),
-        Choice::ours(
-            "bucket",
-            number(&BURST, "bytes"),
-            "two packets: the paper does not say, and more would be a second queue",
-        ),
-        Choice::ours(
-            "queue at the bucket",
-            number(&QUEUE, "packets, drop-tail"),
-            "the paper does not say; its losses of 0.5 to 0.7 % are those of a window that fills a queue of about 20",
-        ),
-        Choice::ours(
-            "delay of the wire",
-            "5 ms each way",
-            "the paper does not say; the queue is most of the round trip",
-        ),
-        Choice::paper("payload of a packet", number(&SIZE, "bytes"), "§4.2: the TCP MTU"),
-        Choice::ours("warm-up", "10 s, not counted", "the flows find their shares of the link first"),
-    ]
+    setup! {
+        paper "link": "token bucket, 50 kB/s" => "§4.2";
+        ours "bucket": "{}", number(&BURST, "bytes")
+            => "two packets: the paper does not say, and more would be a second queue";
+        ours "queue at the bucket": "{}", number(&QUEUE, "packets, drop-tail")
+            => "the paper does not say; its losses of 0.5 to 0.7 % are those of a window that fills a queue of about \
+            20";
+        ours "delay of the wire": "5 ms each way" => "the paper does not say; the queue is most of the round trip";
+        paper "payload of a packet": "{}", number(&SIZE, "bytes") => "§4.2: the TCP MTU";
+        ours "warm-up": "10 s, not counted" => "the flows find their shares of the link first";
+    }
+}
+
+/// Merges the claims of all seeds, which are the same in the same order, into one of each kind.
+pub(super) fn over_seeds(of_seeds: Vec<Vec<Claim>>) -> Vec<Claim> {
+    let kinds = of_seeds.first().map_or(0, Vec::len);
+    let of_kind = |kind: usize| of_seeds.iter().filter_map(|claims| claims.get(kind)).cloned().collect();
+    (0..kinds).filter_map(|kind| of_one_kind(of_kind(kind))).collect()
+}
+
+fn of_one_kind(mut claims: Vec<Claim>) -> Option<Claim> {
+    claims.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let middle = claims.get(claims.len().checked_sub(1)? / 2)?.clone();
+    let (least, most) = (claims.first()?.value, claims.last()?.value);
+    let measured = match claims.len() {
+        1 => middle.measured.clone(),
+        seeds => format!("{} (median of {seeds} seeds; {least:.2} to {most:.2})", middle.measured),
+    };
+    Some(Claim { measured, ..middle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_seed_speaks_and_the_others_are_its_spread() {
+        let claim = |value: f64| vec![Claim::new("x", "", format!("{value}"), value).pass(2.0..)];
+        let claims = over_seeds([5.0, 1.0, 2.0].map(claim).to_vec());
+        assert_eq!(claims.len(), 1);
+        assert_eq!((claims[0].value, claims[0].passes()), (2.0, Some(true)));
+        assert_eq!(claims[0].measured, "2 (median of 3 seeds; 1.00 to 5.00)");
+        assert_eq!(over_seeds(vec![claim(3.0)]), claim(3.0), "one seed has no spread");
+        assert!(over_seeds(Vec::new()).is_empty());
+    }
 }

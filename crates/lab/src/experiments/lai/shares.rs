@@ -4,17 +4,16 @@ use serde_json::json;
 use timeous::core::Duration;
 
 use super::ages::LinkPackets;
-use super::seeds::over_seeds;
-use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
-use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
-use crate::report::plot::{Lines, Series};
+use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport, over_seeds};
+use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, cross, setup};
 
 /// Results of one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Share {
     /// Transport of the flow.
     pub(crate) transport: Transport,
     /// Packet interval.
+    #[serde(serialize_with = "as_millis")]
     pub(crate) interval: Duration,
     /// Frames that arrived after the warm-up.
     pub(crate) received: u64,
@@ -22,6 +21,10 @@ pub(crate) struct Share {
     pub(crate) i_received: u64,
     /// Packets at the link.
     pub(crate) link: LinkPackets,
+}
+
+fn as_millis<S: serde::Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_u64(time.as_millis())
 }
 
 impl Share {
@@ -68,24 +71,15 @@ fn most(interval: Duration) -> f64 {
 /// [`LabError::Plot`] if the figure cannot be drawn.
 pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Findings, LabError> {
     let all = pooled(seeds);
-    let mut table = Table::new(
-        "I-frames among the frames received, and packets dropped at the link; %",
-        &["packet every", "flow", "received", "I-frames", "paper", "dropped", "paper "],
-    );
-    for share in &all {
-        let (paper, paper_loss) = share.reported();
-        let every = format!("{} ms", share.interval.as_millis());
-        let (name, percent) = (share.transport.name(), share.percent());
-        table.row([
-            every,
-            name.to_owned(),
-            share.received.to_string(),
-            format!("{percent:.1}"),
-            format!("{paper:.1}"),
-            format!("{:.1}", share.link.loss()),
-            format!("{paper_loss:.1}"),
-        ]);
-    }
+    let table = Rows::of(&all)
+        .column("packet every", |share| format!("{} ms", share.interval.as_millis()))
+        .column("flow", |share| share.transport.name())
+        .column("received", |share| share.received)
+        .number("I-frames", 1, |share| share.percent())
+        .number("paper", 1, |share| share.reported().0)
+        .number("dropped", 1, |share| share.link.loss())
+        .number("paper ", 1, |share| share.reported().1)
+        .table("I-frames among the frames received, and packets dropped at the link; %");
     let timeous = |shares: &Vec<Share>| {
         let timeous = shares.iter().filter(|share| share.transport == Transport::Timeous);
         timeous.flat_map(claims_of).collect()
@@ -96,7 +90,7 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
         figures: vec![figure(&all)?],
         claims: over_seeds(seeds.iter().map(timeous).collect()),
         notes: Vec::new(),
-        data: json!({ "flows": all.iter().map(data).collect::<Vec<_>>() }),
+        data: json!({ "flows": all }),
     })
 }
 
@@ -119,68 +113,39 @@ fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
 
 fn figure(all: &[Share]) -> Result<Figure, LabError> {
     let milliseconds = |interval: Duration| interval.as_millis() as f64;
-    let line = |transport: Transport| {
-        let own = all.iter().filter(|share| share.transport == transport);
-        Series::new(transport.name(), own.map(|share| (milliseconds(share.interval), share.percent())).collect())
-    };
-    let fit = FRAME_INTERVALS.map(|interval| (milliseconds(interval), most(interval))).to_vec();
-    let series = Transport::ALL.map(line).into_iter().chain([Series::new("most that fits", fit)]).collect();
-    let lines = Lines { title: "I-frames among the frames received", x: "a packet every, ms", y: "%", series };
+    let of = |name: &str, interval, percent| (name.to_owned(), milliseconds(interval), percent);
+    let flows =
+        cross(Transport::ALL, all.iter().collect::<Vec<_>>()).filter(|(transport, one)| one.transport == *transport);
+    let flows = flows.map(|(transport, one)| of(transport.name(), one.interval, one.percent()));
+    let fit = FRAME_INTERVALS.map(|interval| of("most that fits", interval, most(interval)));
     let caption = "A tenth of what is sent are I-frames. The line on top is the share if all of them arrive and the link is full.";
-    Ok(Figure::new(lines.draw()?, caption))
+    Chart { title: "I-frames among the frames received", x: "a packet every, ms", y: "%", caption }.of(
+        flows.chain(fit),
+        |(name, ..)| name.clone(),
+        |&(_, x, y)| (x, y),
+    )
 }
 
 fn claims_of(share: &Share) -> [Claim; 2] {
     let (paper, paper_loss) = share.reported();
-    let every = share.interval.as_millis();
-    let (percent, most) = (share.percent(), most(share.interval));
-    let loss = share.link.loss();
+    let (every, most) = (share.interval.as_millis(), most(share.interval));
     let aim = (0.95 * most * 10.0).round() / 10.0;
+    let frames = format!("every {every} ms: I-frames of Timeous, % (at most {most:.1} fit)");
+    let dropped = format!("every {every} ms: packets of Timeous dropped at the link, %");
     [
-        Claim::new(
-            &format!("every {every} ms: I-frames of Timeous, % (at most {most:.1} fit)"),
-            &format!("{paper}"),
-            format!("{percent:.1}"),
-            percent,
-        )
-        .pass(Bound::AtLeast(paper))
-        .aim(Bound::AtLeast(aim)),
-        Claim::new(
-            &format!("every {every} ms: packets of Timeous dropped at the link, %"),
-            &format!("{paper_loss}"),
-            format!("{loss:.2}"),
-            loss,
-        )
-        .pass(Bound::AtMost(1.0)),
+        Claim::number(frames, &paper.to_string(), 1, share.percent()).pass(paper..).aim(aim..),
+        Claim::number(dropped, &paper_loss.to_string(), 2, share.link.loss()).pass(..=1.0),
     ]
 }
 
 fn setup_of_shares() -> Vec<Choice> {
-    vec![
-        Choice::paper("a packet every", "10, 20 and 25 ms", "§4.3"),
-        Choice::paper("I-frames", "each tenth packet", "§4.3: 10 % of the packets; a frame is a packet"),
-        Choice::ours(
-            "beside the flow",
-            "nothing",
-            "§4.3 names no other flow, and its losses are those of a flow alone",
-        ),
-        Choice::paper(
-            "what is given up",
-            "B and P first, at three or more queued",
-            "§4.3: by the application; here by the policy `frames` at the instant of the pull",
-        ),
-    ]
-}
-
-fn data(share: &Share) -> serde_json::Value {
-    json!({
-        "transport": share.transport,
-        "interval_ms": share.interval.as_millis(),
-        "received": share.received,
-        "i_received": share.i_received,
-        "link_packets": share.link.packets,
-        "link_dropped": share.link.dropped,
-    })
+    setup! {
+        paper "a packet every": "10, 20 and 25 ms" => "§4.3";
+        paper "I-frames": "each tenth packet" => "§4.3: 10 % of the packets; a frame is a packet";
+        ours "beside the flow": "nothing" => "§4.3 names no other flow, and its losses are those of a flow alone";
+        paper "what is given up": "B and P first, at three or more queued"
+            => "§4.3: by the application; here by the policy `frames` at the instant of the pull";
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use timeous_tcp::{Config as TcpConfig, EcnMode};
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
-use crate::experiment::{Choice, Run};
+use crate::experiment::{Choice, Run, setup};
 
 /// Duration of a flow of §4.2, the warm-up included: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
@@ -48,39 +48,23 @@ pub(crate) fn shares_choices() -> Vec<Choice> {
 }
 
 fn choices(lasting: Duration) -> Vec<Choice> {
-    vec![
-        Choice::paper(
-            "congestion control",
-            "NewReno, the same code for TCP and Timeous",
-            "§4.2: DCCP uses exactly the same algorithm as TCP",
-        ),
-        Choice::ours(
-            "Congestion Managers",
-            "one for each flow",
-            "the paper's flows know nothing of each other; sharing is another paper's point",
-        ),
-        Choice::ours(
-            "send buffer of TCP",
-            "twice the congestion window, 16 to 128 KiB",
-            "as the paper's kernel, Linux 2.4, tuned it; its writer blocks, and a packet counts as sent when it is written",
-        ),
-        Choice::ours(
-            "options of TCP",
-            "SACK; no timestamps, no ECN",
-            "without timestamps a packet of 1460 bytes is a segment; ECN was off in the paper's kernel, and is off in DCCP here",
-        ),
-        Choice::ours("way back", "not narrow", "acknowledgements are not what is looked at"),
-        Choice::ours(
-            "lasting",
-            format!("{} s after the warm-up, for each seed", (lasting - WARM_UP).as_secs_f64()),
-            "thousands of packets, and dozens of losses",
-        ),
-        Choice::ours(
-            "by seed",
-            "when the flow begins within a second, and which packet is its first I-frame",
-            "the rest is not random, and seeds differ as much as such chances matter",
-        ),
-    ]
+    setup! {
+        paper "congestion control": "NewReno, the same code for TCP and Timeous"
+            => "§4.2: DCCP uses exactly the same algorithm as TCP";
+        ours "Congestion Managers": "one for each flow"
+            => "the paper's flows know nothing of each other; sharing is another paper's point";
+        ours "send buffer of TCP": "twice the congestion window, 16 to 128 KiB"
+            => "as the paper's kernel, Linux 2.4, tuned it; its writer blocks, and a packet counts as sent when it is \
+            written";
+        ours "options of TCP": "SACK; no timestamps, no ECN"
+            => "without timestamps a packet of 1460 bytes is a segment; ECN was off in the paper's kernel, and is off \
+            in DCCP here";
+        ours "way back": "not narrow" => "acknowledgements are not what is looked at";
+        ours "lasting": "{} s after the warm-up, for each seed", (lasting - WARM_UP).as_secs_f64()
+            => "thousands of packets, and dozens of losses";
+        ours "by seed": "when the flow begins within a second, and which packet is its first I-frame"
+            => "the rest is not random, and seeds differ as much as such chances matter";
+    }
 }
 
 /// Runs the flows of §4.2 for each seed: each transport beside one long TCP flow.

@@ -1,19 +1,16 @@
 //! Link capture of a stream: for each stretch of bytes that arrived at the link, the datagram or
 //! padding it belongs to. Bytes that the link then dropped are included: the sender has sent them.
 
-use std::fs::File;
 use std::path::Path;
 
 use etherparse::{PacketHeaders, TransportHeader};
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::{Block, PcapNgReader};
 use timeous::core::{Duration, Instant};
 use timeous_host::stamp;
-use timeous_net::capture::Interface;
 use timeous_tcp::record::{Framing, Ordered};
 
-use super::setup::PORT;
+use super::plan::PORT;
 use crate::experiment::LabError;
+use crate::machine::arrivals;
 
 /// Content of a stretch of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,19 +38,8 @@ pub(crate) struct CarriedBytes {
 /// # Errors
 /// [`LabError::Machine`] if the file is no capture.
 pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<CarriedBytes>, LabError> {
-    let no_capture =
-        |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
-    let file = File::open(path).map_err(|error| no_capture(&error))?;
-    let mut reader = PcapNgReader::new(file).map_err(|error| no_capture(&error))?;
     let mut stream = Stream::default();
-    while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(block) = block.map_err(|error| no_capture(&error))?
-            && block.interface_id == Interface::Ingress as u32
-        {
-            let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(ahead);
-            stream.packet(at, &block);
-        }
-    }
+    arrivals(path, ahead, |at, packet, _| stream.packet(at, packet))?;
     Ok(stream.finish())
 }
 
@@ -69,8 +55,8 @@ struct Stream {
 }
 
 impl Stream {
-    fn packet(&mut self, at: Instant, block: &EnhancedPacketBlock<'_>) {
-        let Ok(headers) = PacketHeaders::from_ip_slice(&block.data) else { return };
+    fn packet(&mut self, at: Instant, packet: &[u8]) {
+        let Ok(headers) = PacketHeaders::from_ip_slice(packet) else { return };
         let Some(TransportHeader::Tcp(header)) = &headers.transport else { return };
         if header.destination_port != PORT {
             return;

@@ -16,8 +16,9 @@ use timeous_host::{Middlebox, MiddleboxBehaviour};
 use timeous_net::emulator::{EmulatorError, Ipv4Interface, Namespace, Tun};
 use timeous_net::sim::{Host, Packet, Protocol};
 
-use super::super::tcp_kernel::network::{SYSCTLS, TestNetwork, machine};
+use super::super::tcp_kernel::network::{SYSCTLS, TestNetwork};
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Address of the sender, and of the left namespace on the link to it.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);

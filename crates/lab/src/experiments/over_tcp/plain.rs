@@ -9,10 +9,9 @@ use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 use timeous_tcp::record;
 
-use super::super::tcp_kernel::network::machine;
-use super::plan::Plan;
-use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, SenderStatus, sleep_until};
+use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT, SenderStatus};
 use crate::experiment::LabError;
+use crate::machine::{machine, sleep_until};
 
 /// Streams from a namespace.
 pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {

@@ -3,56 +3,31 @@
 use std::sync::Arc;
 
 use timeous::core::{AduMeta, AduSeq, Duration, Instant};
-use timeous_engine::NewChoice;
+use timeous_engine::{NewChoice, Reach};
 use timeous_host::MiddleboxBehaviour;
 
 use super::super::tcp_kernel::network::Links;
+use crate::experiment::values;
 
-/// Sender of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SenderKind {
-    /// Program that writes into the kernel's socket.
-    Plain,
-    /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
-    Ring,
-    /// `Ring`, with late choice that reaches into the kernel's queue and its retransmissions.
-    Late,
-    /// Packet ring with our own TCP, on a TUN device.
-    Own,
-}
-
-impl SenderKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Plain, Self::Ring, Self::Late, Self::Own];
-
-    /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain TCP",
-            Self::Ring => "ring, NOTSENT_LOWAT",
-            Self::Late => "ring, into retransmissions",
-            Self::Own => "own TCP",
-        }
+values! {
+    /// Sender of a stream.
+    pub(crate) enum SenderKind {
+        /// Program that writes into the kernel's socket.
+        Plain = "plain TCP",
+        /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
+        Ring = "ring, NOTSENT_LOWAT",
+        /// `Ring`, with late choice that reaches into the kernel's queue and its retransmissions.
+        Late = "ring, into retransmissions",
+        /// Packet ring with our own TCP, on a TUN device.
+        Own = "own TCP",
     }
 }
 
-/// Congestion control of the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Control {
-    Reno,
-    Cubic,
-}
-
-impl Control {
-    pub(crate) const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
-
-    /// Returns the kernel's name for it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-        }
+values! {
+    /// Congestion control of the sender.
+    pub(crate) enum Control {
+            Reno = "reno",
+            Cubic = "cubic",
     }
 }
 
@@ -107,4 +82,29 @@ impl Plan {
     pub(super) fn longest(&self) -> usize {
         self.offers.iter().map(|offer| offer.len).max().unwrap_or(0)
     }
+}
+
+/// Address of the receiver.
+pub(super) const RIGHT: &str = "10.77.0.2:5000";
+/// Port of the receiver.
+pub(super) const PORT: u16 = 5_000;
+/// Longest wait for a connection.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Time from the opening of the connection to the stream's start.
+pub(super) const LEAD: Duration = Duration::from_millis(200);
+/// Socket timeout, after which a thread checks whether to stop.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// Counters and state of the sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SenderStatus {
+    /// Final reach of late choice.
+    pub(crate) reach: Option<Reach>,
+    /// Datagrams behind the ring replaced by a fresh one, and datagrams replaced by padding.
+    pub(crate) replaced: u64,
+    pub(crate) padded: u64,
+    /// Whether the path was found not to support late choice.
+    pub(crate) refused: bool,
+    /// Whether the connection ended early.
+    pub(crate) ended: bool,
 }

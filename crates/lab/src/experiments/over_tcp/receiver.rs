@@ -8,10 +8,10 @@ use timeous_engine::clock;
 use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
 
-use super::super::tcp_kernel::network::{TestNetwork, machine};
-use super::plan::Plan;
-use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, no_connection, sleep_until};
+use super::super::tcp_kernel::network::TestNetwork;
+use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT};
 use crate::experiment::LabError;
+use crate::machine::{machine, no_connection, sleep_until};
 
 /// Interval between attempts to accept a connection.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);

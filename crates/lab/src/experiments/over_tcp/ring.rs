@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Instant};
-use timeous_engine::{Carrier, Engine, EngineError, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
+use timeous_engine::{Carrier, Engine, Reach, Sealing, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
-use super::super::tcp_kernel::network::machine;
-use super::plan::{Plan, SenderKind};
-use super::setup::{LEAD, PATIENCE, RIGHT, SenderStatus, no_connection, sleep_until};
+use super::plan::{LEAD, PATIENCE, Plan, RIGHT, SenderKind, SenderStatus};
 use crate::experiment::LabError;
+use crate::machine::{machine, no_connection, sleep_until};
 
 /// Time that the engine may take to update its snapshot.
 const NEWS: Duration = Duration::from_millis(300);
@@ -18,9 +17,8 @@ const NEWS: Duration = Duration::from_millis(300);
 /// Streams from a namespace. A connection that ends early is replaced by another, in which late
 /// choice ends at the kernel's queue, as in a program that met a reset.
 pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
-    let failed = |error: EngineError| LabError::Machine(error.to_string());
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
-    let engine = from.within(Engine::start).map_err(machine)?.map_err(failed)?;
+    let engine = from.within(Engine::start).map_err(machine)?.map_err(machine)?;
     let mut stream = call(&engine, plan, plan.way == SenderKind::Late)?;
     let begin = clock::now() + LEAD;
     let end = begin + plan.lasting;
@@ -46,7 +44,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
 fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let stream = engine.connect(to, config(plan, into_retransmissions));
-    let mut stream = stream.map_err(|error| LabError::Machine(error.to_string()))?;
+    let mut stream = stream.map_err(machine)?;
     opened(&mut stream)?;
     Ok(stream)
 }
@@ -67,6 +65,7 @@ fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {
         tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
         slots: plan.slots,
         choice: plan.choice.clone(),
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Tcp)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddrV4;
 
-use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunError, TunHost};
 use timeous::core::{AduSeq, Instant};
 use timeous_cm::{Controller, Cubic, NewReno};
 use timeous_engine::clock;
@@ -10,9 +9,10 @@ use timeous_host::stamp;
 use timeous_ring::{Config, Producer, RingSource, create};
 
 use super::super::tcp_kernel::network::TestNetwork;
-use super::plan::{Control, Plan};
-use super::setup::{LEAD, PATIENCE, RIGHT, SenderStatus, no_connection};
+use super::plan::{Control, LEAD, PATIENCE, Plan, RIGHT, SenderStatus};
 use crate::experiment::LabError;
+use crate::machine::{machine, no_connection};
+use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunHost};
 
 /// Streams from behind the left namespace.
 pub(super) fn stream(network: &TestNetwork, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
@@ -24,7 +24,7 @@ pub(super) fn stream(network: &TestNetwork, plan: &Plan) -> Result<(Instant, Sen
     let (producer, consumer) = create(&ring).expect("an experiment asks for a ring that can be");
     let source = RingSource::with_choice(consumer, (plan.choice)());
     let to: SocketAddrV4 = RIGHT.parse().expect("an address and a port");
-    let id = host.connect_from(to, Box::new(source)).map_err(failed)?;
+    let id = host.connect_from(to, Box::new(source)).map_err(machine)?;
     connected(&mut host)?;
     let begin = clock::now() + LEAD;
     let status = PacedSender { host: &mut host, id, producer, plan, begin }.run()?;
@@ -40,13 +40,9 @@ fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
     }
 }
 
-fn failed(error: TunError) -> LabError {
-    LabError::Machine(error.to_string())
-}
-
 fn connected(host: &mut TunHost) -> Result<(), LabError> {
     let until = clock::now() + PATIENCE;
-    match host.wait(until).map_err(failed)? {
+    match host.wait(until).map_err(machine)? {
         Some((_, Event::Connected)) => Ok(()),
         _ => Err(no_connection()),
     }
@@ -72,7 +68,7 @@ impl PacedSender<'_> {
                 return Ok(status);
             }
             let due = self.plan.offers.get(next).map_or(end, |offer| (self.begin + offer.at).min(end));
-            match self.host.wait(due).map_err(failed)? {
+            match self.host.wait(due).map_err(machine)? {
                 Some((_, Event::Closed { .. })) => return Ok(SenderStatus { ended: true, ..status }),
                 Some((_, Event::ChangesRefused)) => status.refused = true,
                 _ => {}

@@ -10,7 +10,8 @@ use nix::sys::time::TimeValLike;
 
 use super::method::{SendMethod, Sender};
 use super::sink::Sink;
-use crate::experiment::{LabError, Progress};
+use crate::experiment::{LabError, Progress, Sorted};
+use crate::machine::machine;
 
 /// Way and packet size to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +34,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    fn quantile(&self, percent: f64) -> f64 {
+        self.rounds.iter().copied().collect::<Sorted>().percentile(percent)
+    }
+
     /// Returns the nanoseconds per packet in the median round.
     pub(crate) fn median(&self) -> f64 {
-        quantile(&self.rounds, 0.5)
+        self.quantile(50.0)
     }
 
     /// Returns the kernel time of the median, in nanoseconds.
@@ -43,24 +48,16 @@ impl Cost {
         self.median() * self.system
     }
 
-    /// Returns the quartiles over the rounds.
-    pub(crate) fn quartiles(&self) -> (f64, f64) {
-        (quantile(&self.rounds, 0.25), quantile(&self.rounds, 0.75))
+    /// Formats the quartiles over the rounds.
+    pub(crate) fn between_quartiles(&self) -> String {
+        format!("{:.0} to {:.0}", self.quantile(25.0), self.quantile(75.0))
     }
 
     /// Returns the ratio of this cost to `other`: the median of the rounds' own ratios.
     pub(crate) fn over(&self, other: &Self) -> f64 {
-        let ratios: Vec<f64> = self.rounds.iter().zip(&other.rounds).map(|(own, other)| own / other).collect();
-        quantile(&ratios, 0.5)
+        let ratios = self.rounds.iter().zip(&other.rounds).map(|(own, other)| own / other);
+        ratios.collect::<Sorted>().percentile(50.0)
     }
-}
-
-/// Returns a quantile by nearest rank.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
-    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
 /// Length of a measurement.
@@ -87,7 +84,7 @@ pub(crate) fn measure(
     progress: &Progress,
 ) -> Result<Vec<Cost>, LabError> {
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
-    let open = |case: &Case| Sender::open(case.way, case.payload).map_err(|error| LabError::Machine(error.to_string()));
+    let open = |case: &Case| Sender::open(case.way, case.payload).map_err(machine);
     let senders: Result<Vec<Sender>, LabError> = sink.before(|| cases.iter().map(open).collect())?;
     thread::scope(|scope| {
         let start = |(sender, case): (Sender, &Case)| Worker::start(scope, sender, case.way);
@@ -166,6 +163,6 @@ mod tests {
         let own = Cost { case, rounds: vec![10.0, 10.0, 20.0, 20.0, 20.0], system: 0.5 };
         let other = Cost { case, rounds: vec![5.0, 5.0, 10.0, 10.0, 10.0], system: 0.5 };
         assert_eq!((own.over(&other), own.median(), own.in_kernel()), (2.0, 20.0, 10.0));
-        assert_eq!(own.quartiles(), (10.0, 20.0));
+        assert_eq!(own.between_quartiles(), "10 to 20");
     }
 }

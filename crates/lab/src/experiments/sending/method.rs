@@ -2,14 +2,16 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use timeous::core::{AduMeta, AduSeq, Ecn};
 use timeous_engine::udp::{self, Packet};
-use timeous_engine::{DccpConfig, EngineError, Producer, clock};
+use timeous_engine::{DccpConfig, EngineError, EnqueueError, Producer, Waker, clock};
 use timeous_lab::rig::Rig;
 
-use super::sent::{ROUND_TRIP, Sent, number};
-use super::{sink, thread};
+use super::sink;
 
 /// Way to send packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +80,7 @@ impl Sender {
             let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
             let dccp = DccpConfig { mps: dccp.mps.max(DccpConfig::MIN_MPS), ..dccp };
             let config = timeous_ring::Config::new(SLOTS);
-            let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp)?;
+            let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp, None)?;
             Ok::<_, EngineError>((Box::new(rig), producer))
         };
         let ring = |every, copies| open().map(|(rig, producer)| Kind::Ring { rig, producer, every, copies });
@@ -121,7 +123,7 @@ impl Sender {
                 }
                 if refused { Err(io::Error::other("the device refused a packet")) } else { Ok(packets / *of * *of) }
             })?,
-            Kind::Thread { rig, producer } => return thread::send(rig, producer, payload.len(), packets, next),
+            Kind::Thread { rig, producer } => return send_with_thread(rig, producer, payload.len(), packets, next),
             Kind::Ring { rig, producer, every, copies } => {
                 for _ in 0..packets.div_ceil(ROUND_TRIP) {
                     sent.watch(|| {
@@ -160,4 +162,123 @@ fn burst(rig: &mut Rig, producer: &mut Producer, every: u32, copies: bool, paylo
     }
     rig.send(clock::now());
     assert!(!rig.is_blocked(), "a device that does nothing has room");
+}
+
+/// Packets sent before the peer's answers are processed.
+pub(super) const ROUND_TRIP: u32 = 192;
+
+/// Writes a packet's number, the only content that is written: the rest of a payload is irrelevant.
+pub(super) fn number(payload: &mut [u8], next: &mut u64) {
+    if let Some(first) = payload.first_chunk_mut() {
+        *first = next.to_be_bytes();
+    }
+    *next += 1;
+}
+
+/// Packets sent, and their processor time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) packets: u32,
+    pub(crate) nanos: u64,
+}
+
+impl Sent {
+    pub(super) fn watch(&mut self, work: impl FnOnce() -> io::Result<u32>) -> io::Result<()> {
+        let before = processor_time();
+        self.packets += work()?;
+        self.nanos += processor_time() - before;
+        Ok(())
+    }
+}
+
+/// Returns the processor time of this thread, in nanoseconds.
+pub(super) fn processor_time() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
+    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
+}
+
+/// Wakers between the two threads.
+struct Wakers {
+    /// Wakes a sleeping transport after a packet was queued.
+    queued: Waker,
+    /// Wakes a waiting application when the ring has room again.
+    room: Waker,
+    waiting: AtomicBool,
+    done: AtomicBool,
+}
+
+/// Sends `packets` packets; the processor time of both threads counts.
+fn send_with_thread(
+    rig: &mut Rig,
+    producer: &mut Producer,
+    payload: usize,
+    packets: u32,
+    next: &mut u64,
+) -> io::Result<Sent> {
+    let wakers = Wakers {
+        queued: Waker::new()?,
+        room: Waker::new()?,
+        waiting: AtomicBool::new(false),
+        done: AtomicBool::new(false),
+    };
+    let transport = thread::scope(|scope| {
+        let transport = scope.spawn(|| transport(rig, &wakers));
+        let before = processor_time();
+        application(producer, &wakers, payload, packets, next);
+        let own = processor_time() - before;
+        wakers.done.store(true, Ordering::Release);
+        wakers.queued.wake();
+        own + transport.join().expect("the transport's thread does not panic")
+    });
+    while producer.poll_completion().is_some() {}
+    Ok(Sent { packets, nanos: transport })
+}
+
+fn application(producer: &mut Producer, wakers: &Wakers, payload: usize, packets: u32, next: &mut u64) {
+    for _ in 0..packets {
+        let meta = AduMeta { seq: AduSeq(*next), ..AduMeta::default() };
+        while let Err(full) = producer.enqueue_with(&meta, payload, |bytes| number(bytes, next)) {
+            assert!(matches!(full, EnqueueError::Full | EnqueueError::ZoneFull), "{full}");
+            wait_for_room(producer, wakers);
+        }
+        if producer.needs_notify() {
+            wakers.queued.wake();
+        }
+    }
+}
+
+fn wait_for_room(producer: &mut Producer, wakers: &Wakers) {
+    wakers.waiting.store(true, Ordering::SeqCst);
+    // Room that appeared before the flag was set causes no wake-up.
+    if producer.free_slots() == 0 {
+        wakers.room.wait(Some(timeous::core::Duration::from_millis(10)));
+    }
+    wakers.waiting.store(false, Ordering::SeqCst);
+    while producer.poll_completion().is_some() {}
+}
+
+/// Runs the transport; returns its processor time without the peer's.
+fn transport(rig: &mut Rig, wakers: &Wakers) -> u64 {
+    let begin = processor_time();
+    let (mut unanswered, mut others) = (0, 0);
+    loop {
+        let sent = rig.send(clock::now());
+        unanswered += sent;
+        if unanswered >= ROUND_TRIP as usize {
+            unanswered = 0;
+            let before = processor_time();
+            rig.answer(clock::now());
+            others += processor_time() - before;
+            rig.hear(clock::now());
+        }
+        if sent > 0 && wakers.waiting.load(Ordering::SeqCst) {
+            wakers.room.wake();
+        }
+        if sent == 0 && !rig.stop_polling() {
+            if wakers.done.load(Ordering::Acquire) {
+                return processor_time() - begin - others;
+            }
+            wakers.queued.wait(None);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::cost::Case;
 use super::method::{SendMethod, Sender};
 use super::sink::Sink;
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Hidden command that runs a member; it is no experiment.
 pub(crate) const COMMAND: &str = "crowd-member";
@@ -51,7 +52,7 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
     let way = way(&args.way, args.number).ok_or_else(|| LabError::Machine(format!("there is no way {}", args.way)))?;
     let sink = Sink::enter(&args.sink)?;
     let opened = sink.before(|| Sender::open(way, args.payload))?;
-    let mut sender = opened.map_err(|error| LabError::Machine(error.to_string()))?;
+    let mut sender = opened.map_err(machine)?;
     println!("ready");
     let mut word = String::new();
     std::io::stdin().read_line(&mut word).map_err(LabError::system("wait for the others"))?;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use timeous_net::emulator::Namespace;
 
 use crate::experiment::LabError;
+use crate::machine::machine;
 
 /// Device name: an intermediate functional block (ifb) without redirection drops all packets. It
 /// offers checksums, scatter/gather and segmentation, as the paper's card "pretends to perform"
@@ -48,7 +49,7 @@ impl Sink {
     /// # Errors
     /// Missing rights, or `ip` tool.
     pub(crate) fn enter(name: &str) -> Result<Self, LabError> {
-        let namespace = Namespace::open_or_make(name).map_err(|error| LabError::Machine(error.to_string()))?;
+        let namespace = Namespace::open_or_make(name).map_err(machine)?;
         Ok(Self { namespace })
     }
 
@@ -59,7 +60,7 @@ impl Sink {
 
     /// Runs `work` in the namespace. A socket opened there stays there.
     pub(crate) fn before<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
-        self.namespace.within(work).map_err(|error| LabError::Machine(error.to_string()))
+        self.namespace.within(work).map_err(machine)
     }
 }
 

@@ -1,11 +1,10 @@
 //! CUBIC beside Reno at a bottleneck with a small bandwidth-delay product (RFC 9438 §5.1).
 
-use serde_json::{Value, json};
 use timeous::core::Duration;
 use timeous_cm::Kind;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
-use crate::experiment::{Bound, Choice, Claim, Run, Table};
+use crate::experiment::{Bound, Choice, Claim, Rows, Run, Table, mean, setup};
 
 /// Two flows of each controller.
 const FLOWS: [Kind; 4] = [Kind::NewReno, Kind::Cubic, Kind::NewReno, Kind::Cubic];
@@ -18,6 +17,7 @@ const PASS: Bound = Bound::Within(0.5, 2.0);
 const AIM: Bound = Bound::Within(0.8, 1.25);
 
 /// Results at one bottleneck: rate of each flow in packets per second.
+#[derive(serde::Serialize)]
 pub(super) struct Outcome {
     seed: u64,
     rates: Vec<f64>,
@@ -42,31 +42,23 @@ pub(super) fn run(run: &Run<'_>) -> Vec<Outcome> {
 }
 
 pub(super) fn table(outcomes: &[Outcome]) -> Table {
-    let head = ["seed", "two with NewReno, packets/s", "two with CUBIC, packets/s", "CUBIC / NewReno"];
-    let mut table = Table::new("Rates beside each other at one bottleneck", &head);
-    for outcome in outcomes {
-        let rate = |kind| format!("{:.0}", outcome.of(kind));
-        let ratio = format!("{:.2}", outcome.ratio());
-        table.row([outcome.seed.to_string(), rate(Kind::NewReno), rate(Kind::Cubic), ratio]);
-    }
-    table
+    Rows::of(outcomes)
+        .column("seed", |outcome| outcome.seed)
+        .number("two with NewReno, packets/s", 0, |outcome| outcome.of(Kind::NewReno))
+        .number("two with CUBIC, packets/s", 0, |outcome| outcome.of(Kind::Cubic))
+        .number("CUBIC / NewReno", 2, |outcome| outcome.ratio())
+        .table("Rates beside each other at one bottleneck")
 }
 
 pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let ratio = outcomes.iter().map(Outcome::ratio).sum::<f64>() / outcomes.len() as f64;
+    let ratio = mean(outcomes.iter().map(Outcome::ratio));
     let paper = "\"acceptable levels of rate fairness between CUBIC and Reno flows\" (§4.3)";
-    let claim = Claim::new("rate of CUBIC over NewReno's at one bottleneck", paper, format!("{ratio:.3}"), ratio);
-    vec![claim.pass(PASS).aim(AIM)]
+    vec![Claim::number("rate of CUBIC over NewReno's at one bottleneck", paper, 3, ratio).pass(PASS).aim(AIM)]
 }
 
 pub(super) fn choices() -> Vec<Choice> {
-    vec![Choice::ours(
-        "bottleneck, both together",
-        "1000 packets/s, 40 ms, drop-tail, queue of 40 packets; two flows of each",
-        "a small bandwidth-delay product, where \"Reno performs well\" (§5.1)",
-    )]
-}
-
-pub(super) fn data(outcomes: &[Outcome]) -> Value {
-    outcomes.iter().map(|outcome| json!({ "seed": outcome.seed, "rates": outcome.rates })).collect()
+    setup! {
+        ours "bottleneck, both together": "1000 packets/s, 40 ms, drop-tail, queue of 40 packets; two flows of each"
+            => "a small bandwidth-delay product, where \"Reno performs well\" (§5.1)";
+    }
 }

@@ -5,8 +5,8 @@ use timeous::core::{Duration, Instant};
 use timeous_cm::Kind;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
-use crate::experiment::{Bound, Choice, Claim, Figure, LabError, Table};
-use crate::report::plot::{Lines, Series};
+use crate::experiment::{Bound, Chart, Choice, Claim, Figure, LabError, Rows, Table, setup};
+use crate::report::plot::Series;
 
 /// Bottleneck with a bandwidth-delay product of 200 packets.
 const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(200), queue: 100 };
@@ -116,29 +116,16 @@ impl Curve {
     }
 
     pub(super) fn table(&self) -> Table {
-        let head = [
-            "from, s",
-            "window before, packets",
-            "W_max",
-            "window after",
-            "K, s",
-            "lasted, s",
-            "from the curve, % of W_max",
-        ];
-        let mut table = Table::new("One CUBIC flow, bandwidth-delay product of 200 packets: from loss to loss", &head);
-        for stage in self.long() {
-            let (first, last) = (stage.looks[0], stage.looks[stage.looks.len() - 1]);
-            table.row([
-                format!("{:.1}", first.at),
-                format!("{:.1}", stage.before),
-                format!("{:.1}", stage.plateau),
-                format!("{:.1}", first.window),
-                format!("{:.2}", stage.until_plateau()),
-                format!("{:.1}", last.at - first.at),
-                format!("{:.2}", 100.0 * stage.farthest()),
-            ]);
-        }
-        table
+        let last = |stage: &&Epoch| stage.looks[stage.looks.len() - 1].at - stage.looks[0].at;
+        Rows::of(self.long())
+            .number("from, s", 1, |stage| stage.looks[0].at)
+            .number("window before, packets", 1, |stage| stage.before)
+            .number("W_max", 1, |stage| stage.plateau)
+            .number("window after", 1, |stage| stage.looks[0].window)
+            .number("K, s", 2, |stage| stage.until_plateau())
+            .number("lasted, s", 1, last)
+            .number("from the curve, % of W_max", 2, |stage| 100.0 * stage.farthest())
+            .table("One CUBIC flow, bandwidth-delay product of 200 packets: from loss to loss")
     }
 
     pub(super) fn claims(&self) -> Vec<Claim> {
@@ -162,18 +149,15 @@ impl Curve {
             stage.looks.iter().step_by(20).map(move |look| (look.at, stage.at(look.at - began)))
         });
         let series = vec![Series::new("window", window.collect()), Series::new("W_cubic", curve.collect())];
-        let lines = Lines { title: "The window of one CUBIC flow", x: "time, s", y: "packets", series };
-        Ok(Figure::new(lines.draw()?, "The window, and the function that it is to follow in each stage."))
+        let caption = "The window, and the function that it is to follow in each stage.";
+        Chart { title: "The window of one CUBIC flow", x: "time, s", y: "packets", caption }.draw(series)
     }
 }
 
 pub(super) fn choices() -> Vec<Choice> {
-    vec![
-        Choice::ours(
-            "bottleneck, for the curve",
-            "1000 packets/s, 200 ms, drop-tail, queue of 100 packets; one flow",
-            "where the cubic function is above what Reno would do",
-        ),
-        Choice::paper("C, β_cubic", "0.4, 0.7", "§5.1, §4.6"),
-    ]
+    setup! {
+        ours "bottleneck, for the curve": "1000 packets/s, 200 ms, drop-tail, queue of 100 packets; one flow"
+            => "where the cubic function is above what Reno would do";
+        paper "C, β_cubic": "0.4, 0.7" => "§5.1, §4.6";
+    }
 }

@@ -1,11 +1,11 @@
 //! Reno and CUBIC, each alone on a short path with loss: their average windows (RFC 9438 §4.3, and
 //! table 2 of §5.1).
 
-use serde_json::{Value, json};
 use timeous_cm::Kind;
 
-use super::super::tcp_formula::path::{self, Cell, Measured, Pattern, Variant};
-use crate::experiment::{Bound, Choice, Claim, Run, Table};
+use super::super::tcp_formula;
+use super::super::tcp_formula::{Cell, Measured, Pattern, Variant};
+use crate::experiment::{Bound, Choice, Claim, Rows, Run, Table, mean, setup};
 
 /// Round-trip time in milliseconds, as in the RFC's table 2.
 const RTT: u64 = 10;
@@ -17,6 +17,7 @@ const PASS: Bound = Bound::Within(0.85, 1.15);
 const AIM: Bound = Bound::Within(0.95, 1.05);
 
 /// Both controllers over one path.
+#[derive(serde::Serialize)]
 pub(super) struct Pair {
     loss: f64,
     pattern: Pattern,
@@ -38,7 +39,7 @@ impl Pair {
 
 /// Returns the average window in packets: packets sent per round trip.
 fn window(flows: &[Measured]) -> f64 {
-    flows.iter().map(|flow| flow.rate() * RTT as f64 / 1e3).sum::<f64>() / flows.len() as f64
+    mean(flows.iter().map(|flow| flow.rate() * RTT as f64 / 1e3))
 }
 
 pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
@@ -47,7 +48,7 @@ pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
         // Regular losses are deterministic: one seed suffices.
         let seeds = if pattern == Pattern::Regular { 1 } else { run.seeds as usize };
         let cells: Vec<Cell> = run.seeds().take(seeds).map(cell).collect();
-        run.each("each alone", &cells, path::run)
+        run.each("each alone", &cells, tcp_formula::flow)
     };
     let mut pairs = Vec::new();
     for pattern in [Pattern::Regular, Pattern::Random] {
@@ -60,24 +61,18 @@ pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
 }
 
 pub(super) fn table(pairs: &[Pair]) -> Table {
-    let head =
-        ["lost", "loss, %", "both by figure 3, packets", "NewReno, packets", "CUBIC, packets", "CUBIC / NewReno"];
-    let mut table = Table::new("Average windows, each alone, round trip 10 ms", &head);
-    for pair in pairs {
-        let lost = match pair.pattern {
-            Pattern::Regular => "every so manieth",
-            Pattern::Random => "by chance",
-        };
-        table.row([
-            lost.to_owned(),
-            format!("{}", pair.loss * 100.0),
-            format!("{:.1}", pair.expected()),
-            format!("{:.1}", window(&pair.reno)),
-            format!("{:.1}", window(&pair.cubic)),
-            format!("{:.2}", pair.ratio()),
-        ]);
-    }
-    table
+    let lost = |pair: &&Pair| match pair.pattern {
+        Pattern::Regular => "every so manieth",
+        Pattern::Random => "by chance",
+    };
+    Rows::of(pairs)
+        .column("lost", lost)
+        .column("loss, %", |pair| pair.loss * 100.0)
+        .number("both by figure 3, packets", 1, |pair| pair.expected())
+        .number("NewReno, packets", 1, |pair| window(&pair.reno))
+        .number("CUBIC, packets", 1, |pair| window(&pair.cubic))
+        .number("CUBIC / NewReno", 2, |pair| pair.ratio())
+        .table("Average windows, each alone, round trip 10 ms")
 }
 
 pub(super) fn claims(pairs: &[Pair]) -> Vec<Claim> {
@@ -88,36 +83,23 @@ pub(super) fn claims(pairs: &[Pair]) -> Vec<Claim> {
         let paper = "1: \"approximately the same average window size\" (§4.3)";
         if pair.pattern == Pattern::Regular {
             let what = format!("average window of CUBIC over NewReno's, {percent} % lost evenly");
-            claims.push(Claim::new(&what, paper, format!("{ratio:.3}"), ratio).pass(PASS).aim(AIM));
+            claims.push(Claim::number(what, paper, 3, ratio).pass(PASS).aim(AIM));
             let what = format!("average window of CUBIC over that of figure 3, {percent} % lost evenly");
-            claims.push(Claim::new(&what, "1 (§4.3, table 2 of §5.1)", format!("{own:.3}"), own).pass(PASS).aim(AIM));
+            claims.push(Claim::number(what, "1 (§4.3, table 2 of §5.1)", 3, own).pass(PASS).aim(AIM));
         } else {
             // The RFC's model does not cover random losses.
             let what = format!("average window of CUBIC over NewReno's, {percent} % lost by chance");
-            claims.push(Claim::new(&what, paper, format!("{ratio:.3}"), ratio));
+            claims.push(Claim::number(what, paper, 3, ratio));
         }
     }
     claims
 }
 
 pub(super) fn choices() -> Vec<Choice> {
-    vec![
-        Choice::paper("round trip, each alone", "10 ms", "§5.1, table 2"),
-        Choice::paper(
-            "loss, each alone",
-            "as many packets between any two that are lost",
-            "§5: \"the number of packets between two successive packet losses is always 1/p\"",
-        ),
-        Choice::ours(
-            "loss by chance, beside that",
-            "each packet independently",
-            "what most paths are thought to be like",
-        ),
-    ]
-}
-
-pub(super) fn data(pairs: &[Pair]) -> Value {
-    let pair =
-        |pair: &Pair| json!({ "loss": pair.loss, "lost": pair.pattern, "newreno": pair.reno, "cubic": pair.cubic });
-    pairs.iter().map(pair).collect()
+    setup! {
+        paper "round trip, each alone": "10 ms" => "§5.1, table 2";
+        paper "loss, each alone": "as many packets between any two that are lost"
+            => "§5: \"the number of packets between two successive packet losses is always 1/p\"";
+        ours "loss by chance, beside that": "each packet independently" => "what most paths are thought to be like";
+    }
 }

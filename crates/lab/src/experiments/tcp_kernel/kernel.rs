@@ -3,9 +3,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
+
+use crate::machine::timespec;
 
 /// Arrivals by the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 
 /// Waits for a connection.
 pub(super) fn accept(listener: &TcpListener, deadline: Instant) -> io::Result<TcpStream> {
-    let nanos = left(deadline)?.as_nanos();
-    let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    let timeout = timespec(left(deadline)?);
     if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))? == 0 {
         return Err(ErrorKind::TimedOut.into());
     }

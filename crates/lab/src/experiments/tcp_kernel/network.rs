@@ -2,15 +2,15 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::thread::{self, JoinHandle};
 
-use crate::tun::{TcpConfig, TunConfig, TunHost};
-use timeous::core::{Instant, Rng};
+use timeous::core::Rng;
 use timeous_net::capture::Capture;
-use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
-use timeous_net::{Counters, Direction, LinkConfig};
+use timeous_net::emulator::{Namespace, RouterConfig};
+use timeous_net::{Counters, LinkConfig};
 
 use crate::experiment::LabError;
+use crate::machine::{RunningLink, machine};
+use crate::tun::{TcpConfig, TunConfig, TunHost};
 
 /// Address of the left kernel.
 const LEFT: &str = "10.77.0.1";
@@ -40,8 +40,7 @@ pub(crate) struct TestNetwork {
     pub(crate) left: Namespace,
     /// Right namespace, 10.77.0.2.
     pub(crate) right: Namespace,
-    stopper: Stopper,
-    router: Option<JoinHandle<Result<Router, EmulatorError>>>,
+    link: RunningLink,
 }
 
 impl TestNetwork {
@@ -52,9 +51,7 @@ impl TestNetwork {
         (config.forward, config.back) = (links.forward.clone(), links.back.clone());
         config.seed = seed;
         config.capture = capture.map(Capture::create).transpose().map_err(machine)?;
-        let mut router = Router::open(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
-        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let link = RunningLink::start(config)?;
         let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
         let (left, right) = (open(&left)?, open(&right)?);
         for namespace in [&left, &right] {
@@ -62,12 +59,7 @@ impl TestNetwork {
                 namespace.set_sysctl(name, value).map_err(machine)?;
             }
         }
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop)?;
-            router.flush()?;
-            Ok(router)
-        });
-        Ok(Self { left, right, stopper, router: Some(router) })
+        Ok(Self { left, right, link })
     }
 
     /// Lets both kernels request ECN, which by default they only accept.
@@ -100,25 +92,7 @@ impl TestNetwork {
     }
 
     /// Removes the link, and returns its counters in each direction.
-    pub(crate) fn end(mut self) -> Result<[Counters; 2], LabError> {
-        self.stopper.stop();
-        let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
-        let router = router.map_err(machine)?;
-        Ok(Direction::ALL.map(|direction| router.snapshot(direction).counters))
+    pub(crate) fn end(self) -> Result<[Counters; 2], LabError> {
+        self.link.end()
     }
-}
-
-impl Drop for TestNetwork {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(router) = self.router.take() {
-            // Dropped after another error, which is the one to report.
-            let _ = router.join();
-        }
-    }
-}
-
-/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
-pub(crate) fn machine(error: impl std::fmt::Display) -> LabError {
-    LabError::Machine(error.to_string())
 }

@@ -1,21 +1,21 @@
 //! One transfer over a bed of its own, between the kernel's TCP at the right and either stack at
 //! the left.
 
-use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 use std::path::Path;
-use std::thread;
+use std::{io, thread};
 
-use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
+use serde_json::{Value, json};
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_engine::clock;
 use timeous_net::Counters;
 
 use super::kernel::{self, ArrivedBytes};
-use super::network::{Links, OURS, TestNetwork, machine};
-use super::recovery::{self, RecoveryCounters};
+use super::network::{Links, OURS, TestNetwork};
 use super::userspace::UserspaceConnection;
-use crate::experiment::LabError;
+use crate::experiment::{LabError, Sorted};
+use crate::machine::machine;
+use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 
 /// Address at which the right kernel listens.
 const RIGHT: &str = "10.77.0.2:5000";
@@ -108,7 +108,7 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
         Direction::Right => &network.left,
         Direction::Left => &network.right,
     };
-    let kernels = sender.within(recovery::by_kernel).map_err(machine)?;
+    let kernels = sender.within(by_kernel).map_err(machine)?;
     let kernels = kernels.map_err(LabError::system("read what the kernel counts"))?;
     let links = network.end()?;
     Ok(arrived.map(|(arrived, ours)| {
@@ -191,5 +191,110 @@ impl Transfer<'_> {
         };
         ours.finish(id)?;
         Ok((arrived, Some(ours.statistics)))
+    }
+}
+
+/// Loss recovery counters that both stacks define alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RecoveryCounters {
+    /// Retransmission timeouts.
+    pub(super) timeouts: u64,
+    /// Tail loss probes.
+    pub(super) probes: u64,
+    /// Fast recoveries.
+    pub(super) recoveries: u64,
+    /// Undone window reductions after spurious losses (Linux; ours undoes none).
+    pub(super) undone: u64,
+}
+
+/// Reads the counters of the calling thread's namespace, since its creation.
+pub(super) fn by_kernel() -> io::Result<RecoveryCounters> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netstat")?;
+    let of = |name: &str| counter(&text, name);
+    Ok(RecoveryCounters {
+        timeouts: of("TCPTimeouts"),
+        probes: of("TCPLossProbes"),
+        recoveries: of("TCPSackRecovery") + of("TCPRenoRecovery"),
+        undone: of("TCPDSACKUndo") + of("TCPFullUndo") + of("TCPLossUndo"),
+    })
+}
+
+/// Reads a counter from pairs of lines, names and values; zero if the kernel lacks it.
+fn counter(text: &str, name: &str) -> u64 {
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
+    pairs.filter(|(head, _)| *head == name).find_map(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
+/// Rates in Mbit/s. An unfinished run counts with rate zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Summary {
+    pub(super) least: f64,
+    /// Median rate; the mean of the middle two for an even number of runs.
+    pub(super) median: f64,
+    pub(super) most: f64,
+}
+
+impl Summary {
+    /// Summarises transfers of `len` bytes.
+    pub(super) fn of(runs: &[Result<Outcome, String>], len: usize) -> Self {
+        let rate = |run: &Result<Outcome, String>| match run {
+            Ok(outcome) => outcome.rate(len).as_bps() as f64 / 1e6,
+            Err(_) => 0.0,
+        };
+        Self::of_rates(runs.iter().map(rate).collect())
+    }
+
+    fn of_rates(rates: Sorted) -> Self {
+        Self { least: rates.percentile(0.0), median: rates.median(), most: rates.percentile(100.0) }
+    }
+}
+
+/// Formats the range.
+pub(super) fn spread(summary: &Summary) -> String {
+    format!("{:.2} to {:.2}", summary.least, summary.most)
+}
+
+/// Returns a run as JSON.
+pub(super) fn record(run: &Result<Outcome, String>) -> Value {
+    match run {
+        Ok(outcome) => {
+            let [forward, back] = outcome.links;
+            let link = |counters: timeous_net::Counters| {
+                json!({
+                    "packets": counters.packets_in,
+                    "queue_drops": counters.queue_drops,
+                    "losses": counters.losses,
+                    "reordered": counters.reordered,
+                    "duplicates": counters.duplicates,
+                })
+            };
+            let repairs = outcome.repairs;
+            json!({
+                "same": outcome.same,
+                "seconds": outcome.took.as_secs_f64(),
+                "forward": link(forward),
+                "back": link(back),
+                "sender": {
+                    "timeouts": repairs.timeouts,
+                    "probes": repairs.probes,
+                    "recoveries": repairs.recoveries,
+                    "undone": repairs.undone,
+                },
+                "our_retransmissions": outcome.ours.map(|ours| ours.retransmissions),
+            })
+        }
+        Err(why) => json!({ "failed": why }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_below_its_name() {
+        let text = "TcpExt: A B\nTcpExt: 1 22\nIpExt: C\nIpExt: 333\n";
+        assert_eq!(["A", "B", "C", "D"].map(|name| counter(text, name)), [1, 22, 333, 0]);
     }
 }

@@ -5,6 +5,7 @@ use timeous_host::AduRecord;
 
 use super::trial::Outcome;
 use super::{PLAYOUT, RTT};
+use crate::experiment::{Sorted, mean};
 
 impl Outcome {
     /// Returns time and length of each offered datagram, in order.
@@ -13,9 +14,14 @@ impl Outcome {
     }
 
     /// Returns the latencies of all received datagrams from hand-over to delivery, in milliseconds.
-    pub(crate) fn latencies(&self) -> Vec<f64> {
+    fn latencies(&self) -> Vec<f64> {
         let each = self.offered().zip(&self.arrived);
         each.filter_map(|((at, _), arrived)| Some((*arrived)?.saturating_since(at).as_secs_f64() * 1e3)).collect()
+    }
+
+    /// Returns the latency that this percentage of the received datagrams do not exceed, in milliseconds.
+    pub(crate) fn latency(&self, percent: f64) -> f64 {
+        self.latencies().into_iter().collect::<Sorted>().percentile(percent)
     }
 
     /// Returns the mean latency difference between consecutive datagrams that arrived in time (RFC
@@ -25,7 +31,7 @@ impl Outcome {
         let mut came: Vec<_> = each.filter(|&(to, at)| to <= at + PLAYOUT).collect();
         came.sort_unstable();
         let transit = |&(to, at): &(Instant, Instant)| to.saturating_since(at).as_secs_f64() * 1e3;
-        mean(&came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()).collect::<Vec<_>>())
+        mean(came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()))
     }
 
     /// Returns the rate of received datagrams, in kbit/s.
@@ -125,18 +131,6 @@ pub(crate) fn whole_frames(datagrams: &[(AduMeta, bool)]) -> Vec<bool> {
         whole[frame as usize] &= meta.references.iter().all(|FrameId(other)| whole[other as usize]);
     }
     whole
-}
-
-pub(crate) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// Returns the quantile at this share; infinity without values.
-pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(at).copied().unwrap_or(f64::INFINITY)
 }
 
 /// Returns the share of all bytes that an omniscient sender could deliver in time over a link of

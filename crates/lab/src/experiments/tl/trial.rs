@@ -16,48 +16,35 @@ use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
 
 use super::offers::{self, Cadence};
 use super::{PLAYOUT, RTT};
+use crate::experiment::values;
 
-/// Protocols of the paper (table 1), with and without timelines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub(crate) enum Protocol {
-    /// A: TCP at both ends.
-    Tcp,
-    /// B: UDP.
-    Udp,
-    /// C: datagrams to an unmodified TCP receiver.
-    ToTcp,
-    /// D: datagrams to a receiver that delivers them out of order.
-    Both,
-    /// D with congestion window validation (RFC 7661).
-    BothByUse,
-    /// `BothByUse` with bundling: recently sent data is sent once more.
-    BothBundled,
-    /// C with timelines.
-    ToTcpTimed,
-    /// D with timelines.
-    BothTimed,
-    /// D with timelines and dependencies.
-    BothDependent,
-    /// `BothDependent` with congestion window validation (RFC 7661).
-    BothPausing,
+values! {
+    /// Protocols of the paper (table 1), with and without timelines.
+    pub(crate) enum Protocol {
+        /// A: TCP at both ends.
+        Tcp = "A TCP",
+        /// B: UDP.
+        Udp = "B UDP",
+        /// C: datagrams to an unmodified TCP receiver.
+        ToTcp = "C uTLTCP to TCP",
+        /// D: datagrams to a receiver that delivers them out of order.
+        Both = "D uTLTCP",
+        /// D with congestion window validation (RFC 7661).
+        BothByUse = "D, window by use",
+        /// `BothByUse` with bundling: recently sent data is sent once more.
+        BothBundled = "the same, bundling",
+        /// C with timelines.
+        ToTcpTimed = "C, timelines",
+        /// D with timelines.
+        BothTimed = "D, timelines",
+        /// D with timelines and dependencies.
+        BothDependent = "D, timelines and dependencies",
+        /// `BothDependent` with congestion window validation (RFC 7661).
+        BothPausing = "the same, window by use (RFC 7661)",
+    }
 }
 
 impl Protocol {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "A TCP",
-            Self::Udp => "B UDP",
-            Self::ToTcp => "C uTLTCP to TCP",
-            Self::Both => "D uTLTCP",
-            Self::BothByUse => "D, window by use",
-            Self::BothBundled => "the same, bundling",
-            Self::ToTcpTimed => "C, timelines",
-            Self::BothTimed => "D, timelines",
-            Self::BothDependent => "D, timelines and dependencies",
-            Self::BothPausing => "the same, window by use (RFC 7661)",
-        }
-    }
-
     fn is_timed(self) -> bool {
         matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent | Self::BothPausing)
     }

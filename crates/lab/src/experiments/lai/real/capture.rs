@@ -2,19 +2,16 @@
 //! packets that it dropped.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use etherparse::{PacketHeaders, TransportHeader};
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::{Block, PcapNgReader};
 use timeous::core::{Duration, Instant};
 use timeous_dccp::{Encapsulation, Packet};
-use timeous_net::capture::Interface;
 
 use super::super::ages::LinkPackets;
 use super::super::setup::{SIZE, Transport};
 use crate::experiment::LabError;
+use crate::machine::arrivals;
 
 /// Stream to look for in the capture.
 #[derive(Clone, Copy, Debug)]
@@ -43,28 +40,22 @@ pub(super) struct StreamCapture {
 /// # Errors
 /// [`LabError::Machine`] if the file is no capture.
 pub(super) fn read(path: &Path, wanted: &CaptureFilter) -> Result<StreamCapture, LabError> {
-    let no_capture =
-        |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
-    let file = File::open(path).map_err(|error| no_capture(&error))?;
-    let mut reader = PcapNgReader::new(file).map_err(|error| no_capture(&error))?;
     let (mut seen, mut tcp) = (StreamCapture::default(), TcpBytes::default());
-    while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(block) = block.map_err(|error| no_capture(&error))?
-            && block.interface_id == Interface::Ingress as u32
-        {
-            add(&mut seen, &mut tcp, wanted, &block);
-        }
-    }
+    arrivals(path, wanted.ahead, |at, packet, dropped| add(&mut seen, &mut tcp, wanted, at, packet, dropped))?;
     Ok(seen)
 }
 
-fn add(seen: &mut StreamCapture, tcp: &mut TcpBytes, wanted: &CaptureFilter, block: &EnhancedPacketBlock<'_>) {
-    let Some(indexes) = packets_in(&block.data, wanted, tcp) else { return };
-    let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(wanted.ahead);
+fn add(
+    seen: &mut StreamCapture,
+    tcp: &mut TcpBytes,
+    wanted: &CaptureFilter,
+    at: Instant,
+    packet: &[u8],
+    dropped: bool,
+) {
+    let Some(indexes) = packets_in(packet, wanted, tcp) else { return };
     if at >= wanted.from {
         seen.stream.packets += 1;
-        // The emulator adds comments only to packets that it drops.
-        let dropped = block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)));
         seen.stream.dropped += u64::from(dropped);
     }
     for index in indexes {

@@ -1,17 +1,19 @@
 //! Two network namespaces of this machine, joined by the emulated link, which runs in a thread of
 //! its own.
 
-use std::thread::{self, JoinHandle};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
 
 use tempfile::NamedTempFile;
-use timeous::core::Instant;
 use timeous_net::LinkConfig;
 use timeous_net::capture::Capture;
-use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::emulator::{Namespace, RouterConfig};
 use timeous_net::link::{Capacity, Limit};
 
-use super::super::setup;
+use super::super::setup::{self, SIZE};
 use crate::experiment::LabError;
+use crate::machine::{Call, RunningLink, drain, machine, send_until};
 
 /// Address of the far end.
 pub(super) const RIGHT: &str = "10.77.0.2";
@@ -27,7 +29,7 @@ pub(super) struct TestNetwork {
     /// Receiving namespace.
     pub(super) right: Namespace,
     capture: NamedTempFile,
-    wires: Vec<LinkThread>,
+    wires: Vec<RunningLink>,
 }
 
 impl TestNetwork {
@@ -49,9 +51,9 @@ impl TestNetwork {
         };
         link.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
         link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
-        let mut wires = vec![LinkThread::lay(link)?];
+        let mut wires = vec![RunningLink::start(link)?];
         if shared {
-            wires.push(LinkThread::lay(way_to_the_link(&left, &middle, seed))?);
+            wires.push(RunningLink::start(way_to_the_link(&left, &middle, seed))?);
             let middle = open(&middle)?;
             middle.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
             open(&left)?.ip(&["route", "add", "10.77.0.0/24", "via", MIDDLE]).map_err(machine)?;
@@ -73,32 +75,8 @@ impl TestNetwork {
     /// Removes the link, and returns its capture.
     pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
         // Removed in reverse order: the first link created the middle namespace and deletes it.
-        self.wires.into_iter().rev().try_for_each(LinkThread::end)?;
+        self.wires.into_iter().rev().try_for_each(|wire| wire.end().map(drop))?;
         Ok(self.capture)
-    }
-}
-
-/// Emulated link, run by a thread of its own.
-struct LinkThread {
-    stopper: Stopper,
-    router: JoinHandle<Result<(), EmulatorError>>,
-}
-
-impl LinkThread {
-    fn lay(config: RouterConfig) -> Result<Self, LabError> {
-        let mut router = Router::open(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
-        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop)?;
-            router.flush()
-        });
-        Ok(Self { stopper, router })
-    }
-
-    fn end(self) -> Result<(), LabError> {
-        self.stopper.stop();
-        self.router.join().expect("the router does not panic").map_err(machine)
     }
 }
 
@@ -114,7 +92,26 @@ fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
     way
 }
 
-/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
-fn machine(error: impl std::fmt::Display) -> LabError {
-    LabError::Machine(error.to_string())
+/// Bytes of the timestamps option in each segment (RFC 7323): the kernel counts it towards the
+/// maximum segment size.
+const TIMESTAMPS: u32 = 12;
+/// Longest wait for the rest of a stream after the sender has ended.
+const REST: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Opens a TCP connection from left to right, with Reno at its sender.
+pub(super) fn pair(network: &TestNetwork, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
+    let address: SocketAddr = format!("{RIGHT}:{port}").parse().expect("an address and a port");
+    let call = Call { congestion_control: "reno", segment: Some(SIZE as u32 + TIMESTAMPS), nodelay: true };
+    let (sending, receiving) = call.open(&network.left, &network.right, address)?;
+    receiving.set_read_timeout(Some(REST)).map_err(LabError::system("set a socket's patience"))?;
+    Ok((sending, receiving))
+}
+
+/// Runs a long competing flow, which sends greedily until `stop`.
+pub(super) fn long_flow(network: &TestNetwork, port: u16, stop: &AtomicBool) -> Result<(), LabError> {
+    let (sending, receiving) = pair(network, port)?;
+    thread::scope(|scope| {
+        scope.spawn(|| drain(&receiving, &AtomicU64::new(0)));
+        send_until(&sending, &receiving, stop).map_err(LabError::system("send over the long flow"))
+    })
 }

@@ -7,14 +7,15 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
-use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Sealing, Status, Stream, StreamConfig, clock,
+};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
-use super::network::{RIGHT, TestNetwork};
-use super::sockets;
+use super::network::{self, RIGHT, TestNetwork};
 use crate::experiment::LabError;
+use crate::machine::{machine, sleep_until};
 
 /// Port of the stream's receiver.
 pub(super) const PORT: u16 = 6_000;
@@ -82,15 +83,8 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
     Ok(sent)
 }
 
-pub(super) fn sleep_until(at: Instant) {
-    let nanos = at.as_nanos();
-    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // An interrupted sleep is harmless: each packet's send time is recorded.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-}
-
 fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
-    let (mut sending, mut receiving) = sockets::pair(network, PORT)?;
+    let (mut sending, mut receiving) = network::pair(network, PORT)?;
     thread::scope(|scope| {
         let receiver = scope.spawn(move || {
             let mut received = BTreeMap::new();
@@ -146,7 +140,6 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
 }
 
 fn timeous(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
-    let machine = |error: timeous_engine::EngineError| LabError::Machine(error.to_string());
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let receiving_engine = network.at_right(Engine::start)?.map_err(machine)?;
@@ -187,6 +180,7 @@ fn config(plan: &Plan) -> StreamConfig {
         dccp_port: DCCP_PORT,
         choice: plan.choice.clone(),
         // The paper's DCCP does not retransmit.
+        sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Udp)
     }
 }

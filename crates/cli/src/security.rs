@@ -1,0 +1,20 @@
+//! Messages on the security of a stream, at its start: secrets that others can see, and a listener without encryption.
+
+use std::net::IpAddr;
+
+use timeous::{Role, Uri};
+
+use crate::notice::tell;
+
+/// Tells what the user should know.
+pub(crate) fn tell_security(uri: &Uri) {
+    let security = &uri.options.security;
+    for weakness in security.weaknesses() {
+        tell(weakness);
+    }
+    let Role::Listener { address, .. } = uri.role else { return };
+    let is_local = address.is_some_and(|address: IpAddr| address.to_canonical().is_loopback());
+    if !security.has_credential() && !security.is_plain && !is_local {
+        tell("without a credential, callers of this host only: for others add passphrase=file:FILE, or encryption=off");
+    }
+}
