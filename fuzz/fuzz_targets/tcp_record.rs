@@ -4,7 +4,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use timeous_tcp::record::{Datagram, Framing, Limits, Ordered, Unordered, pad, plain, numbered, numbered_len};
+use timeous_tcp::record::{Datagram, Framing, Limits, Ordered, Unordered, numbered, numbered_len, pad, plain};
 
 #[derive(Arbitrary, Debug)]
 enum Item {
@@ -42,10 +42,10 @@ fuzz_target!(|input: Input| {
             Item::Padding(len) => pad(usize::from(*len), &mut wire),
         }
     }
-    let (mut whole, mut expected) = (Ordered::new(framing, longest), Vec::new());
+    let (mut whole, mut expected) = (Ordered::new(framing.clone(), longest), Vec::new());
     whole.push(&wire, keep(&mut expected));
 
-    let (mut cut, mut got) = (Ordered::new(framing, longest), Vec::new());
+    let (mut cut, mut got) = (Ordered::new(framing.clone(), longest), Vec::new());
     for bytes in wire.chunks(1 + usize::from(input.held % 97)) {
         cut.push(bytes, keep(&mut got));
         assert!(cut.held() <= numbered_len(longest));

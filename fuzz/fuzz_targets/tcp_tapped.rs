@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use timeous_tcp::record::{Datagram, Limits, Tapped, pad, numbered, numbered_len};
+use timeous_tcp::record::{Datagram, Framing, Limits, Tapped, numbered, numbered_len, pad};
 use timeous_tcp::{Header, Options, ObservedConnection, Segment, Seq, Timestamps};
 
 #[derive(Arbitrary, Debug)]

@@ -1,15 +1,19 @@
 //! Encrypted streams over the kernel's TCP between engines: agreement, refusal, plain peers, what a relay sees.
 
+mod test_network;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate};
 use timeous_engine::{
     Carrier, CloseReason, Engine, EngineError, Listener, Sealing, Status, Stream, StreamConfig, TcpConfig, TcpFraming,
     clock,
 };
+use timeous_net::emulator::Namespace;
 use timeous_seal::{
     CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, Passphrase, SealError, SharedPassphrase,
     Trust,
@@ -229,4 +233,24 @@ fn what_cannot_be_encrypted_is_refused_at_once() {
     }
     assert!(matches!(engine.connect(here, listener(1)), Err(EngineError::WrongSealing)));
     assert!(matches!(engine.listen(here, caller(1)), Err(EngineError::WrongSealing)));
+}
+
+/// Needs root and iproute2.
+#[test]
+fn a_listener_without_a_credential_takes_callers_of_its_own_host_only() {
+    let Some(network) = TestNetwork::make("own-host", |_| {}) else { return };
+    let start = |end: &Namespace| end.within(Engine::start).unwrap().unwrap();
+    let (near, far) = (start(&network.left), start(&network.right));
+    let there = SocketAddr::from(([10, 77, 0, 2], 6_100));
+    let mut local = far.listen(there, config(Sealing::Local)).unwrap();
+    let stream = near.connect(there, config(Sealing::Off)).unwrap();
+    assert_eq!(end(&stream).1, None);
+    assert!(local.accept(Some(clock::now())).is_none());
+    let own = far.connect(there, config(Sealing::Off)).unwrap();
+    assert_eq!(end(&own).1, None, "its address is one of the network's, and so could be another host's");
+    drop(local);
+    let mut open = until(|| far.listen(there, config(Sealing::Off)).ok());
+    let mut stream = near.connect(there, config(Sealing::Off)).unwrap();
+    send(&mut stream, 0, b"hello");
+    assert_eq!(received(&mut open.accept(Some(clock::now() + PATIENCE)).unwrap()), b"hello");
 }

@@ -47,7 +47,7 @@ pub(crate) struct Connection<S> {
     flow: Option<FlowId>,
     /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
     refusable_until: Option<Instant>,
-    /// What a call shows and demands, until it is answered; `None`: the stream is not encrypted.
+    /// Credential of a call until it is answered; `None`: the stream is plain.
     credential: Option<CallerCredential>,
     /// Bytes that the handshake has sent.
     handshake_len: u64,

@@ -52,7 +52,7 @@ impl Handshake {
         self.flush(socket)?;
         for _ in 0..TURN {
             let mut buffer = [0; BUFFER];
-            // What follows the handshake is for the reader of records.
+            // Bytes behind the handshake are for the reader of records.
             if self.agreed.is_some() {
                 break;
             }
@@ -89,7 +89,8 @@ impl Handshake {
 
     fn flush(&mut self, socket: &Socket) -> Result<(), Failure> {
         while self.wants_write() {
-            match socket.send(&self.out[self.sent..], End::Open).map_err(Failure::Socket)? {
+            // No record shares a segment with the handshake.
+            match socket.send(&self.out[self.sent..], End::OfSegment).map_err(Failure::Socket)? {
                 Some(taken) => self.sent += taken,
                 None => break,
             }

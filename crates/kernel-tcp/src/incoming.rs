@@ -42,7 +42,7 @@ pub struct Incoming<L> {
     handshake: Option<Box<Handshake>>,
     /// The handshake has failed, and the peer reads why.
     has_failed: bool,
-    /// What the ends have agreed on; `None`: the stream is not encrypted.
+    /// Keys that the ends have agreed on; `None`: the stream is plain.
     pub(crate) secrets: Option<Secrets>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Listener<L> {
     pub(crate) listening: L,
     /// UDP port with the same address, whose streams may move here.
     pub(crate) beside: Option<u64>,
-    /// What callers have to show; `None`: streams are not encrypted.
+    /// Credential for its callers; `None`: streams are plain.
     pub(crate) credential: Option<ListenerCredential>,
     /// Whether new streams are accepted, too.
     pub(crate) wants_new: bool,

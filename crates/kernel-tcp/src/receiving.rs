@@ -24,7 +24,7 @@ pub(crate) struct Receiving {
     reader: Reader,
     tap: Option<Tap>,
     buffer: Vec<u8>,
-    /// Nothing was read of a stream that is not encrypted.
+    /// Whether the next bytes are the first of a plain stream.
     may_be_tls: bool,
 }
 

@@ -124,7 +124,7 @@ impl Sending {
             writer,
             longest: longest_payload(config),
             under_way: UnderWay::default(),
-            // What the handshake sent is no datagram's.
+            // Bytes of the handshake belong to no datagram.
             meter: Meter::new(socket.info()?.acknowledged()),
             zone,
             sends: 0,

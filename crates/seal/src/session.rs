@@ -224,7 +224,7 @@ pub fn is_tls(bytes: &[u8]) -> bool {
 /// Position in the TLS records of the peer, so that no byte behind the last one is read.
 #[derive(Debug)]
 struct Boundary {
-    /// Nothing was received.
+    /// Whether no byte was received.
     is_at_start: bool,
     /// Header of the current record (RFC 8446 §5.1), as far as it is there.
     header: [u8; 5],

@@ -54,7 +54,7 @@ enum Write {
     Padding(prop::sample::Index),
     /// The first place's datagram in the second, which is not shorter.
     Copy(prop::sample::Index, prop::sample::Index),
-    /// What a place held first.
+    /// The first version of a place is restored.
     GoBack(prop::sample::Index),
 }
 
@@ -142,7 +142,7 @@ proptest! {
             };
             prop_assert_eq!(bytes.len(), firsts[at].len());
             for (counter, content) in counters(&bytes) {
-                // What went back is the very write from before.
+                // A restored version is the very write from before.
                 let known = by_counter.insert(counter, content.clone());
                 prop_assert!(known.is_none_or(|known| matches!(write, Write::GoBack(_)) && known == content));
             }
