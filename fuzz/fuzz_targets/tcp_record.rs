@@ -4,13 +4,13 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use timeous_tcp::record::{Datagram, Framing, Limits, Ordered, Unordered, pad, plain, sealed, sealed_len};
+use timeous_tcp::record::{Datagram, Framing, Limits, Ordered, Unordered, numbered, numbered_len, pad, plain};
 
 #[derive(Arbitrary, Debug)]
 enum Item {
     Bytes(Vec<u8>),
     /// Numbers far behind others count as delivered, so that the order matters.
-    Sealed { substream: u8, number: u16, payload: Vec<u8> },
+    Numbered { substream: u8, number: u16, payload: Vec<u8> },
     Plain { substream: u8, payload: Vec<u8> },
     Padding(u8),
 }
@@ -31,24 +31,24 @@ fn keep(got: &mut Vec<Vec<u8>>) -> impl FnMut(Datagram<'_>) {
 }
 
 fuzz_target!(|input: Input| {
-    let framing = if input.plain { Framing::Plain } else { Framing::Sealed };
+    let framing = if input.plain { Framing::Plain } else { Framing::Numbered };
     let longest = usize::from(input.longest);
     let mut wire = Vec::new();
     for item in &input.items {
         match item {
             Item::Bytes(bytes) => wire.extend_from_slice(bytes),
-            Item::Sealed { substream, number, payload } => sealed(2 + substream % 126, (*number).into(), payload, &mut wire),
+            Item::Numbered { substream, number, payload } => numbered(2 + substream % 126, (*number).into(), payload, &mut wire),
             Item::Plain { substream, payload } => plain(2 + substream % 126, payload, &mut wire),
             Item::Padding(len) => pad(usize::from(*len), &mut wire),
         }
     }
-    let (mut whole, mut expected) = (Ordered::new(framing, longest), Vec::new());
+    let (mut whole, mut expected) = (Ordered::new(framing.clone(), longest), Vec::new());
     whole.push(&wire, keep(&mut expected));
 
-    let (mut cut, mut got) = (Ordered::new(framing, longest), Vec::new());
+    let (mut cut, mut got) = (Ordered::new(framing.clone(), longest), Vec::new());
     for bytes in wire.chunks(1 + usize::from(input.held % 97)) {
         cut.push(bytes, keep(&mut got));
-        assert!(cut.held() <= sealed_len(longest));
+        assert!(cut.held() <= numbered_len(longest));
     }
     assert_eq!((got, cut.counts()), (expected.clone(), whole.counts()));
 
@@ -58,7 +58,7 @@ fuzz_target!(|input: Input| {
         let at = usize::from(at).min(wire.len());
         let end = wire.len().min(at + usize::from(len));
         reader.insert(at as u64, &wire[at..end], keep(&mut got));
-        assert!(reader.held() <= limits.held + sealed_len(longest));
+        assert!(reader.held() <= limits.held + numbered_len(longest));
     }
     if let Some(skip) = input.skip {
         reader.skip_to(skip.into());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use timeous_tcp::record::{Datagram, Limits, Tapped, pad, sealed, sealed_len};
+use timeous_tcp::record::{Datagram, Framing, Limits, Tapped, numbered, numbered_len, pad};
 use timeous_tcp::{Header, Options, ObservedConnection, Segment, Seq, Timestamps};
 
 #[derive(Arbitrary, Debug)]
@@ -62,11 +62,11 @@ fuzz_target!(|input: Input| {
     let mut wire = Vec::new();
     for (number, payload) in input.payloads.iter().take(64).enumerate() {
         let payload = &payload[..payload.len().min(longest)];
-        sealed(2, number as u32, payload, &mut wire);
+        numbered(2, number as u32, payload, &mut wire);
         pad(usize::from(input.padding % 9), &mut wire);
     }
     let limits = Limits { longest, stretches: input.stretches.into(), held: input.held.into() };
-    let mut reader = Reader { tapped: Tapped::new(limits), given: BTreeMap::new() };
+    let mut reader = Reader { tapped: Tapped::new(Framing::Numbered, limits), given: BTreeMap::new() };
     let mut overheard = ObservedConnection::new(input.scale);
     let first = Seq::new(input.first);
     let (mut read, mut forged) = (0, false);
@@ -105,7 +105,7 @@ fuzz_target!(|input: Input| {
                 }
             }
         }
-        assert!(reader.tapped.held() <= limits.held + 2 * sealed_len(longest));
+        assert!(reader.tapped.held() <= limits.held + 2 * numbered_len(longest));
     }
     reader.push(&wire[read..]);
     if forged {

@@ -48,9 +48,12 @@ pub enum EngineError {
     Unencrypted(SocketAddr),
     /// A caller has a listener's credential, or the other way round, or the carrier cannot encrypt.
     #[error(
-        "this credential cannot be used here: a caller needs a caller's, a listener a listener's, over DCCP in UDP"
+        "this credential cannot be used here: a caller needs a caller's, a listener a listener's, over DCCP in UDP or over TCP"
     )]
     WrongSealing,
+    /// A credential, and the framing of RFC 4571, which cannot be encrypted.
+    #[error("framing=rfc4571 cannot be encrypted: leave it out on both ends, or turn encryption off")]
+    SealedFraming,
     /// Another engine uses this Congestion Manager, whose grants go to one engine only.
     #[error("another engine runs with this Congestion Manager: use that engine, or give this one a manager of its own")]
     CongestionTaken,

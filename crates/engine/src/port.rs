@@ -203,7 +203,7 @@ impl Port {
         streams.place(id, self.number);
         let call = Call { remote, session, config: config.clone(), life };
         if let Err((error, mut call)) = sealed.call(now, credential, call) {
-            call.session.fail(error);
+            call.session.unsealed(error);
         }
         Ok((id, stream))
     }
@@ -215,11 +215,11 @@ impl Port {
             progress = true;
             match news {
                 News::Agreed(association, call) => self.begin(now, association, *call, streams),
-                News::Failed(mut call, error) => call.session.fail(error),
+                News::Failed(mut call, error) => call.session.unsealed(error),
                 News::Lost(connection, error) => {
                     let id = self.driver.sessions.get(connection).map(|session| session.id);
                     if let Some(mut session) = id.and_then(|id| self.remove(now, id, Some(ResetCode::Aborted))) {
-                        session.fail(error);
+                        session.unsealed(error);
                     }
                 }
             }

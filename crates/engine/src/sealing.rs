@@ -23,4 +23,14 @@ impl Sealing {
     pub fn is_sealed(&self) -> bool {
         matches!(self, Self::Caller(_) | Self::Listener(_))
     }
+
+    /// Returns the credential of a call.
+    pub(crate) fn of_caller(&self) -> Option<&CallerCredential> {
+        if let Self::Caller(credential) = self { Some(credential) } else { None }
+    }
+
+    /// Returns the credential of a listener.
+    pub(crate) fn of_listener(&self) -> Option<&ListenerCredential> {
+        if let Self::Listener(credential) = self { Some(credential) } else { None }
+    }
 }

@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Ends the stream: its packets cannot be encrypted.
-    pub(crate) fn fail(&mut self, error: SealError) {
+    pub(crate) fn unsealed(&mut self, error: SealError) {
         if !self.sending.is_closed() {
             self.shared.set_seal_error(error);
             self.close(CloseReason::Unsealed);
@@ -176,6 +176,10 @@ impl TcpSession for Session {
     fn received(&mut self, at: Instant, substream: SubStream, bytes: Vec<u8>) {
         self.unread += self.shared.inbox.push(Received { bytes, at, substream });
         self.readable = true;
+    }
+
+    fn fail(&mut self, error: SealError) {
+        self.unsealed(error);
     }
 
     fn set_view(&mut self, view: TcpView) {

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 use timeous_dccp::ConnectError;
-use timeous_kernel_tcp::KernelTcp;
+use timeous_kernel_tcp::{KernelTcp, TcpFraming};
 use timeous_stream::{Order, StreamId};
 
 use crate::carrier::Carrier;
@@ -141,13 +141,14 @@ impl Worker {
         match (&config.sealing, config.carrier) {
             (Sealing::Local, _) if !is_of_this_host(remote.ip()) => return Err(EngineError::Unencrypted(remote)),
             (Sealing::Local | Sealing::Off, _) | (Sealing::Caller(_), Carrier::Udp) => {}
+            (Sealing::Caller(_), Carrier::Tcp) => check_framing(config)?,
             _ => return Err(EngineError::WrongSealing),
         }
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
                 config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
-                self.tcp.connect(now, remote, session, &config.tcp)?;
+                self.tcp.connect(now, remote, session, &config.tcp, config.sealing.of_caller())?;
                 Ok(stream)
             }
             Carrier::Udp | Carrier::Auto => {
@@ -197,6 +198,7 @@ impl Worker {
     ) -> ListenReply {
         match (&config.sealing, config.carrier) {
             (Sealing::Local | Sealing::Off, _) | (Sealing::Listener(_), Carrier::Udp) => {}
+            (Sealing::Listener(_), Carrier::Tcp) => check_framing(&config)?,
             _ => return Err(EngineError::WrongSealing),
         }
         let id = ListenerId(self.next_listener);
@@ -233,7 +235,8 @@ impl Worker {
     fn listen_by_tcp(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
         listening.config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
         let (id, life) = (listening.id, PortLife::of(&listening.life));
-        Ok((id, self.tcp.listen(socket, listening, beside)?, life))
+        let credential = listening.config.sealing.of_listener().cloned();
+        Ok((id, self.tcp.listen(socket, listening, beside, credential)?, life))
     }
 
     /// Listens without UDP, at all addresses of both families if `local` is IPv6's unspecified address.
@@ -305,6 +308,11 @@ impl Worker {
     fn accept(&mut self, now: Instant) {
         for incoming in self.tcp.accept(now) {
             let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
+            let is_allowed = |peer: SocketAddr| !matches!(config.sealing, Sealing::Local) || is_of_this_host(peer.ip());
+            // Without encryption, which nobody has asked for, the connection is closed.
+            if !incoming.peer().is_ok_and(is_allowed) {
+                continue;
+            }
             if let Some(identity) = incoming.identity {
                 let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
                 // The connection of a stream that is gone is closed.
@@ -319,6 +327,9 @@ impl Worker {
             }
             match self.streams.make(user, &config, PortLife::default()) {
                 Ok((session, stream)) => {
+                    if !incoming.stream_id.is_empty() {
+                        session.set_stream_id(&incoming.stream_id);
+                    }
                     self.tcp.adopt(now, incoming, session, &config.tcp);
                     // If there is no place left, the stream is dropped, which ends the connection.
                     drop(queue.push(stream));
@@ -388,6 +399,14 @@ impl Worker {
         }
         self.tcp.close_all(now);
         self.drain(now, cm);
+    }
+}
+
+/// Checks that the framing of a stream over TCP can be encrypted.
+fn check_framing(config: &StreamConfig) -> Result<(), EngineError> {
+    match config.tcp.framing {
+        TcpFraming::Records => Ok(()),
+        _ => Err(EngineError::SealedFraming),
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use test_network::TestNetwork;
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::{Carrier, Engine, Reach, Sealing, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
-use timeous_tcp::record::sealed_len;
+use timeous_tcp::record::numbered_len;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ONE_WAY: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
     }
     assert!(nft(&network, "add chain inet t input { type filter hook input priority 0; }"));
     // Drops a segment of this length and its first retransmission.
-    let len = HEADERS + sealed_len(LOST);
+    let len = HEADERS + numbered_len(LOST);
     let quota = 2 * len + len / 2;
     assert!(nft(
         &network,

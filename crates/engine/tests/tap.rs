@@ -5,6 +5,7 @@ mod test_network;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -16,6 +17,7 @@ use timeous_engine::{
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_seal::{CallerCredential, Intent, ListenerCredential, Passphrase, SharedPassphrase, Trust};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -52,10 +54,12 @@ impl Scene {
     }
 
     /// Opens a stream whose receiver has a tap or not.
-    fn stream(&self, port: u16, unordered: Unordered) -> (Stream, Stream) {
+    fn stream(&self, port: u16, unordered: Unordered, is_sealed: bool) -> (Stream, Stream) {
         let there = SocketAddr::from(([10, 77, 0, 2], port));
-        let mut listener = self.far.listen(there, config(unordered)).unwrap();
-        let mut sender = self.near.connect(there, config(Unordered::Off)).unwrap();
+        let [of_caller, of_listener] = if is_sealed { credentials() } else { [Sealing::Off, Sealing::Off] };
+        let with = |unordered, sealing| StreamConfig { sealing, ..config(unordered) };
+        let mut listener = self.far.listen(there, with(unordered, of_listener)).unwrap();
+        let mut sender = self.near.connect(there, with(Unordered::Off, of_caller)).unwrap();
         let receiver = listener.accept(Some(clock::now() + PATIENCE)).unwrap();
         let end = clock::now() + PATIENCE;
         while sender.status() == Status::Connecting {
@@ -64,6 +68,13 @@ impl Scene {
         }
         (sender, receiver)
     }
+}
+
+fn credentials() -> [Sealing; 2] {
+    let passphrase = Some(Passphrase::from_key([1; 32]));
+    let caller = CallerCredential::new("10.77.0.2", &Trust::Passphrase, passphrase.clone(), None, Intent::Publish);
+    let listener = ListenerCredential::new(None, None, Arc::new(SharedPassphrase(passphrase)));
+    [Sealing::Caller(caller.unwrap()), Sealing::Listener(listener.unwrap())]
 }
 
 fn payload(seq: u64, at: Instant) -> Vec<u8> {
@@ -114,11 +125,20 @@ fn finish(sender: &mut Stream) -> u64 {
 
 #[test]
 fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagram_comes_once() {
+    shows_what_is_behind_a_loss("tap", false);
+}
+
+#[test]
+fn a_tap_shows_encrypted_records_as_well() {
+    shows_what_is_behind_a_loss("tap-sealed", true);
+}
+
+fn shows_what_is_behind_a_loss(test: &str, is_sealed: bool) {
     const COUNT: u64 = 800;
-    let Some(scene) = Scene::make("tap") else { return };
+    let Some(scene) = Scene::make(test) else { return };
     // Both streams at once, over one link.
-    let (mut plain, plain_far) = scene.stream(6_000, Unordered::Off);
-    let (mut tapped, tapped_far) = scene.stream(6_001, Unordered::Require);
+    let (mut plain, plain_far) = scene.stream(6_000, Unordered::Off, is_sealed);
+    let (mut tapped, tapped_far) = scene.stream(6_001, Unordered::Require, is_sealed);
     let (_plain_back, plain_far) = plain_far.split();
     let (tapped_back, tapped_far) = tapped_far.split();
     let (plain_got, tapped_got) = (receive(plain_far), receive(tapped_far));

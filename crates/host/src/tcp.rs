@@ -11,7 +11,7 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, NoAdus, Rng};
 use timeous_net::sim::{Packet, Protocol};
 use timeous_stream::in_order;
-use timeous_tcp::record::sealed_room;
+use timeous_tcp::record::numbered_room;
 use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sending, Sources};
 
 use crate::agent::Agent;
@@ -61,7 +61,7 @@ impl Tcp {
         let sends_records = connection.sending != Sending::Stream;
         // Space for timestamps is reserved, since the peer may agree to them.
         let max_adu = match usize::from(connection.mss) {
-            mss if sends_records => sealed_room(mss - 12).unwrap_or(0),
+            mss if sends_records => numbered_room(mss - 12).unwrap_or(0),
             mss => mss,
         };
         let config = EndpointConfig { connection, ..EndpointConfig::default() };

@@ -9,7 +9,7 @@ use crate::tap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum TcpFraming {
-    /// Sealed uTLTCP records (`timeous_tcp::record`): COBS between zeros, with a number and a checksum.
+    /// Numbered uTLTCP records (`timeous_tcp::record`): COBS between zeros, with a number and a checksum.
     #[default]
     Records,
     /// A two-byte length before each datagram (RFC 4571), as other RTP-over-TCP implementations use. There is no padding, and a mix of two

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use rustix::event::epoll::EventFlags;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
+use timeous_seal::{CallerCredential, SealError, Secrets};
 use timeous_stream::StreamId;
 use timeous_transport::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
-use crate::config::TcpConfig;
+use crate::config::{TcpConfig, TcpFraming};
+use crate::handshake::{Failure, Handshake};
 use crate::identity::Hello;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
@@ -45,12 +47,18 @@ pub(crate) struct Connection<S> {
     flow: Option<FlowId>,
     /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
     refusable_until: Option<Instant>,
+    /// Credential of a call until it is answered; `None`: the stream is plain.
+    credential: Option<CallerCredential>,
+    /// Bytes that the handshake has sent.
+    handshake_len: u64,
 }
 
 #[derive(Debug)]
 enum State {
     /// Deadline for the answer.
     Calling(Instant),
+    /// Deadline for the agreement on keys.
+    Handshaking(Instant, Box<Handshake>),
     Open(Box<Both>),
     /// All data is acknowledged. Deadline for the peer's close.
     Closing(Instant, Box<Both>),
@@ -64,47 +72,68 @@ struct Both {
 }
 
 impl<S: TcpSession> Connection<S> {
-    /// Connects to `remote`.
+    /// Connects to `remote`; with a `credential`, the stream is encrypted.
     pub(crate) fn call(
         now: Instant,
         clock: fn() -> Instant,
         remote: SocketAddr,
         session: S,
-        config: TcpConfig,
+        (config, credential): (TcpConfig, Option<CallerCredential>),
     ) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
         session.set_peer(remote);
         let until = now + config.connect_timeout;
         let connection = Self::new(clock, socket, session, config);
-        Ok(Self { state: State::Calling(until), refusable_until: Some(until), ..connection })
+        Ok(Self { state: State::Calling(until), refusable_until: Some(until), credential, ..connection })
     }
 
     fn new(clock: fn() -> Instant, socket: Socket, session: S, config: TcpConfig) -> Self {
         // The stream may have been carried over DCCP before: its counters go on.
         let counts = session.statistics();
         let (state, view) = (State::Over, TcpView::default());
-        Self { socket, session, clock, config, state, counts, view, flow: None, refusable_until: None }
+        Self {
+            socket,
+            session,
+            clock,
+            config,
+            state,
+            counts,
+            view,
+            flow: None,
+            refusable_until: None,
+            credential: None,
+            handshake_len: 0,
+        }
     }
 
-    /// Takes over an answered or accepted connection. A caller whose stream moves to TCP sends `hello`; a listener processes what it
-    /// has `heard`.
+    /// Continues a stream over an answered connection: its listener is told by `hello`.
+    pub(crate) fn moved(
+        now: Instant,
+        clock: fn() -> Instant,
+        socket: Socket,
+        session: S,
+        (config, hello): (TcpConfig, Hello),
+    ) -> Self {
+        let mut connection = Self::new(clock, socket, session, config);
+        connection.open(now, None, &[]);
+        if let State::Open(both) = &mut connection.state {
+            connection.refusable_until = Some(now + REFUSAL);
+            both.sending.say(hello);
+        }
+        connection
+    }
+
+    /// Takes over an accepted connection of which some bytes were `heard`, behind the handshake if there are `secrets`.
     pub(crate) fn adopted(
         now: Instant,
         clock: fn() -> Instant,
         socket: Socket,
         session: S,
         config: TcpConfig,
-        (hello, heard): (Option<Hello>, &[u8]),
+        (secrets, heard): (Option<&Secrets>, &[u8]),
     ) -> Self {
         let mut connection = Self::new(clock, socket, session, config);
-        connection.open(now);
-        if let State::Open(both) = &mut connection.state {
-            if let Some(hello) = hello {
-                connection.refusable_until = Some(now + REFUSAL);
-                both.sending.say(hello);
-            }
-            both.receiving.take_in(now, heard, &mut connection.session, &mut connection.counts);
-        }
+        connection.open(now, secrets, heard);
         connection
     }
 
@@ -142,21 +171,65 @@ impl<S: TcpSession> Connection<S> {
         self.close(now, CloseReason::Local);
     }
 
-    fn open(&mut self, now: Instant) {
+    /// Begins the handshake of an answered call, or the stream if it is not encrypted.
+    fn answered(&mut self, now: Instant) {
+        let State::Calling(until) = self.state else { return };
+        let Some(credential) = self.credential.take() else { return self.open(now, None, &[]) };
+        match timeous_seal::Session::call(&credential) {
+            Ok(session) => {
+                self.state = State::Handshaking(until, Box::new(Handshake::new(session)));
+                self.shake_hands(now);
+            }
+            Err(error) => self.unsealed(now, error),
+        }
+    }
+
+    /// Goes on with the handshake.
+    fn shake_hands(&mut self, now: Instant) {
+        let State::Handshaking(_, handshake) = &mut self.state else { return };
+        let advanced = handshake.advance(&mut self.socket);
+        self.handshake_len = handshake.sent();
+        match advanced {
+            Ok(None) => {}
+            Ok(Some(agreed)) => self.open(now, Some(&agreed.secrets), &agreed.rest),
+            Err(Failure::Seal(error)) => self.unsealed(now, error),
+            Err(Failure::Socket(error)) => self.fail(now, &error),
+        }
+    }
+
+    /// Ends the stream: its ends cannot agree on keys.
+    fn unsealed(&mut self, now: Instant, error: SealError) {
+        tracing::debug!(%error, "a TCP handshake has failed");
+        self.report(now, true);
+        self.session.fail(error);
+        self.state = State::Over;
+    }
+
+    /// Begins the stream, of which some bytes were `heard`; with `secrets`, it is encrypted.
+    fn open(&mut self, now: Instant, secrets: Option<&Secrets>, heard: &[u8]) {
         if let Ok(peer) = self.socket.peer() {
             self.session.set_peer(peer);
         }
-        let ready = self.socket.set_up(self.config.silence).and_then(|()| {
-            Ok((Sending::new(self.clock, &self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
+        // Only records can be encrypted: nothing leaves in the clear because of a wrong setting.
+        let is_possible = secrets.is_none() || self.config.framing == TcpFraming::Records;
+        let settings = if is_possible { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) };
+        let ready = settings.and_then(|()| self.socket.set_up(self.config.silence)).and_then(|()| {
+            let sending = Sending::new(self.clock, &self.config, &self.socket, secrets)?;
+            Ok((sending, Receiving::new(&self.config, &self.socket, secrets)?))
         });
-        match ready {
-            Ok((sending, receiving)) => {
-                self.state = State::Open(Box::new(Both { sending, receiving }));
+        let taken = match ready {
+            Ok((sending, mut receiving)) => {
                 self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
+                let taken = receiving.take_in(now, heard, &mut self.session, &mut self.counts);
+                self.state = State::Open(Box::new(Both { sending, receiving }));
+                taken
             }
             // The socket's own error explains the failure better than that of the call.
-            Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
+            Err(error) => Err(self.socket.take_error().err().unwrap_or(error)),
+        };
+        if let Err(error) = taken {
+            self.fail(now, &error);
         }
     }
 
@@ -172,7 +245,7 @@ impl<S: TcpSession> Connection<S> {
         const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
         self.refusable_until.is_some_and(|until| now < until)
             && self.counts.data_received == 0
-            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN)
+            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN + self.handshake_len)
     }
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
@@ -190,6 +263,7 @@ impl<S: TcpSession> Connection<S> {
         let (receiving, end) = match &mut self.state {
             State::Open(both) => (&mut both.receiving, CloseReason::Peer),
             State::Closing(_, both) => (&mut both.receiving, CloseReason::Local),
+            State::Handshaking(..) => return self.shake_hands(now),
             State::Calling(_) | State::Over => return,
         };
         match receiving.receive(now, socket, session, counts) {
@@ -205,6 +279,7 @@ impl<S: TcpSession> Connection<S> {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
             State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
+            State::Handshaking(until, _) if now >= *until => self.unsealed(now, SealError::NoAnswer),
             State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
             // The kernel itself waits as long as the peer answers window probes.
             State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
@@ -237,14 +312,14 @@ impl<S: TcpSession> Connection<S> {
                 }
                 false
             }
-            State::Over => false,
+            State::Handshaking(..) | State::Over => false,
         }
     }
 
     fn look_for_answer(&mut self, now: Instant) -> bool {
         match self.socket.take_error() {
             Err(error) => self.fail(now, &error),
-            Ok(()) if self.socket.peer().is_ok() => self.open(now),
+            Ok(()) if self.socket.peer().is_ok() => self.answered(now),
             Ok(()) => return false,
         }
         true
@@ -299,8 +374,9 @@ impl<S: TcpSession> Connection<S> {
     pub(crate) fn interest(&self) -> EventFlags {
         match &self.state {
             State::Calling(_) => EventFlags::OUT,
+            State::Handshaking(_, handshake) if handshake.wants_write() => EventFlags::IN | EventFlags::OUT,
             State::Open(both) if both.sending.is_blocked() => EventFlags::IN | EventFlags::OUT,
-            State::Open(_) | State::Closing(..) => EventFlags::IN,
+            State::Handshaking(..) | State::Open(_) | State::Closing(..) => EventFlags::IN,
             State::Over => EventFlags::empty(),
         }
     }
@@ -314,7 +390,7 @@ impl<S: TcpSession> Connection<S> {
     /// Returns the time of the next timer.
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let own = match &self.state {
-            State::Calling(until) | State::Closing(until, _) => Some(*until),
+            State::Calling(until) | State::Handshaking(until, _) | State::Closing(until, _) => Some(*until),
             State::Open(both) => {
                 Some(both.sending.poll_timeout(now, LOOK).map_or(now + IDLE_LOOK, |at| at.min(now + IDLE_LOOK)))
             }
@@ -328,6 +404,8 @@ impl<S: TcpSession> Connection<S> {
 fn reason(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => CloseReason::Unreachable,
+        // From `Receiving`: the peer takes encrypted streams only.
+        io::ErrorKind::InvalidData => reset(ResetCode::Unencrypted),
         _ if is_reset(error) => reset(ResetCode::NoConnection),
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             CloseReason::Timeout

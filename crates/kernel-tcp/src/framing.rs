@@ -1,6 +1,7 @@
 //! Framing of datagrams in the byte stream: as records, or each behind its length (RFC 4571).
 
 use timeous_core::{AduMeta, SubStream};
+use timeous_seal::Secrets;
 use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 
 use crate::config::{TcpConfig, TcpFraming};
@@ -8,14 +9,6 @@ use crate::identity::CONTROL;
 
 /// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
 const MOST_RFC4571: usize = u16::MAX as usize;
-
-/// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
-pub(crate) fn longest_record(config: &TcpConfig) -> usize {
-    match config.framing {
-        TcpFraming::Records => record::sealed_len(config.longest),
-        TcpFraming::Rfc4571 => 2 + config.longest.min(MOST_RFC4571),
-    }
-}
 
 /// Returns the maximum payload length that may be sent.
 pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
@@ -29,18 +22,31 @@ pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
 #[derive(Debug)]
 pub(crate) struct Writer {
     framing: TcpFraming,
+    records: record::Writer,
     next: u32,
 }
 
 impl Writer {
-    pub(crate) fn new(framing: TcpFraming) -> Self {
-        Self { framing, next: 0 }
+    /// Creates a writer; with `secrets`, of encrypted records.
+    pub(crate) fn new(framing: TcpFraming, secrets: Option<&Secrets>) -> Self {
+        let records = secrets.map_or_else(record::Writer::default, |secrets| {
+            record::Writer::encrypted(secrets.cipher, secrets.sealing.clone())
+        });
+        Self { framing, records, next: 0 }
+    }
+
+    /// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
+    pub(crate) fn longest_record(&self, longest: usize) -> usize {
+        match self.framing {
+            TcpFraming::Records => self.records.record_len(longest),
+            TcpFraming::Rfc4571 => 2 + longest.min(MOST_RFC4571),
+        }
     }
 
     /// Returns the maximum payload whose record takes at most `bytes` bytes.
     pub(crate) fn room(&self, bytes: usize) -> Option<usize> {
         match self.framing {
-            TcpFraming::Records => record::sealed_room(bytes),
+            TcpFraming::Records => self.records.room(bytes),
             TcpFraming::Rfc4571 => bytes.checked_sub(2).filter(|&room| room > 0),
         }
     }
@@ -53,15 +59,25 @@ impl Writer {
     }
 
     /// Appends a framed datagram.
-    pub(crate) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
         match self.framing {
-            TcpFraming::Records => record::sealed(substream(meta), number, payload, out),
+            TcpFraming::Records => self.records.write(substream(meta), number, payload, out),
             TcpFraming::Rfc4571 => {
                 let len = u16::try_from(payload.len()).expect("nothing is pulled that is longer than it can say");
                 out.extend_from_slice(&len.to_be_bytes());
                 out.extend_from_slice(payload);
             }
         }
+    }
+
+    /// Appends `len` bytes of padding. Records only.
+    pub(crate) fn pad(&mut self, len: usize, out: &mut Vec<u8>) {
+        self.records.pad(len, out);
+    }
+
+    /// Appends a copy of a record; `false`: there is none. Records only.
+    pub(crate) fn copy(&mut self, record: &[u8], out: &mut Vec<u8>) -> bool {
+        self.records.copy(record, out)
     }
 }
 
@@ -85,17 +101,17 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &TcpConfig, secrets: Option<&Secrets>) -> Self {
         match config.framing {
-            // Only sealed records are accepted: a part of a torn record may look like an unsealed one.
-            TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, longest_read(config))),
+            TcpFraming::Records => Self::Records(Ordered::new(framing(secrets), longest_read(config))),
             TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
         }
     }
 
     /// Creates a reader of records that also reads segments from a packet tap.
-    pub(crate) fn tapped(config: &TcpConfig) -> Self {
-        Self::Tapped(Box::new(Tapped::new(Limits { longest: longest_read(config), ..Limits::default() })))
+    pub(crate) fn tapped(config: &TcpConfig, secrets: Option<&Secrets>) -> Self {
+        let limits = Limits { longest: longest_read(config), ..Limits::default() };
+        Self::Tapped(Box::new(Tapped::new(framing(secrets), limits)))
     }
 
     /// Returns whether a datagram is a control message of the other engine.
@@ -129,6 +145,11 @@ impl Reader {
             Self::Records(_) | Self::Rfc4571(_) => 0,
         }
     }
+}
+
+/// Returns the form of incoming records. Plain ones are not accepted: a part of a torn record may look like one.
+fn framing(secrets: Option<&Secrets>) -> Framing {
+    secrets.map_or(Framing::Numbered, |secrets| Framing::Encrypted(secrets.cipher, secrets.opening.clone()))
 }
 
 /// Maximum datagram length that is accepted: a peer may be configured for longer datagrams than this end.
@@ -174,7 +195,7 @@ mod tests {
 
     fn both_ways(framing: TcpFraming, step: usize) {
         let config = TcpConfig { framing, ..TcpConfig::default() };
-        let (mut writer, mut reader) = (Writer::new(framing), Reader::new(&config));
+        let (mut writer, mut reader) = (Writer::new(framing, None), Reader::new(&config, None));
         let sent: Vec<Vec<u8>> = (1..300).map(|n| (0..n).map(|at| (at % 5) as u8).collect()).collect();
         let mut wire = Vec::new();
         for payload in &sent {
@@ -200,7 +221,7 @@ mod tests {
     #[test]
     fn rfc_4571_lies_behind_its_length_and_a_null_packet_is_none() {
         let mut wire = Vec::new();
-        Writer::new(TcpFraming::Rfc4571).write(&AduMeta::default(), 0, b"rtp", &mut wire);
+        Writer::new(TcpFraming::Rfc4571, None).write(&AduMeta::default(), 0, b"rtp", &mut wire);
         assert_eq!(wire, b"\0\x03rtp");
         let mut got = 0;
         Lengths::default().push(&[0, 0, 0, 0], |_| got += 1);

@@ -37,7 +37,7 @@ pub struct Hello(pub Option<Identity>);
 
 impl Hello {
     /// Length of the record in the stream, in bytes.
-    pub(crate) const RECORD: usize = record::sealed_len(LEN);
+    pub(crate) const RECORD: usize = record::numbered_len(LEN);
 
     /// Appends the message as a record.
     pub(crate) fn write(self, number: u32, out: &mut Vec<u8>) {
@@ -46,7 +46,7 @@ impl Hello {
             None => (IS_NEW, Identity { caller: 0, listener: 0 }),
         };
         let body = [&[kind][..], &caller.to_be_bytes(), &listener.to_be_bytes()].concat();
-        record::sealed(CONTROL, number, &body, out);
+        record::numbered(CONTROL, number, &body, out);
     }
 
     /// Parses the message; `None` if it is malformed.

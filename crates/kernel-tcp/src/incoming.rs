@@ -1,15 +1,27 @@
-//! An accepted connection before its stream: where UDP streams may move here, its first record tells whether it
-//! continues one of them.
+//! An accepted connection before its stream: during its handshake, if the listener has a credential; and where UDP streams
+//! may move here, until its first record tells whether it continues one of them.
 
+use std::io;
+use std::net::SocketAddr;
+
+use rustix::event::PollFlags;
 use timeous_core::{Duration, Instant};
+use timeous_seal::{Secrets, Session};
 use timeous_tcp::record::Ordered;
 
+use crate::handshake::{Agreed, Failure, Handshake};
 use crate::identity::{CONTROL, Hello, Identity};
 use crate::socket::Socket;
 
 /// Time for the first record. A caller that sends none is new: a foreign receiver, which waits for data. Chosen by us:
 /// a higher value serves such receivers later.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time for a handshake, as over datagrams (`timeous_seal::EndpointConfig`).
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// Time for a refused caller to read why, before the connection is closed. Chosen by us: longer than most round trips; with
+/// unread data it is closed by a reset, which may overtake the reason.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// An accepted connection. Dropping it closes it.
 #[derive(Debug)]
@@ -18,20 +30,63 @@ pub struct Incoming<L> {
     pub listening: L,
     /// Stream that the connection continues; `None`: a new one.
     pub identity: Option<Identity>,
+    /// Stream that the caller has named; empty: none.
+    pub stream_id: String,
     pub(crate) socket: Socket,
-    /// Bytes received so far.
+    /// Bytes received so far, behind the handshake.
     pub(crate) bytes: Vec<u8>,
-    /// Deadline for the first record; `None` if none is waited for.
+    /// Deadline for the handshake or the first record; `None` if neither is waited for.
     pub(crate) until: Option<Instant>,
-    /// Whether the peer closed the connection before its first record.
+    /// Whether the connection is of no use: closed by the peer, or not agreed.
     pub(crate) is_gone: bool,
+    handshake: Option<Box<Handshake>>,
+    /// The handshake has failed, and the peer reads why.
+    has_failed: bool,
+    /// Keys that the ends have agreed on; `None`: the stream is plain.
+    pub(crate) secrets: Option<Secrets>,
 }
 
 impl<L> Incoming<L> {
     /// Takes over an accepted connection; `may_continue`: it may continue a stream.
     pub(crate) fn new(now: Instant, socket: Socket, listening: L, may_continue: bool) -> Self {
-        let until = may_continue.then_some(now + PATIENCE);
-        Self { listening, identity: None, socket, bytes: Vec::new(), until, is_gone: false }
+        Self {
+            listening,
+            identity: None,
+            stream_id: String::new(),
+            socket,
+            bytes: Vec::new(),
+            until: may_continue.then_some(now + PATIENCE),
+            is_gone: false,
+            handshake: None,
+            has_failed: false,
+            secrets: None,
+        }
+    }
+
+    /// Takes over an accepted connection whose caller has to agree on keys first.
+    pub(crate) fn sealed(now: Instant, socket: Socket, listening: L, session: Session) -> Self {
+        let handshake = Some(Box::new(Handshake::new(session)));
+        let until = Some(now + HANDSHAKE_PATIENCE);
+        Self { handshake, until, ..Self::new(now, socket, listening, false) }
+    }
+
+    /// Returns whether its handshake is in progress.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.handshake.is_some()
+    }
+
+    /// Returns what its socket is watched for.
+    pub(crate) fn interest(&self) -> PollFlags {
+        let is_full = !self.has_failed && self.handshake.as_ref().is_some_and(|handshake| handshake.wants_write());
+        if is_full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Returns the caller's address.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.socket.peer()
     }
 
     /// Refuses the connection as busy: by a reset.
@@ -39,9 +94,40 @@ impl<L> Incoming<L> {
         self.socket.reset();
     }
 
-    /// Reads the first record, and no more bytes than it takes; returns whether the stream is known.
+    /// Goes on with the handshake; returns whether it has ended.
+    fn shake_hands(&mut self, now: Instant, until: Instant) -> bool {
+        let Some(handshake) = &mut self.handshake else { return true };
+        if !self.has_failed {
+            match handshake.advance(&mut self.socket) {
+                Ok(None) => {}
+                Ok(Some(Agreed { secrets, stream_id, rest })) => {
+                    (self.secrets, self.stream_id, self.bytes) = (Some(secrets), stream_id, rest);
+                    (self.handshake, self.until) = (None, None);
+                    return true;
+                }
+                Err(Failure::Socket(_)) => self.is_gone = true,
+                Err(Failure::Seal(error)) => {
+                    tracing::debug!(%error, "a caller is not admitted");
+                    self.socket.shut();
+                    (self.has_failed, self.until) = (true, Some(until.min(now + LINGER)));
+                }
+            }
+        }
+        if self.has_failed {
+            let mut buffer = [0; 1024];
+            self.is_gone |= !matches!(self.socket.receive(&mut buffer), Ok(None | Some(1..)));
+        }
+        self.is_gone |= now >= until;
+        self.is_gone
+    }
+
+    /// Goes on with the handshake, or reads the first record and no more bytes than it takes; returns whether the stream is
+    /// known.
     pub(crate) fn look(&mut self, now: Instant) -> bool {
         let Some(until) = self.until else { return true };
+        if self.is_handshaking() {
+            return self.shake_hands(now, until);
+        }
         let mut buffer = [0; Hello::RECORD];
         while self.bytes.len() < Hello::RECORD {
             match self.socket.receive(&mut buffer[self.bytes.len()..]) {

@@ -9,7 +9,6 @@ use std::io;
 use timeous_cm::Manager;
 use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
 use timeous_stream::SendSide;
-use timeous_tcp::record;
 use timeous_transport::Statistics;
 
 use crate::info::Info;
@@ -252,10 +251,11 @@ impl Sending {
         let len = self.under_way.record(place).len();
         let Some(zone) = &self.zone else { return Ok(false) };
         let Some((slot, fresh_len, meta)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
-        self.scratch.clear();
-        zone.read(slot, fresh_len, &mut self.scratch);
-        record::pad(len - fresh_len, &mut self.scratch);
-        self.write_record(place);
+        let mut record = Vec::with_capacity(fresh_len);
+        zone.read(slot, fresh_len, &mut record);
+        if !self.write_copy(&record, place) {
+            return Ok(false);
+        }
         self.under_way.carries(place, meta);
         Ok(true)
     }
@@ -286,11 +286,11 @@ impl Sending {
             return None;
         }
         let len = self.under_way.record(place).len();
-        let room = record::sealed_room(len)?.min(self.longest);
+        let room = self.writer.room(len)?.min(self.longest);
         let (pulled, number) = self.pull_within(now, room, source)?;
         self.scratch.clear();
         self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
-        record::pad(len - self.scratch.len(), &mut self.scratch);
+        self.writer.pad(len - self.scratch.len(), &mut self.scratch);
         Some((pulled, number))
     }
 
@@ -329,8 +329,19 @@ impl Sending {
 
     pub(crate) fn write_padding(&mut self, place: usize) {
         self.scratch.clear();
-        record::pad(self.under_way.record(place).len(), &mut self.scratch);
+        self.writer.pad(self.under_way.record(place).len(), &mut self.scratch);
         self.write_record(place);
+    }
+
+    /// Writes a copy of another record, which is no longer, into the record at `place`; `false`: there can be none.
+    pub(crate) fn write_copy(&mut self, record: &[u8], place: usize) -> bool {
+        self.scratch.clear();
+        if !self.writer.copy(record, &mut self.scratch) {
+            return false;
+        }
+        self.writer.pad(self.under_way.record(place).len() - self.scratch.len(), &mut self.scratch);
+        self.write_record(place);
+        true
     }
 
     pub(crate) fn write_record(&mut self, place: usize) {

@@ -10,6 +10,7 @@ mod company;
 mod config;
 mod connection;
 mod framing;
+mod handshake;
 mod identity;
 mod incoming;
 mod info;

@@ -4,6 +4,8 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use timeous_seal::ListenerCredential;
+
 use crate::socket::Socket;
 
 /// Maximum number of connections accepted per turn. Chosen by us: a higher value delays the streams while many callers
@@ -16,6 +18,8 @@ pub(crate) struct Listener<L> {
     pub(crate) listening: L,
     /// UDP port with the same address, whose streams may move here.
     pub(crate) beside: Option<u64>,
+    /// Credential for its callers; `None`: streams are plain.
+    pub(crate) credential: Option<ListenerCredential>,
     /// Whether new streams are accepted, too.
     pub(crate) wants_new: bool,
 }

@@ -49,6 +49,11 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// Creates a meter of a connection of whose bytes `acknowledged` have arrived before.
+    pub(crate) fn new(acknowledged: u64) -> Self {
+        Self { arrived: acknowledged, ..Self::default() }
+    }
+
     /// Returns whether the kernel is to be queried again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next

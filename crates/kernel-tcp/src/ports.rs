@@ -8,16 +8,21 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{IdMap, Instant, Schedule};
+use timeous_seal::{CallerCredential, ListenerCredential};
 use timeous_stream::{Order, StreamId};
 
 use crate::call::Call;
-use crate::config::TcpConfig;
+use crate::config::{TcpConfig, TcpFraming};
 use crate::connection::Connection;
 use crate::identity::Hello;
 use crate::incoming::Incoming;
 use crate::listener::Listener;
 use crate::readiness::Readiness;
 use crate::session::TcpSession;
+
+/// Maximum number of incoming handshakes in progress; beyond it the oldest are dropped. Each is looked at in every round. Chosen
+/// by us: a higher value takes more time and memory under a flood of calls, a lower one drops slow callers then.
+const MAX_HANDSHAKES: usize = 256;
 
 /// The connections and listeners of an engine's thread: connections with streams `S`, listeners with data `L` of their owner. A round looks
 /// only at connections that something happened to.
@@ -57,36 +62,71 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         }
     }
 
-    /// Connects to a listener; the result is reported to the session.
+    /// Connects to a listener, and with a `credential` agrees with it on keys; the result is reported to the session.
     ///
     /// # Errors
-    /// The system's: no socket, no route.
-    pub fn connect(&mut self, now: Instant, remote: SocketAddr, session: S, config: &TcpConfig) -> io::Result<()> {
-        self.add(Connection::call(now, self.clock, remote, session, config.clone())?);
+    /// The system's: no socket, no route. `InvalidInput`: this framing cannot be encrypted.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        session: S,
+        config: &TcpConfig,
+        credential: Option<&CallerCredential>,
+    ) -> io::Result<()> {
+        if credential.is_some() && config.framing != TcpFraming::Records {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let settings = (config.clone(), credential.cloned());
+        self.add(Connection::call(now, self.clock, remote, session, settings)?);
         Ok(())
     }
 
     /// Continues a stream over a TCP connection that was answered.
     pub fn go_on(&mut self, now: Instant, call: Call, hello: Hello, session: S, config: &TcpConfig) {
         let (socket, config) = (call.into_socket(), config.clone());
-        self.add(Connection::adopted(now, self.clock, socket, session, config, (Some(hello), &[])));
+        self.add(Connection::moved(now, self.clock, socket, session, (config, hello)));
     }
 
-    /// Accepts connections, and returns those that tell their stream by now: each is [adopted](Self::adopt) or [refused](Incoming::refuse).
+    /// Accepts connections, and returns those that tell their stream by now, and whose caller is admitted: each is
+    /// [adopted](Self::adopt) or [refused](Incoming::refuse).
     pub fn accept(&mut self, now: Instant) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
-            let (listening, may_continue) = (&listener.listening, listener.beside.is_some());
-            let accepted = listener.accept().into_iter();
-            self.incoming.extend(accepted.map(|socket| Incoming::new(now, socket, listening.clone(), may_continue)));
+            let may_continue = listener.beside.is_some();
+            let accepted = listener.accept().into_iter().filter_map(|socket| {
+                let listening = listener.listening.clone();
+                match listener.credential.as_ref().map(timeous_seal::Session::answer) {
+                    None => Some(Incoming::new(now, socket, listening, may_continue)),
+                    Some(Ok(session)) => Some(Incoming::sealed(now, socket, listening, session)),
+                    Some(Err(error)) => {
+                        tracing::warn!(%error, "no handshake for a caller");
+                        None
+                    }
+                }
+            });
+            self.incoming.extend(accepted);
         }
+        self.drop_oldest_handshakes();
         let known = self.incoming.extract_if(.., |incoming| incoming.look(now));
         known.filter(|incoming| !incoming.is_gone).collect()
     }
 
+    /// Drops the oldest handshakes beyond the limit.
+    fn drop_oldest_handshakes(&mut self) {
+        let handshaking = self.incoming.iter().filter(|incoming| incoming.is_handshaking()).count();
+        let mut excess = handshaking.saturating_sub(MAX_HANDSHAKES);
+        self.incoming.retain(|incoming| {
+            let is_dropped = excess > 0 && incoming.is_handshaking();
+            excess -= usize::from(is_dropped);
+            !is_dropped
+        });
+    }
+
     /// Runs the stream `session` over an accepted connection.
     pub fn adopt(&mut self, now: Instant, incoming: Incoming<L>, session: S, config: &TcpConfig) {
-        let Incoming { socket, bytes, .. } = incoming;
-        self.add(Connection::adopted(now, self.clock, socket, session, config.clone(), (None, &bytes)));
+        let Incoming { socket, bytes, secrets, .. } = incoming;
+        let heard = (secrets.as_ref(), &bytes[..]);
+        self.add(Connection::adopted(now, self.clock, socket, session, config.clone(), heard));
     }
 
     /// Removes listeners that accept no new streams and whose UDP port is gone, with all streams that might move here.
@@ -94,14 +134,24 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         self.listeners.retain(|listener| listener.wants_new || listener.beside.is_some_and(&there));
     }
 
-    /// Listens on a socket, for new streams and for those that move here from the UDP port `beside`; returns its address.
+    /// Listens on a socket, for new streams and for those that move here from the UDP port `beside`; returns its address. With a
+    /// `credential`, callers have to agree on keys. Their framing has to be [`TcpFraming::Records`].
     ///
     /// # Errors
-    /// The system's.
-    pub fn listen(&mut self, socket: TcpListener, listening: L, beside: Option<u64>) -> io::Result<SocketAddr> {
+    /// The system's. `InvalidInput`: streams that move here cannot be encrypted.
+    pub fn listen(
+        &mut self,
+        socket: TcpListener,
+        listening: L,
+        beside: Option<u64>,
+        credential: Option<ListenerCredential>,
+    ) -> io::Result<SocketAddr> {
+        if beside.is_some() && credential.is_some() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        self.listeners.push(Listener { socket, listening, beside, wants_new: true });
+        self.listeners.push(Listener { socket, listening, beside, credential, wants_new: true });
         Ok(local)
     }
 
@@ -204,7 +254,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     /// Returns the descriptors and events to poll for.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
-        let incoming = self.incoming.iter().map(|incoming| PollFd::new(&incoming.socket, PollFlags::IN));
+        let incoming = self.incoming.iter().map(|incoming| PollFd::new(&incoming.socket, incoming.interest()));
         let connections = self.readiness.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         listeners.chain(incoming).chain(connections)
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use timeous_core::{Instant, SubStream};
+use timeous_seal::{Secrets, is_tls};
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming, Unordered};
@@ -23,18 +24,23 @@ pub(crate) struct Receiving {
     reader: Reader,
     tap: Option<Tap>,
     buffer: Vec<u8>,
+    /// Whether the next bytes are the first of a plain stream.
+    may_be_tls: bool,
 }
 
 impl Receiving {
     /// # Errors
     /// The tap, if it is required and not available.
-    pub(crate) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+    pub(crate) fn new(config: &TcpConfig, socket: &Socket, secrets: Option<&Secrets>) -> io::Result<Self> {
         let tap = tap(config, socket)?;
-        let reader = if tap.is_some() { Reader::tapped(config) } else { Reader::new(config) };
-        Ok(Self { reader, tap, buffer: vec![0; BUFFER] })
+        let reader = if tap.is_some() { Reader::tapped(config, secrets) } else { Reader::new(config, secrets) };
+        Ok(Self { reader, tap, buffer: vec![0; BUFFER], may_be_tls: secrets.is_none() })
     }
 
     /// Reads and delivers incoming data; returns `true` at the end of the stream.
+    ///
+    /// # Errors
+    /// The system's. `InvalidData`: the peer encrypts, and this end does not.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -48,20 +54,33 @@ impl Receiving {
             if len == 0 {
                 return Ok(true);
             }
-            read(&mut self.reader, now, &self.buffer[..len], session, counts);
+            let buffer = std::mem::take(&mut self.buffer);
+            let taken = self.take_in(now, &buffer[..len], session, counts);
+            self.buffer = buffer;
+            taken?;
         }
         Ok(false)
     }
 
     /// Processes bytes that were read elsewhere.
+    ///
+    /// # Errors
+    /// `InvalidData`: the peer encrypts, and this end does not.
     pub(crate) fn take_in(
         &mut self,
         now: Instant,
         bytes: &[u8],
         session: &mut impl TcpSession,
         counts: &mut Statistics,
-    ) {
+    ) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.may_be_tls) && is_tls(bytes) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         read(&mut self.reader, now, bytes, session, counts);
+        Ok(())
     }
 
     /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.

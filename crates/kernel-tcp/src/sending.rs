@@ -5,10 +5,11 @@ use std::io;
 
 use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
+use timeous_seal::Secrets;
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
-use crate::framing::{Writer, longest_payload, longest_record};
+use crate::framing::{Writer, longest_payload};
 use crate::identity::Hello;
 use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
@@ -103,20 +104,28 @@ enum Given {
 }
 
 impl Sending {
-    /// Creates the sending side of a connected socket.
-    pub(crate) fn new(clock: fn() -> Instant, config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+    /// Creates the sending side of a connected socket; with `secrets`, records are encrypted.
+    pub(crate) fn new(
+        clock: fn() -> Instant,
+        config: &TcpConfig,
+        socket: &Socket,
+        secrets: Option<&Secrets>,
+    ) -> io::Result<Self> {
         let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
-        let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
+        let writer = Writer::new(config.framing, secrets);
+        let longest_record = writer.longest_record(config.longest);
+        let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record)?) } else { None };
         if zone.is_some() {
             socket.widen()?;
         }
         socket.set_unsent_limit(1)?;
         Ok(Self {
             clock,
-            writer: Writer::new(config.framing),
+            writer,
             longest: longest_payload(config),
             under_way: UnderWay::default(),
-            meter: Meter::default(),
+            // Bytes of the handshake belong to no datagram.
+            meter: Meter::new(socket.info()?.acknowledged()),
             zone,
             sends: 0,
             proven: false,
@@ -134,7 +143,7 @@ impl Sending {
             replaced: 0,
             padded: 0,
             unchanged: 0,
-            controller: config.controller.map(|kind| (kind, longest_record(config) as u64)),
+            controller: config.controller.map(|kind| (kind, longest_record as u64)),
             restraint: None,
         })
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous_core::{Instant, SubStream};
+use timeous_seal::SealError;
 use timeous_stream::{Session, StreamId};
 use timeous_transport::{CloseReason, Connection, Statistics};
 
@@ -19,6 +20,9 @@ pub trait TcpSession: Session<Connection: Connection<CloseReason = CloseReason, 
 
     /// Queues a received datagram for the application.
     fn received(&mut self, now: Instant, substream: SubStream, bytes: Vec<u8>);
+
+    /// Ends the stream: its two ends could not agree on keys.
+    fn fail(&mut self, error: SealError);
 
     /// Sets the connection's state, before a [`report`](Session::report).
     fn set_view(&mut self, view: TcpView);

@@ -49,8 +49,9 @@ impl Sending {
         }
         self.under_way.lends(fresh, socket.info()?.retransmitted());
         for place in lacking {
-            self.copy(fresh, place);
-            self.under_way.lend(place, Some(guest));
+            if self.copy(fresh, place) {
+                self.under_way.lend(place, Some(guest));
+            }
         }
         let info = socket.info()?;
         self.lent =
@@ -66,14 +67,13 @@ impl Sending {
         }
     }
 
-    /// Copies a record's bytes into another record that is no shorter.
-    fn copy(&mut self, from: usize, to: usize) {
-        let (len, room) = (self.under_way.record(from).len(), self.under_way.record(to).len());
-        let (Some(zone), Some((_, slot))) = (&self.zone, &self.under_way.record(from).slot) else { return };
-        self.scratch.clear();
-        zone.read(slot, len, &mut self.scratch);
-        timeous_tcp::record::pad(room - len, &mut self.scratch);
-        self.write_record(to);
+    /// Copies a record into another one that is no shorter; returns whether it could.
+    fn copy(&mut self, from: usize, to: usize) -> bool {
+        let len = self.under_way.record(from).len();
+        let (Some(zone), Some((_, slot))) = (&self.zone, &self.under_way.record(from).slot) else { return false };
+        let mut record = Vec::with_capacity(len);
+        zone.read(slot, len, &mut record);
+        self.write_copy(&record, to)
     }
 
     /// Moves a datagram that was transmitted in a vacant record to that record, and puts a fresh one into its place.

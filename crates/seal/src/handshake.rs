@@ -116,7 +116,7 @@ impl Exchange {
         self.received += new.len();
         let read = self.session.read(new);
         self.collect();
-        read
+        read.map(drop)
     }
 
     pub(crate) fn take_agreement(&mut self) -> Option<Agreement> {

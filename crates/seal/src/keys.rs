@@ -9,7 +9,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::window::{ReplayWindow, expand};
 
 /// Length of the authentication tag, in bytes: 128 bits for each cipher (RFC 9001 §5.3).
-pub(crate) const TAG_LEN: usize = 16;
+pub const TAG_LEN: usize = 16;
 /// Packets sealed with one key. AES-GCM keeps its confidentiality bound up to 2^23 (RFC 9001 §6.6); half of that leaves
 /// room for the packets in flight.
 const PACKETS_PER_PHASE_BITS: u32 = 22;
@@ -99,6 +99,20 @@ impl PhaseKey {
         }
         Nonce::assume_unique_for_key(nonce)
     }
+
+    /// Appends a packet's plaintext to `out`, which stays as it was if the packet does not open.
+    fn open(&self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(len) = sealed.len().checked_sub(TAG_LEN) else { return false };
+        let (body, tag) = sealed.split_at(len);
+        let start = out.len();
+        out.resize(start + len, 0);
+        let (nonce, aad) = (self.nonce(number), Aad::from(authenticated));
+        let is_open = self.key.open_separate_gather(nonce, aad, body, tag, &mut out[start..]).is_ok();
+        if !is_open {
+            out.truncate(start);
+        }
+        is_open
+    }
 }
 
 fn phase_of(number: u64) -> u64 {
@@ -150,6 +164,13 @@ impl SealingKey {
         packet.extend_from_slice(tag.as_ref());
         number
     }
+
+    /// Opens a packet that these keys have sealed, and appends its plaintext to `out`: for a copy under another number. Returns
+    /// `false`, and leaves `out` as it was, for one of an earlier phase, and for one that is not theirs.
+    pub fn reopen(&self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
+        self.next.checked_sub(1).is_some_and(|last| phase_of(last) == phase_of(number))
+            && self.key.open(number, authenticated, sealed, out)
+    }
 }
 
 impl std::fmt::Debug for SealingKey {
@@ -167,7 +188,7 @@ pub struct Opened {
     pub is_newest: bool,
 }
 
-/// Keys that open one direction's packets, each of them once.
+/// Keys that open one direction's packets: each of them once, except by [`open_at`](Self::open_at).
 pub struct OpeningKey {
     cipher: Cipher,
     /// Secret of the next phase.
@@ -199,28 +220,36 @@ impl OpeningKey {
         opened
     }
 
+    /// Opens a packet by its whole number, however often it comes: its content has to tell repetitions apart. The number may lie
+    /// one phase before the newest one, and one behind it. Returns `false`, and leaves `out` as it was, for a packet that is
+    /// forged or damaged.
+    pub fn open_at(&mut self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_open = self.open_in_phase(number, authenticated, sealed, out);
+        self.rejected += u64::from(!is_open);
+        is_open
+    }
+
     fn try_open(&mut self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> Option<Opened> {
-        let len = sealed.len().checked_sub(TAG_LEN)?;
-        if !self.window.may_be_new(number) {
+        if !self.window.may_be_new(number) || !self.open_in_phase(number, authenticated, sealed, out) {
             return None;
         }
+        Some(Opened { number, is_newest: self.window.insert(number) })
+    }
+
+    /// Opens a packet, and moves to the next phase with the first packet of it.
+    fn open_in_phase(&mut self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
         let phase = phase_of(number);
         let key = if phase == self.phase {
-            &self.key
+            Some(&self.key)
         } else if phase + 1 == self.phase {
-            self.previous.as_ref()?
+            self.previous.as_ref()
         } else if phase == self.phase + 1 {
-            self.next.get_or_insert_with(|| PhaseKey::of(self.cipher, &self.ahead))
+            Some(&*self.next.get_or_insert_with(|| PhaseKey::of(self.cipher, &self.ahead)))
         } else {
-            return None;
+            None
         };
-        let start = out.len();
-        out.resize(start + len, 0);
-        let (body, tag) = sealed.split_at(len);
-        let nonce = key.nonce(number);
-        if key.key.open_separate_gather(nonce, Aad::from(authenticated), body, tag, &mut out[start..]).is_err() {
-            out.truncate(start);
-            return None;
+        if !key.is_some_and(|key| key.open(number, authenticated, sealed, out)) {
+            return false;
         }
         if phase > self.phase
             && let Some(next) = self.next.take()
@@ -229,7 +258,7 @@ impl OpeningKey {
             self.ahead = self.ahead.next_phase();
             self.phase = phase;
         }
-        Some(Opened { number, is_newest: self.window.insert(number) })
+        true
     }
 
     /// Returns the number of packets that did not open.
@@ -309,5 +338,35 @@ mod tests {
             assert_eq!(opening.phase, 1);
             assert_ne!(packets[1].1[..5], packets[2].1[..5]);
         }
+    }
+
+    #[test]
+    fn by_its_whole_number_a_packet_opens_again_also_across_a_phase() {
+        let (mut sealing, mut opening) = pair(Cipher::Aes128Gcm);
+        let last = (1 << PACKETS_PER_PHASE_BITS) - 1;
+        sealing.next = last;
+        let packets: Vec<_> = (0..2).map(|i| (sealing.next_number(), sealed(&mut sealing, &[i; 5]).1)).collect();
+        let mut out = Vec::new();
+        for at in [1, 0, 0, 1] {
+            let (number, packet) = &packets[at];
+            assert!(opening.open_at(*number, b"header", packet, &mut out));
+            assert!(!opening.open_at(number + 1, b"header", packet, &mut out), "another number");
+            assert!(!opening.open_at(number + (2 << PACKETS_PER_PHASE_BITS), b"header", packet, &mut out), "far away");
+        }
+        assert_eq!(out, [[1; 5], [0; 5], [0; 5], [1; 5]].concat());
+        assert_eq!(opening.rejected(), 8);
+    }
+
+    #[test]
+    fn its_own_packets_open_within_the_phase() {
+        let (mut sealing, _) = pair(Cipher::Aes128Gcm);
+        let (number, packet) = sealed(&mut sealing, b"hello");
+        let mut out = Vec::new();
+        assert!(sealing.reopen(number.into(), b"header", &packet, &mut out));
+        assert!(!sealing.reopen(u64::from(number) + 1, b"header", &packet, &mut out));
+        assert_eq!(out, b"hello");
+        sealing.next = 1 << PACKETS_PER_PHASE_BITS;
+        sealed(&mut sealing, b"next");
+        assert!(!sealing.reopen(number.into(), b"header", &packet, &mut out));
     }
 }

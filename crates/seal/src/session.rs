@@ -16,6 +16,9 @@ use crate::verifier::OtherFingerprint;
 /// Most bytes of application data that a peer may send before it is admitted: a request is shorter.
 const MAX_REQUEST: usize = 1024;
 
+/// Fatal alert `unexpected_message` (RFC 8446 §6.2), from which a caller that does not encrypt learns that this end does.
+const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
+
 /// What two ends have agreed on.
 #[derive(Debug)]
 pub struct Agreement {
@@ -35,6 +38,9 @@ pub struct Session {
     received: Vec<u8>,
     agreement: Option<Agreement>,
     is_over: bool,
+    boundary: Boundary,
+    /// The peer does not speak TLS, and an alert has to tell it.
+    owes_alert: bool,
 }
 
 enum End {
@@ -64,14 +70,36 @@ impl Session {
 
     fn new(mut tls: Connection, end: End) -> Self {
         tls.set_buffer_limit(Some(2 * MAX_REQUEST));
-        Self { tls, end, received: Vec::new(), agreement: None, is_over: false }
+        let boundary = Boundary::default();
+        Self { tls, end, received: Vec::new(), agreement: None, is_over: false, boundary, owes_alert: false }
     }
 
-    /// Processes bytes of the peer. Those after the end of the handshake are ignored.
+    /// Processes bytes of the peer, and returns how many of them belong to the handshake: all, until the ends have agreed. The
+    /// rest is for those who use the keys.
     ///
     /// # Errors
-    /// [`SealError`]: the call has failed.
-    pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), SealError> {
+    /// [`SealError`]: the call has failed. [`SealError::PeerIsPlain`]: a listener answers with something else than TLS.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<usize, SealError> {
+        let mut consumed = 0;
+        while consumed < bytes.len() && !self.is_over {
+            let rest = &bytes[consumed..];
+            let is_first = self.boundary.is_at_start;
+            let Some(len) = self.boundary.advance(rest) else {
+                let is_caller = matches!(self.end, End::Caller { .. });
+                self.owes_alert = is_first && !is_caller;
+                return Err(self.failed(match is_first && is_caller {
+                    true => SealError::PeerIsPlain,
+                    false => SealError::Protocol("not TLS".into()),
+                }));
+            };
+            consumed += len;
+            self.process(&rest[..len])?;
+        }
+        Ok(consumed)
+    }
+
+    /// Processes bytes of one TLS record.
+    fn process(&mut self, mut bytes: &[u8]) -> Result<(), SealError> {
         while !bytes.is_empty() && !self.is_over {
             self.tls.read_tls(&mut bytes).map_err(|error| SealError::Protocol(error.to_string()))?;
             self.tls.process_new_packets().map_err(|error| self.failed(failure(&error)))?;
@@ -81,8 +109,17 @@ impl Session {
         Ok(())
     }
 
+    /// Returns whether the peer has sent a part of a TLS record.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        !self.boundary.is_at_start
+    }
+
     /// Appends the bytes that wait to be sent to the peer to `out`.
     pub fn write(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.owes_alert) {
+            out.extend_from_slice(&UNEXPECTED_MESSAGE);
+        }
         while self.tls.wants_write() {
             self.tls.write_tls(out).expect("a vector takes all bytes");
         }
@@ -173,6 +210,57 @@ impl Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+/// Returns whether a stream of bytes begins with TLS (RFC 8446 §5.1): a handshake message or an alert. Three bytes tell.
+#[must_use]
+pub fn is_tls(bytes: &[u8]) -> bool {
+    const ALERT: u8 = 21;
+    const HANDSHAKE: u8 = 22;
+    matches!(bytes, [ALERT | HANDSHAKE, 3, 0..=4, ..])
+}
+
+/// Position in the TLS records of the peer, so that no byte behind the last one is read.
+#[derive(Debug)]
+struct Boundary {
+    /// Whether no byte was received.
+    is_at_start: bool,
+    /// Header of the current record (RFC 8446 §5.1), as far as it is there.
+    header: [u8; 5],
+    header_len: usize,
+    /// Bytes of the record behind its header that have not come.
+    left: usize,
+}
+
+impl Default for Boundary {
+    fn default() -> Self {
+        Self { is_at_start: true, header: [0; 5], header_len: 0, left: 0 }
+    }
+}
+
+impl Boundary {
+    /// Returns how many of the bytes, of which there is at least one, belong to the current record; `None`: this is not TLS.
+    fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
+        if self.left > 0 {
+            let len = bytes.len().min(self.left);
+            self.left -= len;
+            return Some(len);
+        }
+        let len = bytes.len().min(self.header.len() - self.header_len);
+        self.header[self.header_len..self.header_len + len].copy_from_slice(&bytes[..len]);
+        self.header_len += len;
+        // Content types from change_cipher_spec to application_data, and versions 3.x.
+        let is_tls = matches!(self.header[0], 20..=23) && (self.header_len == 1 || self.header[1] == 3);
+        if !is_tls {
+            return None;
+        }
+        self.is_at_start = false;
+        if self.header_len == self.header.len() {
+            self.header_len = 0;
+            self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
+        }
+        Some(len)
     }
 }
 
@@ -281,10 +369,10 @@ mod tests {
         for _ in 0..4 {
             let mut bytes = Vec::new();
             caller.write(&mut bytes);
-            results.1 = results.1.and(listener.read(&bytes));
+            results.1 = results.1.and(listener.read(&bytes).map(drop));
             bytes.clear();
             listener.write(&mut bytes);
-            results.0 = results.0.and(caller.read(&bytes));
+            results.0 = results.0.and(caller.read(&bytes).map(drop));
         }
         results
     }
@@ -308,6 +396,49 @@ mod tests {
         let mut opening = crate::OpeningKey::new(listener.cipher, listener.opening);
         assert!(opening.open(number as u32, b"", &packet, &mut out).is_some());
         assert_eq!(out, b"hello");
+    }
+
+    #[test]
+    fn what_follows_the_handshake_is_left_however_the_bytes_are_cut() {
+        for step in [1, 2, 5, 7, 100, 100_000] {
+            let passphrase = Passphrase::from_key([1; 32]);
+            let (mut caller, mut listener) = ends(passphrase.clone(), passphrase);
+            let mut left = [Vec::new(), Vec::new()];
+            for _ in 0..4 {
+                for at in [0, 1] {
+                    let (from, to) = if at == 0 { (&mut caller, &mut listener) } else { (&mut listener, &mut caller) };
+                    let mut bytes = Vec::new();
+                    from.write(&mut bytes);
+                    // The sender has its keys, or is about to have them: its records follow at once.
+                    if from.agreement.is_some() {
+                        bytes.extend_from_slice(b"records");
+                    }
+                    for piece in bytes.chunks(step) {
+                        let consumed = to.read(piece).unwrap();
+                        left[at].extend_from_slice(&piece[consumed..]);
+                    }
+                }
+            }
+            assert!(left[0].starts_with(b"records") && left[1].starts_with(b"records"), "{step}");
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_known_by_its_first_bytes() {
+        let passphrase = Passphrase::from_key([1; 32]);
+        for first in [&[0][..], b"SSH-2.0", &[22, 0, 1]] {
+            let (mut caller, mut listener) = ends(passphrase.clone(), passphrase.clone());
+            assert_eq!(caller.read(first), Err(SealError::PeerIsPlain));
+            assert!(!caller.has_heard());
+            assert!(matches!(listener.read(first), Err(SealError::Protocol(_))));
+            let mut alert = Vec::new();
+            listener.write(&mut alert);
+            assert!(is_tls(&alert));
+        }
+        let (mut caller, _) = ends(passphrase.clone(), passphrase);
+        let mut hello = Vec::new();
+        caller.write(&mut hello);
+        assert!(is_tls(&hello) && !is_tls(&[0, 2, 1]) && !is_tls(&hello[..2]));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! # On the wire
 //! ```text
-//!      plain, the paper's:  00 │ COBS( s │ data ) │ 00
-//!   sealed, what we send:   00 │ COBS( 80+s │ number (4) │ data │ CRC-32 (4) ) │ 00 │ 00 … 00
-//!                padding:   00 │ COBS( 01 │ 00 … 00 ) = 02 01 01 … 01 │ 00
+//!   plain, the paper's:  00 │ COBS( s │ data ) │ 00
+//!             numbered:  00 │ COBS( 80+s │ number (4) │ data │ CRC-32 (4) ) │ 00 │ 00 … 00
+//!              padding:  00 │ COBS( 01 │ 00 … 00 ) = 02 01 01 … 01 │ 00
+//!            encrypted:  00 │ COBS( counter (6) │ AEAD( s │ number (4) │ data ) │ tag (16) ) │ 00 │ 00 … 00
 //! ```
 //! COBS ([Cheshire & Baker](https://doi.org/10.1109/90.769765)) leaves no zero byte in a record, so that a receiver
 //! finds records between zeros from any place in the stream. `s` is the sub-stream: [`PADDING`], [`TIMED`], or one of
@@ -13,7 +14,7 @@
 //! # Extensions of the paper's format
 //! A retransmitted segment may carry another datagram. So a receiver may get a datagram twice, at two places in the
 //! stream; and where a middlebox splits segments anew, it may get a mixture of the old and the new bytes. The bit `80`
-//! of the sub-stream marks a *sealed* record, which is protected against both:
+//! of the sub-stream marks a *numbered* record, which is protected against both:
 //! - The **number**, big-endian, identifies the datagram: numbers of a connection count up, and a datagram keeps its
 //!   number in every transmission, so that a receiver detects duplicates.
 //! - The **CRC-32** (that of zlib, Ethernet and PNG), big-endian, is over everything before it: a mixture of two
@@ -21,9 +22,19 @@
 //!
 //! A record without that bit has the paper's format, and is read only with [`Framing::Plain`].
 //!
+//! # Encryption
+//! Numbered records protect against accidents. *Encrypted* records, with keys of both ends (`timeous_seal`), protect
+//! against an attacker on the path, too (docs/design/security.md):
+//! - The **counter**, big-endian, makes the nonce. Each write into the stream has a fresh one, also that of a datagram
+//!   written before, so that no nonce is used twice.
+//! - Number and sub-stream are as in numbered records. The **tag** is in place of the CRC.
+//! - Padding is an encrypted record of its sub-stream.
+//!
+//! A stream has either form, never both: a [`Writer`] writes one, and [`Framing`] tells a reader.
+//!
 //! # Sizes
-//! COBS's overhead depends on the data. A sealed record always has the worst-case length ([`sealed_len`]): zeros fill
-//! it up. So its length on the wire depends on the payload's length only, and a datagram fits in the place of another
+//! COBS's overhead depends on the data. A numbered or encrypted record always has the worst-case length
+//! ([`numbered_len`], [`encrypted_len`]): zeros fill it up. So its length on the wire depends on the payload's length only, and a datagram fits in the place of another
 //! that is as long or longer; the rest is [padding](pad), which can have any length.
 //!
 //! # A minimal receiver
@@ -51,20 +62,26 @@
 
 mod decode;
 mod encode;
+mod encrypted;
 mod ordered;
 mod seen;
 mod stretch;
 mod tapped;
 mod unordered;
 mod wire;
+mod writer;
 
 pub use decode::{Counts, Datagram, Framing};
-pub use encode::{pad, plain, plain_len, plain_room, sealed, sealed_len, sealed_room};
+pub use encode::{numbered, numbered_len, numbered_room, pad, plain, plain_len, plain_room};
+pub use encrypted::{encrypted_len, encrypted_room};
 pub use ordered::Ordered;
 pub use tapped::Tapped;
 pub use unordered::{Limits, Unordered};
 pub use wire::{MAX_SUBSTREAM, PADDING, TIMED, UNTIMED};
+pub use writer::Writer;
 
+#[cfg(test)]
+mod encrypted_tests;
 #[cfg(test)]
 mod tapped_tests;
 #[cfg(test)]

@@ -297,7 +297,7 @@ const LATE: [SenderKind; 2] = [SenderKind::Ring, SenderKind::Late];
 /// Slots of the ring, for a stream of twenty seconds.
 const SLOTS: u32 = 4_096;
 /// Bytes of a packet on the link, with IP's and TCP's headers and timestamps.
-const PACKET: usize = record::sealed_len(SIZE) + 52;
+const PACKET: usize = record::numbered_len(SIZE) + 52;
 
 /// Runs all streams; returns findings for each congestion control and kind of late choice, beside
 /// plain TCP.

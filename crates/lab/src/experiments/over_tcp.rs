@@ -47,7 +47,7 @@ pub(crate) fn choices() -> Vec<Choice> {
         ours "machines": "network namespaces of one" => "one clock for all, and no other traffic";
         ours "streams": "{AT_ONCE} at once, each over a link of its own" => "none can disturb another";
         ours "plain TCP": "`write()` into a send buffer as the kernel sizes it; the writer waits" => "any program's";
-        ours "datagrams": "sealed records in the byte stream, for plain TCP, too"
+        ours "datagrams": "numbered records in the byte stream, for plain TCP, too"
             => "the capture then tells what each byte belongs to";
         ours "receiver": "a plain socket of the kernel's" => "nothing there is ours but the reader of records";
         ours "seeds": "choose what the link loses"

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use timeous_core::SubStream;
 
 use super::config::ReceiverConfig;
-use crate::record::{Framing, Limits, Unordered, sealed_len};
+use crate::record::{Framing, Limits, Unordered, numbered_len};
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Datagrams {
         let limits = Limits {
             longest: config.buffer,
             stretches: config.max_islands.saturating_add(2),
-            held: 2 * config.buffer + sealed_len(0),
+            held: 2 * config.buffer + numbered_len(0),
         };
-        let reader = Unordered::new(Framing::Sealed, limits);
+        let reader = Unordered::new(Framing::Numbered, limits);
         Self { reader, waiting: VecDeque::new(), bytes: 0, freed: 0 }
     }
 
@@ -50,7 +50,7 @@ impl Datagrams {
         let Self { reader, waiting, bytes: total, .. } = self;
         reader.insert(at, bytes, |datagram| {
             let len = datagram.payload.len();
-            *total += sealed_len(len) as u64;
+            *total += numbered_len(len) as u64;
             let received = ReceivedDatagram { substream: datagram.substream, number: datagram.number, len };
             waiting.push_back((received, datagram.payload.to_vec()));
         });
@@ -60,7 +60,7 @@ impl Datagrams {
     /// Returns the next datagram; its payload is appended to `out`.
     pub(super) fn read(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
         let (received, payload) = self.waiting.pop_front()?;
-        self.bytes -= sealed_len(received.len) as u64;
+        self.bytes -= numbered_len(received.len) as u64;
         out.extend_from_slice(&payload);
         Some(received)
     }

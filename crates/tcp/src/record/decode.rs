@@ -1,19 +1,34 @@
 //! Parsing of a record between two zeros: checked, and delivered once.
 
 use timeous_core::SubStream;
+use timeous_seal::{Cipher, OpeningKey, Secret};
 
-use super::encode::is_for_data;
+use super::encode::{is_for_data, numbered_len};
+use super::encrypted::{encrypted_len, open};
 use super::seen::Seen;
-use super::wire::{CHECKSUM, PADDING, SEALED, SEALED_HEAD};
+use super::wire::{CHECKSUM, ENCRYPTED_HEAD, NUMBERED, NUMBERED_HEAD, PADDING};
 
 /// Accepted framings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Framing {
-    /// Sealed records only: corrupt or duplicate records are not delivered.
+    /// Numbered records only: corrupt or duplicate records are not delivered.
     #[default]
-    Sealed,
+    Numbered,
     /// The paper's plain records, too, from a sender that never changes a retransmission.
     Plain,
+    /// Encrypted records only, by this cipher, with this secret of the direction.
+    Encrypted(Cipher, Secret),
+}
+
+impl Framing {
+    /// Returns the maximum length on the wire of a record with a payload of `len` bytes.
+    #[must_use]
+    pub fn record_len(&self, len: usize) -> usize {
+        match self {
+            Self::Numbered | Self::Plain => numbered_len(len),
+            Self::Encrypted(..) => encrypted_len(len),
+        }
+    }
 }
 
 /// Datagram of a record.
@@ -32,7 +47,7 @@ pub struct Datagram<'a> {
 pub struct Counts {
     /// Datagrams delivered.
     pub delivered: u64,
-    /// Sealed records whose number was delivered before, or is older than the duplicate window.
+    /// Numbered and encrypted records whose number was delivered before, or is older than the duplicate window.
     pub duplicates: u64,
     /// Padding records.
     pub padding: u64,
@@ -45,17 +60,34 @@ pub struct Counts {
 /// Parser of chunks, with duplicate detection.
 #[derive(Debug)]
 pub(super) struct Records {
-    framing: Framing,
+    form: Form,
     /// Maximum chunk length, in bytes.
     pub(super) longest: usize,
     seen: Seen,
     scratch: Vec<u8>,
+    plaintext: Vec<u8>,
     pub(super) counts: Counts,
 }
 
+/// Form of the records.
+#[derive(Debug)]
+enum Form {
+    Numbered,
+    Plain,
+    Encrypted(Box<OpeningKey>),
+}
+
 impl Records {
+    /// Creates a parser of records with a payload of at most `longest` bytes.
     pub(super) fn new(framing: Framing, longest: usize) -> Self {
-        Self { framing, longest, seen: Seen::default(), scratch: Vec::new(), counts: Counts::default() }
+        let longest = framing.record_len(longest);
+        let form = match framing {
+            Framing::Numbered => Form::Numbered,
+            Framing::Plain => Form::Plain,
+            Framing::Encrypted(cipher, secret) => Form::Encrypted(Box::new(OpeningKey::new(cipher, secret))),
+        };
+        let (scratch, plaintext) = (Vec::new(), Vec::new());
+        Self { form, longest, seen: Seen::default(), scratch, plaintext, counts: Counts::default() }
     }
 
     /// Parses the chunk between two zeros.
@@ -70,11 +102,18 @@ impl Records {
         self.scratch.clear();
         self.scratch.extend_from_slice(chunk);
         let len = cobs::decode_in_place(&mut self.scratch).unwrap_or(0);
-        match parse(&self.scratch[..len]) {
+        let content = match &mut self.form {
+            Form::Numbered | Form::Plain => parse(&self.scratch[..len]),
+            Form::Encrypted(key) => {
+                self.plaintext.clear();
+                open(key, &self.scratch[..len], &mut self.plaintext).then(|| parse_plaintext(&self.plaintext)).flatten()
+            }
+        };
+        match content {
             Some(Content::Padding) => self.counts.padding += 1,
             Some(Content::Data(datagram)) => match datagram.number {
                 Some(number) if !self.seen.insert(number) => self.counts.duplicates += 1,
-                None if self.framing == Framing::Sealed => self.counts.damaged += 1,
+                None if !matches!(self.form, Form::Plain) => self.counts.damaged += 1,
                 _ => {
                     self.counts.delivered += 1;
                     deliver(datagram);
@@ -95,19 +134,30 @@ fn parse(content: &[u8]) -> Option<Content<'_>> {
     if first == PADDING {
         return Some(Content::Padding);
     }
-    let substream = first & !SEALED;
+    let substream = first & !NUMBERED;
     if !is_for_data(substream) {
         return None;
     }
     let substream = SubStream(substream);
-    if first & SEALED == 0 {
+    if first & NUMBERED == 0 {
         return Some(Content::Data(Datagram { substream, number: None, payload: data }));
     }
     let (body, checksum) = content.split_last_chunk::<CHECKSUM>()?;
-    let number = body.get(1..SEALED_HEAD)?.first_chunk()?;
+    let number = body.get(1..NUMBERED_HEAD)?.first_chunk()?;
     if crc32fast::hash(body) != u32::from_be_bytes(*checksum) {
         return None;
     }
     let number = Some(u32::from_be_bytes(*number));
-    Some(Content::Data(Datagram { substream, number, payload: &body[SEALED_HEAD..] }))
+    Some(Content::Data(Datagram { substream, number, payload: &body[NUMBERED_HEAD..] }))
+}
+
+/// Parses what was encrypted.
+fn parse_plaintext(plaintext: &[u8]) -> Option<Content<'_>> {
+    let (&substream, data) = plaintext.split_first()?;
+    if substream == PADDING {
+        return Some(Content::Padding);
+    }
+    let (number, payload) = data.split_first_chunk::<{ ENCRYPTED_HEAD - 1 }>()?;
+    let number = Some(u32::from_be_bytes(*number));
+    is_for_data(substream).then_some(Content::Data(Datagram { substream: SubStream(substream), number, payload }))
 }

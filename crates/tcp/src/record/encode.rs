@@ -1,26 +1,26 @@
 //! Writing of records and padding, with lengths that are known beforehand.
 
-use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, PADDING, SEALED, SEALED_HEAD};
+use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, NUMBERED, NUMBERED_HEAD, PADDING};
 
 /// Minimum length of a padding record, in bytes; shorter padding consists of zeros only.
 const MIN_PADDING: usize = DELIMITERS + 2;
 
-/// Returns the length on the wire of a sealed record with a payload of `len` bytes.
+/// Returns the length on the wire of a numbered record with a payload of `len` bytes.
 ///
 /// ```
-/// use timeous_tcp::record::{sealed, sealed_len};
+/// use timeous_tcp::record::{numbered, numbered_len};
 /// let mut wire = Vec::new();
-/// sealed(2, 7, b"some data", &mut wire);
-/// assert_eq!(wire.len(), sealed_len(9));
+/// numbered(2, 7, b"some data", &mut wire);
+/// assert_eq!(wire.len(), numbered_len(9));
 /// ```
-pub const fn sealed_len(len: usize) -> usize {
-    DELIMITERS + cobs::max_encoding_length(SEALED_HEAD + len + CHECKSUM)
+pub const fn numbered_len(len: usize) -> usize {
+    DELIMITERS + cobs::max_encoding_length(NUMBERED_HEAD + len + CHECKSUM)
 }
 
-/// Returns the maximum payload of a sealed record that takes at most `room` bytes on the wire; `None` if not even an
+/// Returns the maximum payload of a numbered record that takes at most `room` bytes on the wire; `None` if not even an
 /// empty one fits.
-pub const fn sealed_room(room: usize) -> Option<usize> {
-    content_room(room).checked_sub(SEALED_HEAD + CHECKSUM)
+pub const fn numbered_room(room: usize) -> Option<usize> {
+    content_room(room).checked_sub(NUMBERED_HEAD + CHECKSUM)
 }
 
 /// Returns the maximum length on the wire of a plain record with a payload of `len` bytes.
@@ -35,24 +35,24 @@ pub const fn plain_room(room: usize) -> Option<usize> {
 }
 
 /// Inverts COBS's worst case: one byte more for each 254.
-const fn content_room(room: usize) -> usize {
+pub(super) const fn content_room(room: usize) -> usize {
     let encoded = room.saturating_sub(DELIMITERS);
     encoded - encoded.div_ceil(255)
 }
 
-/// Appends a sealed record: exactly [`sealed_len`] bytes.
+/// Appends a numbered record: exactly [`numbered_len`] bytes.
 ///
 /// # Panics
 /// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
-pub fn sealed(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+pub fn numbered(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
-    let mut head = [0; SEALED_HEAD];
-    head[0] = SEALED | substream;
+    let mut head = [0; NUMBERED_HEAD];
+    head[0] = NUMBERED | substream;
     head[1..].copy_from_slice(&number.to_be_bytes());
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head);
     crc.update(payload);
-    let end = out.len() + sealed_len(payload.len());
+    let end = out.len() + numbered_len(payload.len());
     stuff(&[&head, payload, &crc.finalize().to_be_bytes()], out);
     out.resize(end, 0);
 }
@@ -90,7 +90,7 @@ pub(super) const fn is_for_data(substream: u8) -> bool {
 }
 
 /// Appends a zero, the COBS form of the parts, and a zero. Only the middle part may be empty.
-fn stuff(parts: &[&[u8]], out: &mut Vec<u8>) {
+pub(super) fn stuff(parts: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     let content = parts.iter().map(|part| part.len()).sum();
     out.resize(start + DELIMITERS + cobs::max_encoding_length(content), 0);

@@ -1,18 +1,17 @@
 //! Parser of records in an in-order stream, as read from a plain socket.
 
 use super::decode::{Counts, Datagram, Framing, Records};
-use super::encode::sealed_len;
 use super::stretch::Piece;
 use super::unordered::Limits;
 
 /// Parser of records in an in-order stream.
 ///
 /// ```
-/// use timeous_tcp::record::{Framing, Ordered, pad, sealed};
+/// use timeous_tcp::record::{Framing, Ordered, pad, numbered};
 /// let mut wire = Vec::new();
-/// sealed(2, 0, b"hello", &mut wire);
+/// numbered(2, 0, b"hello", &mut wire);
 /// pad(9, &mut wire);
-/// let mut reader = Ordered::new(Framing::Sealed, 1_500);
+/// let mut reader = Ordered::new(Framing::Numbered, 1_500);
 /// let mut got = Vec::new();
 /// for byte in wire {
 ///     reader.push(&[byte], |datagram| got.push(datagram.payload.to_vec()));
@@ -28,7 +27,7 @@ pub struct Ordered {
 impl Ordered {
     /// Creates a parser of records with at most `longest` bytes of payload. It buffers one of them at most.
     pub fn new(framing: Framing, longest: usize) -> Self {
-        Self { records: Records::new(framing, sealed_len(longest)), open: Piece::default() }
+        Self { records: Records::new(framing, longest), open: Piece::default() }
     }
 
     /// Parses the next bytes of the stream, and delivers each complete datagram.

@@ -9,15 +9,16 @@ use super::unordered::{Limits, Unordered};
 /// Parser of the records of a stream and of its captured segments, which delivers each datagram once.
 ///
 /// The bytes read in order from the socket are authoritative. Segments may be captured early, not at all, or with bytes that the kernel
-/// will not accept: only their sealed records are trusted, and without a valid segment a datagram comes by the stream.
+/// will not accept: only their numbered or encrypted records are trusted, and without a valid segment a datagram
+/// comes by the stream.
 ///
 /// ```
-/// use timeous_tcp::record::{Limits, Tapped, sealed};
+/// use timeous_tcp::record::{Framing, Limits, Tapped, numbered};
 /// let mut wire = Vec::new();
-/// sealed(2, 0, b"first", &mut wire);
+/// numbered(2, 0, b"first", &mut wire);
 /// let first = wire.len();
-/// sealed(2, 1, b"second", &mut wire);
-/// let mut reader = Tapped::new(Limits::default());
+/// numbered(2, 1, b"second", &mut wire);
+/// let mut reader = Tapped::new(Framing::Numbered, Limits::default());
 /// let mut got = Vec::new();
 /// reader.see(first as u64, &wire[first..], |datagram| got.push(datagram.payload.to_vec()));
 /// reader.push(&wire, |datagram| got.push(datagram.payload.to_vec()));
@@ -34,10 +35,10 @@ pub struct Tapped {
 
 impl Tapped {
     /// Creates a parser that buffers segments within `limits`, and one record of the stream at most.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(framing: Framing, limits: Limits) -> Self {
         Self {
-            stream: Ordered::new(Framing::Sealed, limits.longest),
-            segments: Unordered::new(Framing::Sealed, limits),
+            stream: Ordered::new(framing.clone(), limits.longest),
+            segments: Unordered::new(framing, limits),
             delivered: Seen::default(),
             early: 0,
         }

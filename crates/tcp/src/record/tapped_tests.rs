@@ -37,14 +37,14 @@ fn versions(lens: &[usize], replaced: &[bool]) -> [Vec<u8>; 2] {
     let (mut old, mut newer) = (Vec::new(), Vec::new());
     for (number, &len) in (0..).zip(lens) {
         let mut record = Vec::new();
-        sealed(2, number, &payload(number, len), &mut record);
+        numbered(2, number, &payload(number, len), &mut record);
         old.extend_from_slice(&record);
         let later = (number + 1..).zip(&lens[number as usize + 1..]).find(|&(_, &later)| later <= len);
         match (replaced[number as usize % replaced.len()], later) {
             (false, _) => newer.extend_from_slice(&record),
             (true, Some((copied, &later))) => {
                 let end = newer.len() + record.len();
-                sealed(2, copied, &payload(copied, later), &mut newer);
+                numbered(2, copied, &payload(copied, later), &mut newer);
                 pad(end - newer.len(), &mut newer);
             }
             (true, None) => pad(record.len(), &mut newer),
@@ -65,7 +65,7 @@ proptest! {
     ) {
         let [old, newer] = versions(&lens, &replaced);
         prop_assert_eq!(old.len(), newer.len());
-        let mut reader = Tapped::new(Limits { longest: 1_000, ..Limits::default() });
+        let mut reader = Tapped::new(Framing::Numbered, Limits { longest: 1_000, ..Limits::default() });
         let mut got: BTreeMap<u32, u32> = BTreeMap::new();
         let mut wrong = Vec::new();
         let mut deliver = |datagram: Datagram<'_>| {
@@ -101,7 +101,7 @@ proptest! {
         prop_assert_eq!(wrong, Vec::<u32>::new());
         prop_assert!(got.values().all(|&times| times == 1), "{:?}", got);
         // All datagrams of the stream are delivered, whichever way.
-        let mut model = Ordered::new(Framing::Sealed, 1_000);
+        let mut model = Ordered::new(Framing::Numbered, 1_000);
         model.push(&newer, |datagram| assert!(got.contains_key(&datagram.number.unwrap())));
     }
 }
@@ -109,8 +109,8 @@ proptest! {
 #[test]
 fn what_was_missed_of_the_segments_is_not_waited_for() {
     let [wire, _] = versions(&[100; 2_000], &[false]);
-    let record = sealed_len(100);
-    let mut reader = Tapped::new(Limits { longest: 1_000, stretches: 8, held: 2_000 });
+    let record = numbered_len(100);
+    let mut reader = Tapped::new(Framing::Numbered, Limits { longest: 1_000, stretches: 8, held: 2_000 });
     let mut count = 0;
     for at in (0..wire.len()).step_by(3 * record) {
         // Of every three datagrams, one is missed and two are captured; then the stream has passed all three.

@@ -32,14 +32,14 @@ fn payload(longest: usize) -> impl Strategy<Value = Vec<u8>> {
 /// An element of the stream.
 #[derive(Clone, Debug)]
 enum Item {
-    Sealed(u8, Vec<u8>),
+    Numbered(u8, Vec<u8>),
     Plain(u8, Vec<u8>),
     Padding(usize),
 }
 
 fn item() -> impl Strategy<Value = Item> {
     prop_oneof![
-        3 => (2..128_u8, payload(600)).prop_map(|(substream, payload)| Item::Sealed(substream, payload)),
+        3 => (2..128_u8, payload(600)).prop_map(|(substream, payload)| Item::Numbered(substream, payload)),
         1 => (2..128_u8, payload(600)).prop_map(|(substream, payload)| Item::Plain(substream, payload)),
         1 => (0..600_usize).prop_map(Item::Padding),
     ]
@@ -50,8 +50,8 @@ fn stream(items: &[Item]) -> (Vec<u8>, Got) {
     let (mut wire, mut expected) = (Vec::new(), Got::new());
     for (number, item) in (0..).zip(items) {
         match item {
-            Item::Sealed(substream, payload) => {
-                sealed(*substream, number, payload, &mut wire);
+            Item::Numbered(substream, payload) => {
+                numbered(*substream, number, payload, &mut wire);
                 expected.push((*substream, Some(number), payload.clone()));
             }
             Item::Plain(substream, payload) => {
@@ -70,10 +70,10 @@ proptest! {
     #[test]
     fn lengths_depend_on_lengths_alone(payload in payload(2_000)) {
         let mut wire = Vec::new();
-        sealed(TIMED, 1, &payload, &mut wire);
-        prop_assert_eq!(wire.len(), sealed_len(payload.len()));
-        prop_assert_eq!(sealed_room(wire.len()), Some(payload.len()));
-        prop_assert!(sealed_room(wire.len() - 1).is_none_or(|room| room < payload.len()));
+        numbered(TIMED, 1, &payload, &mut wire);
+        prop_assert_eq!(wire.len(), numbered_len(payload.len()));
+        prop_assert_eq!(numbered_room(wire.len()), Some(payload.len()));
+        prop_assert!(numbered_room(wire.len() - 1).is_none_or(|room| room < payload.len()));
         let mut wire = Vec::new();
         plain(TIMED, &payload, &mut wire);
         prop_assert!(wire.len() <= plain_len(payload.len()));
@@ -104,8 +104,8 @@ proptest! {
         }
         prop_assert_eq!(&got, &expected);
         prop_assert_eq!(reader.counts().damaged, 0);
-        let sealed_only: Got = expected.into_iter().filter(|(_, number, _)| number.is_some()).collect();
-        prop_assert_eq!(read_in_order(Framing::Sealed, &wire), sealed_only);
+        let numbered_only: Got = expected.into_iter().filter(|(_, number, _)| number.is_some()).collect();
+        prop_assert_eq!(read_in_order(Framing::Numbered, &wire), numbered_only);
     }
 
     #[test]
@@ -146,12 +146,12 @@ proptest! {
             let mut wire = Vec::new();
             for (substream, payload) in version {
                 let number = offered.len() as u32;
-                sealed(*substream, number, payload, &mut wire);
+                numbered(*substream, number, payload, &mut wire);
                 offered.push((*substream, Some(number), payload.clone()));
             }
             wire
         }).collect();
-        let (mut reader, mut got) = (Unordered::new(Framing::Sealed, Limits::default()), Got::new());
+        let (mut reader, mut got) = (Unordered::new(Framing::Numbered, Limits::default()), Got::new());
         for (version, at, len) in &pieces {
             let wire = &wires[version.index(wires.len())];
             let at = at.index(wire.len());
@@ -172,7 +172,7 @@ proptest! {
         pieces in vec((0..20_000_u64, vec(prop_oneof![9 => Just(7_u8), 1 => Just(0)], 1..300), any::<bool>()), 0..200),
     ) {
         let limits = Limits { longest: 200, stretches: 8, held: 1_000 };
-        let mut reader = Unordered::new(Framing::Sealed, limits);
+        let mut reader = Unordered::new(Framing::Numbered, limits);
         for (at, bytes, skip) in pieces {
             if skip && at % 16 == 0 {
                 reader.skip_to(at);
@@ -181,7 +181,7 @@ proptest! {
                 reader.insert(at, &bytes, |_| {});
             }
             prop_assert!(reader.stretches() <= limits.stretches + 1);
-            prop_assert!(reader.held() <= limits.held + sealed_len(limits.longest));
+            prop_assert!(reader.held() <= limits.held + numbered_len(limits.longest));
             prop_assert_eq!(reader.held(), reader.count_held());
         }
     }
@@ -193,7 +193,7 @@ fn the_wire_is_as_the_picture_says() {
     plain(5, &[9, 0, 8], &mut wire);
     assert_eq!(wire, [0, 3, 5, 9, 2, 8, 0]);
     wire.clear();
-    sealed(5, 0x0102_0304, &[9, 0, 8], &mut wire);
+    numbered(5, 0x0102_0304, &[9, 0, 8], &mut wire);
     // CRC-32 of 85 01 02 03 04 09 00 08 by Python's zlib.
     let crc = 0x5C8E_A052_u32.to_be_bytes();
     assert_eq!(wire[..2], [0, 7]);
@@ -205,8 +205,8 @@ fn the_wire_is_as_the_picture_says() {
 #[test]
 fn a_number_is_delivered_once() {
     let mut wire = Vec::new();
-    sealed(TIMED, 4, b"once", &mut wire);
-    sealed(TIMED, 4, b"once", &mut wire);
+    numbered(TIMED, 4, b"once", &mut wire);
+    numbered(TIMED, 4, b"once", &mut wire);
     let mut reader = Ordered::default();
     let mut got = Got::new();
     reader.push(&wire, push(&mut got));
@@ -217,11 +217,11 @@ fn a_number_is_delivered_once() {
 #[test]
 fn any_bit_that_flips_is_seen() {
     let mut wire = Vec::new();
-    sealed(TIMED, 4, &[5; 40], &mut wire);
+    numbered(TIMED, 4, &[5; 40], &mut wire);
     for bit in 0..8 * wire.len() {
         let mut torn = wire.clone();
         torn[bit / 8] ^= 1 << (bit % 8);
-        let got = read_in_order(Framing::Sealed, &torn);
+        let got = read_in_order(Framing::Numbered, &torn);
         // A zero before the first record or after the last changes nothing.
         assert!(got.is_empty() || got == [(TIMED, Some(4), vec![5; 40])], "bit {bit}");
     }
@@ -230,13 +230,13 @@ fn any_bit_that_flips_is_seen() {
 #[test]
 fn what_is_too_long_is_passed_over() {
     let mut wire = Vec::new();
-    sealed(TIMED, 0, &[1; 101], &mut wire);
-    sealed(TIMED, 1, &[1; 90], &mut wire);
-    let mut reader = Ordered::new(Framing::Sealed, 90);
+    numbered(TIMED, 0, &[1; 101], &mut wire);
+    numbered(TIMED, 1, &[1; 90], &mut wire);
+    let mut reader = Ordered::new(Framing::Numbered, 90);
     let mut got = Got::new();
     for bytes in wire.chunks(10) {
         reader.push(bytes, push(&mut got));
-        assert!(reader.held() <= sealed_len(90));
+        assert!(reader.held() <= numbered_len(90));
     }
     assert_eq!(got, [(TIMED, Some(1), vec![1; 90])]);
     assert_eq!(reader.counts().overlong, 1);
@@ -246,10 +246,10 @@ fn what_is_too_long_is_passed_over() {
 fn what_never_comes_is_skipped_and_the_records_after_it_are_read() {
     let mut wire = Vec::new();
     for number in 0..4 {
-        sealed(TIMED, number, &[number as u8; 50], &mut wire);
+        numbered(TIMED, number, &[number as u8; 50], &mut wire);
     }
     let len = wire.len() / 4;
-    let mut reader = Unordered::new(Framing::Sealed, Limits::default());
+    let mut reader = Unordered::new(Framing::Numbered, Limits::default());
     let mut got = Got::new();
     reader.insert(0, &wire[..len / 2], push(&mut got));
     reader.insert(2 * len as u64 - 10, &wire[2 * len - 10..3 * len + 10], push(&mut got));
@@ -265,7 +265,7 @@ fn what_never_comes_is_skipped_and_the_records_after_it_are_read() {
 fn the_application_s_sub_streams_have_their_numbers() {
     let mut wire = Vec::new();
     for substream in [TIMED, UNTIMED, MAX_SUBSTREAM] {
-        sealed(substream, u32::from(substream), b"", &mut wire);
+        numbered(substream, u32::from(substream), b"", &mut wire);
     }
     let mut substreams = Vec::new();
     Ordered::default().push(&wire, |datagram| substreams.push(datagram.substream));
@@ -279,8 +279,8 @@ fn every_length_of_data_without_a_zero_is_read() {
         let payload = vec![7; len];
         let mut wire = Vec::new();
         plain(TIMED, &payload, &mut wire);
-        sealed(TIMED, 1, &payload, &mut wire);
-        sealed(TIMED, 0x0101_0101, &payload, &mut wire);
+        numbered(TIMED, 1, &payload, &mut wire);
+        numbered(TIMED, 0x0101_0101, &payload, &mut wire);
         let got = read_in_order(Framing::Plain, &wire);
         let expected = [None, Some(1), Some(0x0101_0101)].map(|number| (TIMED, number, payload.clone()));
         assert_eq!(got, expected, "{len} bytes");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::decode::{Counts, Datagram, Framing, Records};
-use super::encode::sealed_len;
 use super::stretch::Stretch;
 
 /// Memory limits of an [`Unordered`].
@@ -31,12 +30,12 @@ impl Default for Limits {
 /// between two zeros are kept.
 ///
 /// ```
-/// use timeous_tcp::record::{Framing, Limits, Unordered, sealed};
+/// use timeous_tcp::record::{Framing, Limits, Unordered, numbered};
 /// let mut wire = Vec::new();
-/// sealed(2, 0, b"first", &mut wire);
+/// numbered(2, 0, b"first", &mut wire);
 /// let first = wire.len();
-/// sealed(2, 1, b"second", &mut wire);
-/// let mut reader = Unordered::new(Framing::Sealed, Limits::default());
+/// numbered(2, 1, b"second", &mut wire);
+/// let mut reader = Unordered::new(Framing::Numbered, Limits::default());
 /// let mut got = Vec::new();
 /// reader.insert(first as u64, &wire[first..], |datagram| got.push(datagram.payload.to_vec()));
 /// reader.insert(0, &wire, |datagram| got.push(datagram.payload.to_vec()));
@@ -55,7 +54,7 @@ pub struct Unordered {
 impl Unordered {
     /// Creates a parser with these limits.
     pub fn new(framing: Framing, limits: Limits) -> Self {
-        let records = Records::new(framing, sealed_len(limits.longest));
+        let records = Records::new(framing, limits.longest);
         Self { records, limits, stretches: BTreeMap::new(), held: 0, refused: 0 }
     }
 

@@ -29,7 +29,7 @@ use std::ops::Range;
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
 use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
-use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, sealed_room};
+use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, numbered, numbered_len, numbered_room, pad};
 use held::Held;
 use place::{Place, Version};
 
@@ -205,7 +205,7 @@ impl Late {
             self.missed.extend(self.held.give_up(number));
             self.settle(number, false);
         }
-        let best = sealed_room(len).and_then(|room| self.best(now, path, room, source));
+        let best = numbered_room(len).and_then(|room| self.best(now, path, room, source));
         let mut bytes = Vec::with_capacity(len);
         if let Some(number) = best {
             self.write(number, &mut bytes);
@@ -243,7 +243,7 @@ impl Late {
 
     fn write(&self, number: u32, out: &mut Vec<u8>) {
         let (meta, payload) = self.held.get(number).expect("what was chosen is held");
-        sealed(substream(meta), number, payload, out);
+        numbered(substream(meta), number, payload, out);
     }
 
     /// Notes a datagram that arrived after its deadline, to be reported to the late choice.
@@ -299,7 +299,7 @@ impl Payload for Late {
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh> {
-        let payload_room = sealed_room(room.segment)?;
+        let payload_room = numbered_room(room.segment)?;
         self.room = self.room.max(payload_room);
         self.tell_of_overdue(now, path, source);
         let header = packet.len();
@@ -309,7 +309,7 @@ impl Payload for Late {
             self.append(now, number, packet);
             tell_all_but_the_last(&mut left, self.held.leave(number), source);
             let room = room.segment.min(room.window).saturating_sub(packet.len() - header);
-            next = sealed_room(room).and_then(|room| self.beside(now, path, room, source));
+            next = numbered_room(room).and_then(|room| self.beside(now, path, room, source));
         }
         let len = packet.len() - header;
         self.sizes.rotate_right(1);
@@ -451,8 +451,8 @@ fn substream(meta: &AduMeta) -> u8 {
 
 /// Returns the maximum payload of a datagram in a segment of `segment` bytes.
 pub(crate) fn datagram_room(segment: usize) -> usize {
-    debug_assert!(sealed_len(0) <= 48, "the least segment has room for a record");
-    sealed_room(segment).unwrap_or(0)
+    debug_assert!(numbered_len(0) <= 48, "the least segment has room for a record");
+    numbered_room(segment).unwrap_or(0)
 }
 
 #[cfg(test)]

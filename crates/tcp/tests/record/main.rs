@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use timeous_core::Rng;
-use timeous_tcp::record::{pad, sealed};
+use timeous_tcp::record::{numbered, pad};
 
 /// Returns the lines of the program in the module's documentation.
 fn documented_program() -> String {
@@ -35,7 +35,7 @@ fn the_documented_program_reads_what_we_send() {
         let payload: Vec<u8> = (0..len).map(|_| if fill % 2 == 0 { 0 } else { rng.next_u64() as u8 }).collect();
         let substream = 2 + (fill >> 32) as u8 % 126;
         for _ in 0..1 + fill % 3 {
-            sealed(substream, number, &payload, &mut wire);
+            numbered(substream, number, &payload, &mut wire);
         }
         pad((rng.next_u64() % 50) as usize, &mut wire);
         let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();

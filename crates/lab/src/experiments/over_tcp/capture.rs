@@ -119,7 +119,7 @@ impl Stream {
             return None;
         }
         let mut what = None;
-        let mut reader = Ordered::new(Framing::Sealed, self.image.len());
+        let mut reader = Ordered::new(Framing::Numbered, self.image.len());
         let whole = [&[0], &self.image[start..end], &[0]].concat();
         reader.push(&whole, |datagram| what = stamp::read(datagram.payload).map(|seq| StreamContent::Datagram(seq.0)));
         let counts = reader.counts();
@@ -153,7 +153,7 @@ mod tests {
     fn record_of(seq: u64) -> Vec<u8> {
         let (mut payload, mut bytes) = (Vec::new(), Vec::new());
         stamp::write(AduSeq(seq), 100, &mut payload);
-        record::sealed(record::TIMED, seq as u32, &payload, &mut bytes);
+        record::numbered(record::TIMED, seq as u32, &payload, &mut bytes);
         bytes
     }
 

@@ -24,7 +24,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
         sleep_until(begin + offer.at);
         stamp::write(AduSeq(index as u64), offer.len, &mut payload);
         bytes.clear();
-        record::sealed(record::TIMED, index as u32, &payload, &mut bytes);
+        record::numbered(record::TIMED, index as u32, &payload, &mut bytes);
         match write(&mut socket, &bytes, end) {
             Ok(true) => {}
             Ok(false) => break,

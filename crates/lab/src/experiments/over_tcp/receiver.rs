@@ -50,7 +50,7 @@ fn read(
     end: Instant,
     received: &mut Received,
 ) -> Result<Option<TcpStream>, LabError> {
-    let mut records = Ordered::new(Framing::Sealed, plan.longest());
+    let mut records = Ordered::new(Framing::Numbered, plan.longest());
     let mut buffer = vec![0; 64 << 10];
     while clock::now() < end {
         match stream.read(&mut buffer) {

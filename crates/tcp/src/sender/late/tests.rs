@@ -83,18 +83,18 @@ fn fresh(late: &mut Late, source: &mut Script, window: usize) -> (usize, u64) {
 #[test]
 fn what_waits_together_leaves_in_one_segment_as_far_as_there_is_room() {
     let (mut late, mut source) = (Late::new(true), script(&[300, 300, 700, 50]));
-    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (2 * sealed_len(300), 1));
+    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (2 * numbered_len(300), 1));
     assert_eq!(source.sent, [0], "of the last one the driver tells");
-    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (sealed_len(700) + sealed_len(50), 3));
+    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (numbered_len(700) + numbered_len(50), 3));
     assert_eq!(late.places.len(), 4, "each has a place of its own");
 }
 
 #[test]
 fn nothing_goes_beside_another_for_which_the_window_has_no_room() {
     let (mut late, mut source) = (Late::new(true), script(&[300, 300]));
-    assert_eq!(fresh(&mut late, &mut source, sealed_len(300)), (sealed_len(300), 0));
+    assert_eq!(fresh(&mut late, &mut source, numbered_len(300)), (numbered_len(300), 0));
     assert!(source.has_queued(at(0)), "it stays where it is");
-    assert_eq!(late.next_size(&source), Some(sealed_len(300) as u64));
+    assert_eq!(late.next_size(&source), Some(numbered_len(300) as u64));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() 
 fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_is_fresh() {
     for (echo, first) in [(0, 1), (150, 2)] {
         let (mut late, mut source) = (Late::new(true), script(&[300, 300, 300]));
-        let (len, _) = fresh(&mut late, &mut source, sealed_len(300));
+        let (len, _) = fresh(&mut late, &mut source, numbered_len(300));
         source.is_stale = true;
         late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
         assert_eq!((late.changes().replaced, source.pulled), (1, 2));
@@ -167,7 +167,7 @@ fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_
 #[test]
 fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
     let (mut late, mut source) = (Late::new(true), script(&[300, 700]));
-    let (len, _) = fresh(&mut late, &mut source, sealed_len(300));
+    let (len, _) = fresh(&mut late, &mut source, numbered_len(300));
     source.is_stale = true;
     late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
     assert_eq!((late.changes().padded, source.pulled), (1, 2), "it is too long for that place");
@@ -179,7 +179,7 @@ fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
 fn what_is_not_worth_it_any_more_is_not_bundled_and_the_rest_as_it_left() {
     let (mut late, mut source) = (Late::new(true), script(&[300, 200]));
     let mut packet = Vec::new();
-    let room = Room { segment: 1_000, window: sealed_len(300) };
+    let room = Room { segment: 1_000, window: numbered_len(300) };
     let len = late.fresh(at(0), &path(), room, &mut source, &mut packet).unwrap().len as u64;
     let span = 0..len;
     assert!(late.may_bundle(at(1), &path(), span.clone(), &mut source));

@@ -1,0 +1,256 @@
+//! Encrypted streams over the kernel's TCP between engines: agreement, refusal, plain peers, what a relay sees.
+
+mod test_network;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use test_network::TestNetwork;
+use timeous_core::{AduMeta, AduSeq, Duration, Fate};
+use timeous_engine::{
+    Carrier, CloseReason, Engine, EngineError, Listener, Sealing, Status, Stream, StreamConfig, TcpConfig, TcpFraming,
+    clock,
+};
+use timeous_net::emulator::Namespace;
+use timeous_seal::{
+    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, Passphrase, SealError, SharedPassphrase,
+    Trust,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn passphrase(byte: u8) -> Passphrase {
+    Passphrase::from_key([byte; 32])
+}
+
+fn config(sealing: Sealing) -> StreamConfig {
+    StreamConfig { sealing, slots: 64, ..StreamConfig::new(Carrier::Tcp) }
+}
+
+fn caller(byte: u8) -> StreamConfig {
+    let credential =
+        CallerCredential::new("127.0.0.1", &Trust::Passphrase, Some(passphrase(byte)), None, Intent::Publish);
+    config(Sealing::Caller(credential.unwrap().with_stream_id("camera").unwrap()))
+}
+
+fn listener(byte: u8) -> StreamConfig {
+    let access = Arc::new(SharedPassphrase(Some(passphrase(byte))));
+    config(Sealing::Listener(ListenerCredential::new(None, None, access).unwrap()))
+}
+
+fn listen(engine: &Engine, config: StreamConfig) -> Listener {
+    engine.listen("127.0.0.1:0".parse().unwrap(), config).unwrap()
+}
+
+fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(done) = done() {
+            return done;
+        }
+        assert!(clock::now() < end, "it takes too long");
+        thread::park_timeout(Duration::from_millis(1).into());
+    }
+}
+
+fn outcome(stream: &Stream) -> Status {
+    until(|| Some(stream.status()).filter(|status| *status != Status::Connecting))
+}
+
+fn end(stream: &Stream) -> (CloseReason, Option<SealError>) {
+    let reason = until(|| if let Status::Closed(reason) = stream.status() { Some(reason) } else { None });
+    (reason, stream.seal_error())
+}
+
+fn send(stream: &mut Stream, seq: u64, bytes: &[u8]) {
+    let deadline = Some(clock::now() + PATIENCE);
+    stream.sending().enqueue(&AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() }, bytes).unwrap();
+}
+
+fn received(stream: &mut Stream) -> Vec<u8> {
+    until(|| stream.receiving().poll_received()).bytes.to_vec()
+}
+
+/// Passes one connection on, and keeps all bytes of both directions. `burst`: at most so many bytes at once.
+fn relay(to: SocketAddr, burst: usize) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
+    let (front, seen) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::<Mutex<Vec<u8>>>::default());
+    let (address, kept) = (front.local_addr().unwrap(), seen.clone());
+    thread::spawn(move || {
+        let near = front.accept().unwrap().0;
+        let far = TcpStream::connect(to).unwrap();
+        for socket in [&near, &far] {
+            socket.set_nodelay(true).unwrap();
+        }
+        let ways = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
+        for (mut from, mut to) in ways {
+            let kept = kept.clone();
+            thread::spawn(move || {
+                let mut buffer = vec![0; burst];
+                while let Ok(len @ 1..) = from.read(&mut buffer) {
+                    kept.lock().unwrap().extend_from_slice(&buffer[..len]);
+                    if to.write_all(&buffer[..len]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    (address, seen)
+}
+
+#[test]
+fn data_goes_both_ways_and_no_byte_of_the_stream_shows_it() {
+    let engine = Engine::start().unwrap();
+    for burst in [7, 65_536] {
+        let mut there = listen(&engine, listener(1));
+        let (address, seen) = relay(there.local_addr(), burst);
+        let mut near = engine.connect(address, caller(1)).unwrap();
+        let text = b"a text that a listener on the way could read ".repeat(20);
+        // Queued before the keys are there.
+        send(&mut near, 0, &text);
+        let mut far = there.accept(Some(clock::now() + PATIENCE)).unwrap();
+        assert_eq!(far.stream_id().as_deref(), Some("camera"));
+        send(&mut far, 0, &text);
+        assert_eq!((received(&mut far), received(&mut near)), (text.clone(), text.clone()));
+        for seq in 1..50 {
+            send(&mut near, seq, &text[..seq as usize * 10]);
+        }
+        for seq in 1..50 {
+            assert_eq!(received(&mut far), text[..seq * 10]);
+        }
+        near.sending().finish();
+        assert_eq!(end(&near), (CloseReason::Local, None));
+        assert_eq!(end(&far), (CloseReason::Peer, None));
+        let fates = std::iter::from_fn(|| near.sending().poll_completion()).map(|done| done.fate);
+        assert!(fates.eq([Fate::Acked; 50]));
+        let seen = seen.lock().unwrap();
+        assert!(seen.len() > 50 * 250);
+        assert!(!seen.windows(6).any(|part| text[..51].windows(6).any(|known| known == part)));
+    }
+}
+
+#[test]
+fn a_wrong_passphrase_is_told_and_blocks_nobody() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let wrong = engine.connect(there.local_addr(), caller(2)).unwrap();
+    assert_eq!(end(&wrong), (CloseReason::Unsealed, Some(SealError::WrongPassphrase)));
+    // Others that say nothing, or garbage.
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(there.local_addr()).unwrap()).collect();
+    let mut garbage = TcpStream::connect(there.local_addr()).unwrap();
+    garbage.write_all(&[0x55; 3_000]).unwrap();
+    let mut right = engine.connect(there.local_addr(), caller(1)).unwrap();
+    assert_eq!(outcome(&right), Status::Open);
+    send(&mut right, 1, b"hello");
+    assert_eq!(received(&mut there.accept(Some(clock::now() + PATIENCE)).unwrap()), b"hello");
+    assert!(there.accept(Some(clock::now())).is_none(), "only who is admitted is a caller");
+    garbage.set_read_timeout(Some(PATIENCE.into())).unwrap();
+    let mut alert = Vec::new();
+    let _ = garbage.read_to_end(&mut alert);
+    assert!(alert.len() < 20, "{alert:?}");
+    drop(silent);
+}
+
+#[test]
+fn fingerprints_are_checked() {
+    let (own, other) = (Identity::self_signed(&["a".into()]).unwrap(), Identity::self_signed(&["b".into()]).unwrap());
+    let engine = Engine::start().unwrap();
+    let credential = ListenerCredential::new(Some(&own), None, Arc::new(SharedPassphrase(None))).unwrap();
+    let there = listen(&engine, config(Sealing::Listener(credential)));
+    let call = |identity: &Identity| {
+        let trust = Trust::Fingerprint(identity.fingerprint());
+        let credential = CallerCredential::new("127.0.0.1", &trust, None, None, Intent::Publish).unwrap();
+        engine.connect(there.local_addr(), config(Sealing::Caller(credential))).unwrap()
+    };
+    assert_eq!(outcome(&call(&own)), Status::Open);
+    let fault = CertificateFault::Fingerprint(own.fingerprint().to_string());
+    assert_eq!(end(&call(&other)), (CloseReason::Unsealed, Some(SealError::Certificate(fault))));
+}
+
+#[test]
+fn plain_and_encrypted_ends_tell_each_other() {
+    let engine = Engine::start().unwrap();
+    let mut plain = listen(&engine, config(Sealing::Local));
+    let near = engine.connect(plain.local_addr(), caller(1)).unwrap();
+    assert_eq!(end(&near), (CloseReason::Unsealed, Some(SealError::PeerIsPlain)));
+    let far = plain.accept(Some(clock::now() + PATIENCE)).unwrap();
+    let (CloseReason::Reset(reset), None) = end(&far) else { panic!("{:?}", far.status()) };
+    assert_eq!(reset.code.number(), 120);
+    let mut sealed = listen(&engine, listener(1));
+    let mut near = engine.connect(sealed.local_addr(), config(Sealing::Local)).unwrap();
+    send(&mut near, 0, b"in the clear");
+    let (CloseReason::Reset(reset), None) = end(&near) else { panic!("{:?}", near.status()) };
+    assert_eq!(reset.code.number(), 120);
+    assert!(sealed.accept(Some(clock::now())).is_none());
+}
+
+#[test]
+fn who_sends_in_the_clear_or_closes_is_plain_and_who_is_silent_does_not_answer() {
+    let engine = Engine::start().unwrap();
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let call = |patience: Duration| {
+        let tcp = TcpConfig { connect_timeout: patience, ..TcpConfig::default() };
+        let stream = engine.connect(there.local_addr().unwrap(), StreamConfig { tcp, ..caller(1) }).unwrap();
+        (stream, there.accept().unwrap().0)
+    };
+    let (stream, mut peer) = call(PATIENCE);
+    peer.write_all(&[0, 2, 1, 0]).unwrap();
+    assert_eq!(end(&stream), (CloseReason::Unsealed, Some(SealError::PeerIsPlain)));
+    let (stream, mut peer) = call(PATIENCE);
+    assert!(peer.read(&mut [0; 2_000]).unwrap() > 100);
+    peer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(end(&stream), (CloseReason::Unsealed, Some(SealError::PeerIsPlain)));
+    let (stream, _peer) = call(Duration::from_millis(300));
+    assert_eq!(end(&stream), (CloseReason::Unsealed, Some(SealError::NoAnswer)));
+}
+
+#[test]
+fn a_full_listener_is_busy_and_no_listener_is_no_question_of_keys() {
+    let engine = Engine::start().unwrap();
+    let there = engine.listen_with_room("127.0.0.1:0".parse().unwrap(), listener(1), Some(0)).unwrap();
+    let (reason, error) = end(&engine.connect(there.local_addr(), caller(1)).unwrap());
+    let CloseReason::Reset(reset) = reason else { panic!("{reason:?} {error:?}") };
+    assert_eq!((reset.code.number(), error), (9, None), "too busy");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(end(&engine.connect(free, caller(1)).unwrap()), (CloseReason::Unreachable, None));
+}
+
+#[test]
+fn what_cannot_be_encrypted_is_refused_at_once() {
+    let engine = Engine::start().unwrap();
+    let here: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let tcp = TcpConfig { framing: TcpFraming::Rfc4571, ..TcpConfig::default() };
+    let bare = |config: StreamConfig| StreamConfig { tcp: tcp.clone(), ..config };
+    assert!(matches!(engine.connect(here, bare(caller(1))), Err(EngineError::SealedFraming)));
+    assert!(matches!(engine.listen(here, bare(listener(1))), Err(EngineError::SealedFraming)));
+    for carrier in [Carrier::Auto, Carrier::Ip] {
+        let on = |config: StreamConfig| StreamConfig { carrier, ..config };
+        assert!(matches!(engine.connect(here, on(caller(1))), Err(EngineError::WrongSealing)), "{carrier:?}");
+        assert!(matches!(engine.listen(here, on(listener(1))), Err(EngineError::WrongSealing)), "{carrier:?}");
+    }
+    assert!(matches!(engine.connect(here, listener(1)), Err(EngineError::WrongSealing)));
+    assert!(matches!(engine.listen(here, caller(1)), Err(EngineError::WrongSealing)));
+}
+
+/// Needs root and iproute2.
+#[test]
+fn a_listener_without_a_credential_takes_callers_of_its_own_host_only() {
+    let Some(network) = TestNetwork::make("own-host", |_| {}) else { return };
+    let start = |end: &Namespace| end.within(Engine::start).unwrap().unwrap();
+    let (near, far) = (start(&network.left), start(&network.right));
+    let there = SocketAddr::from(([10, 77, 0, 2], 6_100));
+    let mut local = far.listen(there, config(Sealing::Local)).unwrap();
+    let stream = near.connect(there, config(Sealing::Off)).unwrap();
+    assert_eq!(end(&stream).1, None);
+    assert!(local.accept(Some(clock::now())).is_none());
+    let own = far.connect(there, config(Sealing::Off)).unwrap();
+    assert_eq!(end(&own).1, None, "its address is one of the network's, and so could be another host's");
+    drop(local);
+    let mut open = until(|| far.listen(there, config(Sealing::Off)).ok());
+    let mut stream = near.connect(there, config(Sealing::Off)).unwrap();
+    send(&mut stream, 0, b"hello");
+    assert_eq!(received(&mut open.accept(Some(clock::now() + PATIENCE)).unwrap()), b"hello");
+}

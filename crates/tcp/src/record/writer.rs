@@ -1,0 +1,98 @@
+//! Writer of one direction's records: numbered ones, or encrypted ones.
+
+use timeous_seal::{Cipher, SealingKey, Secret};
+
+use super::encode::{is_for_data, numbered, numbered_len, numbered_room, pad};
+use super::encrypted::{begin, encrypted_len, encrypted_room, finish, plaintext_room, reopen};
+use super::wire::PADDING;
+
+/// Writer of one direction's records, with lengths that are known beforehand.
+///
+/// ```
+/// use timeous_seal::{Cipher, Secret};
+/// use timeous_tcp::record::{Framing, Ordered, Writer};
+/// let (cipher, secret) = (Cipher::Aes128Gcm, Secret::new([7; 32]));
+/// let mut writer = Writer::encrypted(cipher, secret.clone());
+/// let mut wire = Vec::new();
+/// writer.write(2, 0, b"hello", &mut wire);
+/// assert_eq!(wire.len(), writer.record_len(5));
+/// writer.pad(100, &mut wire);
+/// let mut reader = Ordered::new(Framing::Encrypted(cipher, secret), 1_500);
+/// reader.push(&wire, |datagram| assert_eq!(datagram.payload, b"hello"));
+/// assert_eq!((reader.counts().delivered, reader.counts().padding), (1, 1));
+/// ```
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// Keys of encrypted records; `None`: records are numbered.
+    key: Option<SealingKey>,
+    /// Content of a record, and what it was encoded from.
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    /// Creates a writer of encrypted records; the default writes numbered ones.
+    #[must_use]
+    pub fn encrypted(cipher: Cipher, secret: Secret) -> Self {
+        Self { key: Some(SealingKey::new(cipher, secret)), scratch: Vec::new() }
+    }
+
+    /// Returns the length on the wire of a record with a payload of `len` bytes.
+    #[must_use]
+    pub fn record_len(&self, len: usize) -> usize {
+        if self.key.is_some() { encrypted_len(len) } else { numbered_len(len) }
+    }
+
+    /// Returns the maximum payload of a record that takes at most `room` bytes on the wire; `None` if not even an empty one
+    /// fits.
+    #[must_use]
+    pub fn room(&self, room: usize) -> Option<usize> {
+        if self.key.is_some() { encrypted_room(room) } else { numbered_room(room) }
+    }
+
+    /// Appends a record: exactly [`record_len`](Self::record_len) bytes, different ones each time if they are encrypted.
+    ///
+    /// # Panics
+    /// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`](super::MAX_SUBSTREAM).
+    pub fn write(&mut self, substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+        let Some(key) = &mut self.key else { return numbered(substream, number, payload, out) };
+        assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
+        begin(&mut self.scratch);
+        self.scratch.push(substream);
+        self.scratch.extend_from_slice(&number.to_be_bytes());
+        self.scratch.extend_from_slice(payload);
+        finish(key, &mut self.scratch, out);
+    }
+
+    /// Appends exactly `len` bytes that no receiver delivers: a record of the padding sub-stream; fewer bytes than such a
+    /// record takes are zeros.
+    pub fn pad(&mut self, len: usize, out: &mut Vec<u8>) {
+        let Some(key) = &mut self.key else { return pad(len, out) };
+        let end = out.len() + len;
+        if let Some(room) = plaintext_room(len) {
+            begin(&mut self.scratch);
+            self.scratch.push(PADDING);
+            let content = self.scratch.len() + room - 1;
+            self.scratch.resize(content, 0);
+            finish(key, &mut self.scratch, out);
+        }
+        out.resize(end, 0);
+    }
+
+    /// Appends a copy of a record that this writer wrote, for another place in the stream; an encrypted one is encrypted anew.
+    /// Returns `false`, and appends nothing, if the record's key is not in use any more.
+    pub fn copy(&mut self, record: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(key) = &mut self.key else {
+            out.extend_from_slice(record);
+            return true;
+        };
+        let Some(chunk) = record.split(|&byte| byte == 0).find(|chunk| !chunk.is_empty()) else { return false };
+        let mut content = chunk.to_vec();
+        let len = cobs::decode_in_place(&mut content).unwrap_or(0);
+        begin(&mut self.scratch);
+        let is_open = reopen(key, &content[..len], &mut self.scratch);
+        if is_open {
+            finish(key, &mut self.scratch, out);
+        }
+        is_open
+    }
+}
