@@ -49,6 +49,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Creates a worker. `rng` makes the ports and sequence numbers that peers see.
     pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion, rng: Rng) -> Self {
+        assert!(rng.is_unpredictable(), "peers could compute our sequence numbers (RFC 6528)");
         let (to_here, orders) = Orders::new(waker.clone());
         Self {
             commands,

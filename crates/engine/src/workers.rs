@@ -74,4 +74,12 @@ mod tests {
         assert!(rng.is_unpredictable() && rng.fork().is_unpredictable());
         assert_ne!(rng.next_u64(), other.next_u64(), "the key is the system's");
     }
+
+    #[test]
+    #[should_panic(expected = "peers could compute")]
+    fn no_worker_runs_with_numbers_that_can_be_computed() {
+        let waker = Waker::new().unwrap();
+        let (_commands, asked) = Commands::new(waker.clone());
+        Worker::new(asked, waker, Congestion::default(), Rng::from_seed(1));
+    }
 }
