@@ -306,9 +306,10 @@ impl Worker {
             let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
             if let Some(identity) = incoming.identity {
                 let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
-                // The connection of a stream that is gone is closed.
-                if let Some(session) = found {
-                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                match found {
+                    Some(session) => self.tcp.adopt(now, incoming, session, &config.tcp),
+                    // The stream is gone: what was sent here is lost.
+                    None => incoming.refuse(),
                 }
                 continue;
             }
@@ -319,8 +320,9 @@ impl Worker {
             match self.streams.make(user, &config, PortLife::default()) {
                 Ok((session, stream)) => {
                     self.tcp.adopt(now, incoming, session, &config.tcp);
-                    // If there is no place left, the stream is dropped, which ends the connection.
-                    drop(queue.push(stream));
+                    if let Err(stream) = queue.push(stream) {
+                        stream.refuse();
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no stream for a caller");

@@ -1,5 +1,6 @@
 //! Threads of an engine: each runs transports with a Congestion Manager of its own.
 
+use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
 use rustix::io::retry_on_intr;
@@ -24,6 +25,8 @@ impl WorkerThread {
     /// Starts a thread with this Congestion Manager.
     pub(crate) fn start(congestion: Congestion) -> Result<Self, EngineError> {
         let (waker, rng) = (Waker::new()?, unpredictable_rng()?);
+        // Its descriptor is made now: a thread that finds none when it sleeps first would spin.
+        let _ = waker.as_fd();
         let (commands, asked) = Commands::new(waker.clone());
         if !congestion.attach(waker.clone()) {
             return Err(EngineError::CongestionTaken);

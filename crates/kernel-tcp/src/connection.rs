@@ -156,7 +156,11 @@ impl<S: TcpSession> Connection<S> {
                 self.session.handle_event(now, Event::Connected);
             }
             // The socket's own error explains the failure better than that of the call.
-            Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
+            Err(error) => {
+                // The kernel has acknowledged data that no stream gets: an orderly close would hide that.
+                self.socket.reset_when_closed();
+                self.fail(now, &self.socket.take_error().err().unwrap_or(error));
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! All TCP connections and listeners of an engine.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -76,7 +77,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     pub fn accept(&mut self, now: Instant) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
             let (listening, may_continue) = (&listener.listening, listener.beside.is_some());
-            let accepted = listener.accept().into_iter();
+            let accepted = listener.accept(now).into_iter();
             self.incoming.extend(accepted.map(|socket| Incoming::new(now, socket, listening.clone(), may_continue)));
         }
         let known = self.incoming.extract_if(.., |incoming| incoming.look(now));
@@ -101,7 +102,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     pub fn listen(&mut self, socket: TcpListener, listening: L, beside: Option<u64>) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        self.listeners.push(Listener { socket, listening, beside, wants_new: true });
+        self.listeners.push(Listener { socket, listening, beside, wants_new: true, paused_until: Cell::new(None) });
         Ok(local)
     }
 
@@ -203,7 +204,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
 
     /// Returns the descriptors and events to poll for.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
+        let listeners = self.listeners.iter().filter(|listener| listener.paused_until.get().is_none());
+        let listeners = listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
         let incoming = self.incoming.iter().map(|incoming| PollFd::new(&incoming.socket, PollFlags::IN));
         let connections = self.readiness.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         listeners.chain(incoming).chain(connections)
@@ -212,7 +214,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     /// Returns the time of the next timer.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let incoming = self.incoming.iter().filter_map(|incoming| incoming.until);
-        incoming.chain(self.timers.first_timeout()).min()
+        let paused = self.listeners.iter().filter_map(|listener| listener.paused_until.get());
+        incoming.chain(paused).chain(self.timers.first_timeout()).min()
     }
 }
 
