@@ -75,7 +75,7 @@ fuzz_target!(|input: Input| {
             Step::Arrives { at, len, stamp } => {
                 let at = usize::from(*at).min(wire.len());
                 let payload = &wire[at..wire.len().min(at + usize::from(*len))];
-                let header = Header::new(1, 2, first + at as u32);
+                let header = Header { ack: Some(Seq::new(9)), ..Header::new(1, 2, first + at as u32) };
                 let timestamps = stamp.map(|value| Timestamps { value, echo: 0 });
                 let options = Options { timestamps, ..Options::default() };
                 reader.see(&mut overheard, &Segment { header, options, payload });

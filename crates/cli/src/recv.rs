@@ -96,13 +96,17 @@ impl StreamSource {
         }
     }
 
-    /// Handles the end of a stream; returns whether another may follow.
+    /// Returns whether anyone may call.
+    fn is_called(&self) -> bool {
+        matches!(self, Self::Listen(..))
+    }
+
+    /// Handles the end of a stream, and takes another caller; returns whether another stream may follow.
     fn again(&mut self) -> bool {
         match self {
-            Self::Listen(_, false) => false,
-            Self::Listen(listener, true) => {
+            Self::Listen(listener, several) => {
                 listener.set_room(Some(1));
-                true
+                *several
             }
             Self::Call(calling) => calling.again(),
         }
@@ -143,6 +147,10 @@ impl SequentialReceiver {
             match ended {
                 Err(End::Sink(failure)) => break Err(failure),
                 _ if self.interrupt.is_set() => break Ok(()),
+                _ if !self.screen.has_begun() && self.source.is_called() => {
+                    self.source.again();
+                    tell(format_args!("the caller has sent nothing that could be received; waiting for the next"));
+                }
                 Ok(()) if !self.source.again() => break self.screen.drain(&self.interrupt),
                 Err(End::Stream(failure)) if !self.source.again() => break Err(failure),
                 Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),

@@ -9,6 +9,7 @@ pub mod adu;
 pub mod advice;
 pub mod choice;
 pub mod id_map;
+pub mod keyed_hash;
 pub mod path;
 pub mod queue;
 pub mod rate_limit;
@@ -22,6 +23,7 @@ pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, Referen
 pub use advice::{Advice, BufferState, Reason, Thresholds};
 pub use choice::{Adviser, LateChoice};
 pub use id_map::IdMap;
+pub use keyed_hash::KeyedHash;
 pub use path::PathState;
 pub use queue::{Joined, Queue};
 pub use rate_limit::RateLimit;

@@ -217,13 +217,17 @@ impl Daemon {
     fn admit(&mut self, NewClient { socket, pid, uid }: NewClient) {
         let mut wire = Wire::new(socket);
         if !self.house.users.take_client(uid) {
-            tracing::warn!(pid, uid, "too many clients");
+            if let Some(omitted) = self.house.users.may_log(clock::now(), uid) {
+                tracing::warn!(pid, uid, omitted, "too many clients");
+            }
             wire.try_send(&FromDaemon::Goodbye(Reason::Crowded), &[]);
             return;
         }
         let id = self.next_client;
         if let Err(error) = self.house.poller.watch(&wire, Token::Client(id), Interest::Readable) {
-            tracing::error!(%error, pid, uid, "a client cannot be watched");
+            if let Some(omitted) = self.house.users.may_log(clock::now(), uid) {
+                tracing::error!(%error, pid, uid, omitted, "a client cannot be watched");
+            }
             self.house.users.give_back(uid, Usage { clients: 1, ..Usage::default() });
             return;
         }
@@ -336,8 +340,10 @@ impl Daemon {
             let Some(client) = self.clients.get_mut(&owner.client) else { return };
             let descriptors = ends.descriptors();
             // If the socket is full, the stream ends: its caller may try again.
-            if !client.wire.try_send(&FromDaemon::Incoming { listener }, &descriptors) {
-                tracing::warn!(client = owner.client, "a caller is refused: the client does not read");
+            if !client.wire.try_send(&FromDaemon::Incoming { listener }, &descriptors)
+                && let Some(omitted) = users.may_log(clock::now(), owner.uid)
+            {
+                tracing::warn!(client = owner.client, omitted, "a caller is refused: the client does not read");
             }
         }
         // More may be waiting: the bell is signalled once for all of them.
@@ -349,16 +355,22 @@ impl Daemon {
         let Some(mut client) = self.clients.remove(&id) else { return };
         let (owner, pid) = (client.owner, client.pid);
         let Owner { uid, .. } = owner;
+        let is_leaving = matches!(farewell, DisconnectReason::Left);
+        let omitted = if is_leaving { None } else { self.house.users.may_log(clock::now(), uid) };
         match &farewell {
             DisconnectReason::Left => tracing::debug!(client = id, pid, uid, "left"),
             DisconnectReason::Version
             | DisconnectReason::ExceededTimeout(_)
             | DisconnectReason::NoMemory(_)
             | DisconnectReason::Stopping => {
-                tracing::info!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
+                if let Some(omitted) = omitted {
+                    tracing::info!(client = id, pid, uid, name = client.name, why = %farewell, omitted, "is shown out");
+                }
             }
             DisconnectReason::Violation(_) | DisconnectReason::Stream(_) => {
-                tracing::warn!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
+                if let Some(omitted) = omitted {
+                    tracing::warn!(client = id, pid, uid, name = client.name, why = %farewell, omitted, "is shown out");
+                }
                 self.house.sight.board().violated();
             }
         }

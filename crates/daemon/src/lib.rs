@@ -17,6 +17,7 @@ mod exchange;
 mod handles;
 mod kernel;
 mod limits;
+mod log_limit;
 pub mod metrics;
 mod observability;
 mod poller;

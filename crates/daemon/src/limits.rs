@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use timeous_core::Instant;
 use timeous_ipc::Geometry;
 use timeous_ipc::messages::{Failure, Resource};
+
+use crate::log_limit::LogLimit;
 
 /// Limits of a daemon. Those of a user hold for all clients of that user together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,7 @@ pub(crate) struct Users {
     limits: Limits,
     clients: u32,
     of: BTreeMap<u32, Usage>,
+    log: LogLimit,
 }
 
 /// Usage, or request, of one user.
@@ -58,11 +62,16 @@ pub(crate) struct Usage {
 
 impl Users {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, clients: 0, of: BTreeMap::new() }
+        Self { limits, clients: 0, of: BTreeMap::new(), log: LogLimit::default() }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Returns whether a line about a user may be logged now, as [`LogLimit::take`].
+    pub(crate) fn may_log(&mut self, now: Instant, uid: u32) -> Option<u64> {
+        self.log.take(now, uid)
     }
 
     /// Adds a client; `false` if a limit is reached.

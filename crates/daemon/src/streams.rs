@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served};
+use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served, clock};
 use timeous_ipc::messages::{Failure, StreamSpec};
 
 use crate::limits::{Limits, Usage, Users};
@@ -167,7 +167,11 @@ impl Streams {
             let offer = waiting.listener.poll_accept()?;
             match self.begin((users, poller), owner, offer) {
                 Ok(ends) => return Some((owner, ends)),
-                Err(failure) => tracing::warn!(client = owner.client, uid = owner.uid, %failure, "a caller is refused"),
+                Err(failure) => {
+                    if let Some(omitted) = users.may_log(clock::now(), owner.uid) {
+                        tracing::warn!(client = owner.client, uid = owner.uid, %failure, omitted, "a caller is refused");
+                    }
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod candidate;
+mod cookies;
 mod lingering;
 mod moved;
 mod ports;

@@ -59,6 +59,16 @@ pub(crate) enum Made {
     Elsewhere(Box<Offer>),
 }
 
+impl Made {
+    /// Resets its connection.
+    pub(crate) fn refuse(self) {
+        match self {
+            Self::Here(stream) => stream.refuse(),
+            Self::Elsewhere(offer) => offer.served.refuse(),
+        }
+    }
+}
+
 /// A stream for another process: the engine's side, and the parts to hand over ([`Stream::remote`]).
 #[derive(Debug)]
 pub struct Offer {
@@ -150,12 +160,7 @@ impl Incoming {
     pub(crate) fn refuse_all(&self) {
         let streams =
             std::mem::replace(&mut *self.callers(), Callers { streams: VecDeque::new(), room: Some(0) }).streams;
-        for stream in streams {
-            match stream {
-                Made::Here(stream) => stream.refuse(),
-                Made::Elsewhere(offer) => offer.served.refuse(),
-            }
-        }
+        streams.into_iter().for_each(Made::refuse);
     }
 
     fn callers(&self) -> MutexGuard<'_, Callers> {

@@ -49,6 +49,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Creates a worker. `rng` makes the ports and sequence numbers that peers see.
     pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion, rng: Rng) -> Self {
+        assert!(rng.is_unpredictable(), "peers could compute our sequence numbers (RFC 6528)");
         let (to_here, orders) = Orders::new(waker.clone());
         Self {
             commands,
@@ -315,9 +316,10 @@ impl Worker {
             }
             if let Some(identity) = incoming.identity {
                 let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
-                // The connection of a stream that is gone is closed.
-                if let Some(session) = found {
-                    self.tcp.adopt(now, incoming, session, &config.tcp);
+                match found {
+                    Some(session) => self.tcp.adopt(now, incoming, session, &config.tcp),
+                    // The stream is gone: what was sent here is lost.
+                    None => incoming.refuse(),
                 }
                 continue;
             }
@@ -331,8 +333,9 @@ impl Worker {
                         session.set_stream_id(&incoming.stream_id);
                     }
                     self.tcp.adopt(now, incoming, session, &config.tcp);
-                    // If there is no place left, the stream is dropped, which ends the connection.
-                    drop(queue.push(stream));
+                    if let Err(stream) = queue.push(stream) {
+                        stream.refuse();
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no stream for a caller");

@@ -1,5 +1,6 @@
 //! Threads of an engine: each runs transports with a Congestion Manager of its own.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -27,6 +28,8 @@ impl WorkerThread {
     /// Starts a thread with this Congestion Manager.
     pub(crate) fn start(congestion: Congestion) -> Result<Self, EngineError> {
         let (waker, rng) = (Waker::new()?, unpredictable_rng()?);
+        // Its descriptor is made now: a thread that finds none when it sleeps first would spin.
+        let _ = waker.as_fd();
         let (commands, asked) = Commands::new(waker.clone());
         if !congestion.attach(waker.clone()) {
             return Err(EngineError::CongestionTaken);
@@ -78,5 +81,13 @@ mod tests {
         let (mut rng, mut other) = (unpredictable_rng().unwrap(), unpredictable_rng().unwrap());
         assert!(rng.is_unpredictable() && rng.fork().is_unpredictable());
         assert_ne!(rng.next_u64(), other.next_u64(), "the key is the system's");
+    }
+
+    #[test]
+    #[should_panic(expected = "peers could compute")]
+    fn no_worker_runs_with_numbers_that_can_be_computed() {
+        let waker = Waker::new().unwrap();
+        let (_commands, asked) = Commands::new(waker.clone());
+        Worker::new(asked, waker, Congestion::default(), Rng::from_seed(1));
     }
 }

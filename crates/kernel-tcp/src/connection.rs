@@ -226,7 +226,11 @@ impl<S: TcpSession> Connection<S> {
                 taken
             }
             // The socket's own error explains the failure better than that of the call.
-            Err(error) => Err(self.socket.take_error().err().unwrap_or(error)),
+            Err(error) => {
+                // The kernel has acknowledged data that no stream gets: an orderly close would hide that.
+                self.socket.reset_when_closed();
+                Err(self.socket.take_error().err().unwrap_or(error))
+            }
         };
         if let Err(error) = taken {
             self.fail(now, &error);

@@ -1,5 +1,6 @@
 //! All TCP connections and listeners of an engine.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -93,7 +94,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     pub fn accept(&mut self, now: Instant) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
             let may_continue = listener.beside.is_some();
-            let accepted = listener.accept().into_iter().filter_map(|socket| {
+            let accepted = listener.accept(now).into_iter().filter_map(|socket| {
                 let listening = listener.listening.clone();
                 match listener.credential.as_ref().map(timeous_seal::Session::answer) {
                     None => Some(Incoming::new(now, socket, listening, may_continue)),
@@ -151,7 +152,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         }
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        self.listeners.push(Listener { socket, listening, beside, credential, wants_new: true });
+        let paused_until = Cell::new(None);
+        self.listeners.push(Listener { socket, listening, beside, credential, wants_new: true, paused_until });
         Ok(local)
     }
 
@@ -253,7 +255,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
 
     /// Returns the descriptors and events to poll for.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
+        let listeners = self.listeners.iter().filter(|listener| listener.paused_until.get().is_none());
+        let listeners = listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
         let incoming = self.incoming.iter().map(|incoming| PollFd::new(&incoming.socket, incoming.interest()));
         let connections = self.readiness.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         listeners.chain(incoming).chain(connections)
@@ -262,7 +265,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     /// Returns the time of the next timer.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let incoming = self.incoming.iter().filter_map(|incoming| incoming.until);
-        incoming.chain(self.timers.first_timeout()).min()
+        let paused = self.listeners.iter().filter_map(|listener| listener.paused_until.get());
+        incoming.chain(paused).chain(self.timers.first_timeout()).min()
     }
 }
 

@@ -4,9 +4,17 @@
 use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
 
+/// Acknowledgement numbers are taken up to this many bytes before the newest: those of segments that overtook each other. A kernel takes
+/// as many as the peer's largest window (RFC 5961 §5.2); what is older only comes later, by the stream. Chosen by us: a higher value makes
+/// a guess easier.
+const ACK_AGE: u32 = 1 << 20;
+/// Maximum payload of a sent segment, which is captured in part: the kernel's largest bundle (GSO).
+const MAX_SENT: u32 = 1 << 16;
+
 /// Receiver state derived from the acknowledgements that the host sends.
 ///
-/// Only data that the host will accept is reported: within its window, and not older by timestamp than accepted data (RFC 7323 §5.3).
+/// Only data that the host will accept is reported: within its window, with an acceptable acknowledgement (RFC 5961 §5.2), and not older by
+/// timestamp than accepted data (RFC 7323 §5.3).
 /// Stream positions count from the first acknowledgement that was seen; data before it is ignored.
 #[derive(Clone, Debug)]
 pub struct ObservedConnection {
@@ -15,6 +23,8 @@ pub struct ObservedConnection {
     window: Option<ReceiveWindow>,
     /// TS.Recent, as far as it can be inferred.
     recent: Option<u32>,
+    /// Acceptable acknowledgements: the newest, SND.UNA, and the upper bound of SND.NXT.
+    acks: Option<(Seq, Seq)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +40,7 @@ struct ReceiveWindow {
 impl ObservedConnection {
     /// Creates an observer of a host with window scale `scale` (RFC 7323 §2.2), at most 14.
     pub fn new(scale: u8) -> Self {
-        Self { scale: scale.min(14), window: None, recent: None }
+        Self { scale: scale.min(14), window: None, recent: None, acks: None }
     }
 
     /// Processes a segment sent by the host; returns the position up to which all data has arrived.
@@ -39,6 +49,11 @@ impl ObservedConnection {
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
             return None;
         }
+        let seq = segment.header.seq;
+        let (una, next) = self.acks.unwrap_or((seq, seq));
+        // A segment without data tells SND.NXT; of others, more may have been sent than was captured.
+        let next = if segment.payload.is_empty() { seq.max(una) } else { next.max(seq + MAX_SENT) };
+        self.acks = Some((una, next));
         let window = self.window.get_or_insert(ReceiveWindow { base: ack, next: 0, right: 0 });
         let at = window.next.checked_add_signed(window.offset(ack))?;
         window.next = window.next.max(at);
@@ -48,13 +63,17 @@ impl ObservedConnection {
 
     /// Processes an incoming segment; returns the position and bytes of its new data. `None`: it has none that the host accepts.
     pub fn handle_arriving<'a>(&mut self, segment: &Segment<'a>) -> Option<(u64, &'a [u8])> {
-        let window = self.window?;
+        let (window, (una, next)) = (self.window?, self.acks?);
         // Handshake and reset are left to the kernels.
         if segment.has(Flags::RST) || segment.has(Flags::SYN) {
             return None;
         }
         let by = window.offset(segment.header.seq);
         let end = window.next.checked_add_signed(by + segment.payload.len() as i64)?;
+        // "the ACK value is considered acceptable only if it is in the range" (RFC 5961 §5.2); one without ACK is dropped.
+        let ack =
+            segment.header.ack.filter(|ack| ack.offset_from(una) >= -(ACK_AGE as i32) && ack.is_at_or_before(next))?;
+        self.acks = Some((una.max(ack), next));
         if end > window.right || !self.is_recent(segment, by <= 0) || end <= window.next {
             return None;
         }
@@ -99,7 +118,7 @@ mod tests {
 
     fn arriving(seq: u32, payload: &[u8], stamp: Option<u32>) -> Segment<'_> {
         let timestamps = stamp.map(|value| Timestamps { value, echo: 0 });
-        let header = Header::new(1, 2, Seq::new(seq));
+        let header = Header { ack: Some(Seq::new(9)), ..Header::new(1, 2, Seq::new(seq)) };
         Segment { header, options: Options { timestamps, ..Options::default() }, payload }
     }
 
@@ -153,6 +172,28 @@ mod tests {
         );
         assert_eq!(overheard.handle_arriving(&arriving(200, b"x", Some(4))), None);
         assert_eq!(overheard.handle_arriving(&arriving(200, b"x", None)), None, "they have timestamps");
+    }
+
+    #[test]
+    fn a_segment_whose_acknowledgement_the_kernel_refuses_is_not_taken() {
+        let mut overheard = ObservedConnection::new(0);
+        overheard.handle_sent(&sent(0, 60_000));
+        let with_ack = |ack: Option<u32>, stamp| {
+            let mut segment = arriving(0, b"x", stamp);
+            segment.header.ack = ack.map(Seq::new);
+            segment
+        };
+        for ack in [None, Some(10), Some(1 << 31), Some(9_u32.wrapping_sub((1 << 20) + 1))] {
+            assert_eq!(overheard.handle_arriving(&with_ack(ack, Some(1 << 30))), None, "{ack:?}");
+        }
+        assert!(overheard.handle_arriving(&with_ack(Some(9), Some(5))).is_some(), "nor is its timestamp");
+        // The host sends data, of which the capture shows a part, and then an acknowledgement alone.
+        let mut data = sent(0, 60_000);
+        data.payload = b"part";
+        overheard.handle_sent(&data);
+        assert!(overheard.handle_arriving(&with_ack(Some(9 + 60_000), Some(5))).is_some());
+        assert!(overheard.handle_arriving(&with_ack(Some(9), Some(5))).is_some(), "overtaken");
+        assert!(overheard.handle_arriving(&with_ack(Some(9 + 66_000), Some(5))).is_none());
     }
 
     #[test]

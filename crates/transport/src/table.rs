@@ -26,6 +26,8 @@ pub struct EndpointStatistics {
     pub stray: u64,
     /// Connection requests that were refused or dropped.
     pub refused: u64,
+    /// Connection requests answered by a cookie, without any state here; DCCP only.
+    pub cookies: u64,
     /// Resets sent in answer to packets of no connection.
     pub resets_sent: u64,
     /// Half-open connections dropped in favour of newer ones.
@@ -208,6 +210,16 @@ impl<P: Protocol> Table<P> {
         id
     }
 
+    /// Generator of sequence numbers and ports, and of the protocol's other secrets.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Returns whether all places of half-open connections are taken by ones that are too young to be dropped.
+    pub fn is_crowded(&self, now: Instant) -> bool {
+        self.half_open.len() >= self.config.max_half_open && self.evictable(now).is_none()
+    }
+
     /// Adds an incoming connection, half-open until its handshake is complete. `None`, counted as refused, if there is no room.
     pub fn add_incoming(
         &mut self,
@@ -215,9 +227,28 @@ impl<P: Protocol> Table<P> {
         key: P::Key,
         make: impl FnOnce(&EndpointConfig<P::Config>, &mut Rng) -> P::Connection,
     ) -> Option<ConnectionId> {
-        if self.open_len() >= self.config.max_connections
-            || (self.half_open.len() >= self.config.max_half_open && !self.evict(now))
+        if self.is_crowded(now) {
+            self.statistics.refused += 1;
+            return None;
+        }
+        if self.half_open.len() >= self.config.max_half_open
+            && let Some(oldest) = self.evictable(now)
         {
+            self.statistics.evicted += 1;
+            self.remove(oldest);
+        }
+        self.add_validated(now, key, make)
+    }
+
+    /// Same as [`add_incoming`](Self::add_incoming), for a peer that has shown that it receives at its address: the limit of half-open
+    /// connections does not hold for it.
+    pub fn add_validated(
+        &mut self,
+        now: Instant,
+        key: P::Key,
+        make: impl FnOnce(&EndpointConfig<P::Config>, &mut Rng) -> P::Connection,
+    ) -> Option<ConnectionId> {
+        if self.open_len() >= self.config.max_connections {
             self.statistics.refused += 1;
             return None;
         }
@@ -227,16 +258,12 @@ impl<P: Protocol> Table<P> {
         Some(id)
     }
 
-    /// Drops the oldest half-open connection for a new one, if it is old enough. It has no flow yet, and its client is
-    /// refused if it comes back.
-    fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(*id)?.since)));
-        let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
-            return false;
-        };
-        self.statistics.evicted += 1;
-        self.remove(oldest);
-        true
+    /// Returns the oldest half-open connection if it is old enough to be dropped for a new one. It has no flow yet, and its client is refused
+    /// if it comes back.
+    fn evictable(&self, now: Instant) -> Option<ConnectionId> {
+        let oldest = self.half_open.first().copied()?;
+        let age = now - self.slots.get(oldest)?.since;
+        (age >= self.config.half_open_patience).then_some(oldest)
     }
 
     /// Gives a connection another key; returns the previous one.
@@ -269,6 +296,13 @@ impl<P: Protocol> Table<P> {
         if self.refusals.len() < MAX_REFUSALS && self.refusal_rate.take(now) {
             self.statistics.resets_sent += 1;
             self.refusals.push_back(refusal);
+        }
+    }
+
+    /// Queues an answer to a request that leaves no state here, within the limit of number: it is no larger than a few requests.
+    pub fn answer(&mut self, answer: P::Refusal) {
+        if self.refusals.len() < MAX_REFUSALS {
+            self.refusals.push_back(answer);
         }
     }
 

@@ -76,6 +76,8 @@ pub(super) struct Screen {
     waits: Option<Instant>,
     is_waiting: bool,
     late: LateWatch,
+    /// Whether the stream has had a packet that is part of one.
+    has_begun: bool,
 }
 
 /// Warns if the latency is too short for the path.
@@ -126,6 +128,7 @@ impl Screen {
             waits: None,
             is_waiting: false,
             late: LateWatch::default(),
+            has_begun: false,
         })
     }
 
@@ -134,6 +137,12 @@ impl Screen {
         self.counts.streams += 1;
         self.waits = None;
         self.next_report = Instant::ZERO;
+        self.has_begun = false;
+    }
+
+    /// Whether the stream has had anything that can be received: port scanners and strangers send nothing of the kind.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Next instant at which a timer is due.
@@ -145,11 +154,15 @@ impl Screen {
     /// Handles a packet.
     pub(super) fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
         if control::is_control(packet) {
-            Control::read(packet).into_iter().for_each(|message| self.on_control(message));
+            for message in Control::read(packet) {
+                self.has_begun = true;
+                self.on_control(message);
+            }
             return Ok(());
         }
-        if let Err(error) = self.playout.handle_packet(at, packet) {
-            self.refused.tell_as(error.kind(), &format!("a packet is not used: {error}"));
+        match self.playout.handle_packet(at, packet) {
+            Ok(_) => self.has_begun = true,
+            Err(error) => self.refused.tell_as(error.kind(), &format!("a packet is not used: {error}")),
         }
         self.show()
     }

@@ -73,9 +73,9 @@ fn a_call_of_another_host_needs_a_credential() {
     fails(&["send", &source, "timeous://192.0.2.1:7000"], 2, &words);
     fails(&["recv", "timeous://192.0.2.1:7000", "-"], 2, &words);
     fails(
-        &["send", &source, "timeous://192.0.2.1:7000?transport=tcp"],
+        &["send", &source, "timeous://192.0.2.1:7000?transport=auto"],
         2,
-        &["transport=tcp carries no encryption yet"],
+        &["transport=auto carries no encryption yet"],
     );
 }
 

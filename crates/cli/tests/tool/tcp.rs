@@ -1,5 +1,7 @@
 //! Streams over TCP: between Timeous ends, and to a stock receiver of RTP over TCP.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -30,6 +32,25 @@ fn a_clip_arrives_whole_whoever_calls() {
             assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES, "{name} {sender_calls}");
         }
     }
+}
+
+#[test]
+fn a_port_scan_and_garbage_end_no_receiver() {
+    let files = Files::new();
+    let (bytes, port) = (clip(FRAMES), free_port());
+    let (source, sink) = (files.write("clip.h264", &bytes), files.path("received.h264"));
+    let at = |host: &str| format!("timeous://{host}:{port}?transport=tcp&latency=3s&reconnect=off");
+    let mut receiver = timeous(&["recv", &at(""), &sink]);
+    receiver.until_it_says(" at ");
+    for garbage in ["", "GET / HTTP/1.1\r\nHost: camera\r\n\r\n"] {
+        let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stranger.write_all(garbage.as_bytes()).unwrap();
+        drop(stranger);
+        receiver.until_it_says("waiting for the next");
+    }
+    timeous(&["send", &source, &at("127.0.0.1")]).ends_with(0);
+    receiver.ends_with(0);
+    assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES);
 }
 
 #[test]

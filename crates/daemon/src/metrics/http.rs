@@ -1,5 +1,6 @@
 //! HTTP server of the metrics: one page, few connections, with bounded cost each.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +15,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use timeous_core::Instant;
 use timeous_engine::clock;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::access::{MetricsAccess, ViewSource};
 use super::exposition;
 
-/// Maximum number of connections. Prometheus keeps one.
+/// Maximum number of connections; a further one takes the place of the oldest, which may be a slow reader. Prometheus
+/// keeps one.
 const CALLERS: usize = 16;
 /// Timeout of a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,14 +46,10 @@ pub(super) async fn serve(
 ) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let page = Arc::new(Page { look, reach, last: Mutex::new(None) });
-    let callers = Arc::new(Semaphore::new(CALLERS));
+    let mut callers: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let next = async {
-            let place = Arc::clone(&callers).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, stream) = tokio::select! {
-            next = next => next,
+        let stream = tokio::select! {
+            stream = listener.accept() => stream,
             _ = &mut stopped => return Ok(()),
         };
         let Ok((stream, _)) = stream else {
@@ -58,8 +57,14 @@ pub(super) async fn serve(
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        callers.retain(|caller| !caller.is_finished());
+        if callers.len() >= CALLERS
+            && let Some(oldest) = callers.pop_front()
+        {
+            oldest.abort();
+        }
         let page = Arc::clone(&page);
-        tokio::spawn(async move {
+        let caller = tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let answer = page.answer(&request);
                 async move { Ok::<_, Infallible>(answer) }
@@ -71,8 +76,8 @@ pub(super) async fn serve(
                 .serve_connection(TokioIo::new(stream), service);
             // Errors of a connection concern only its peer.
             let _ = timeout(LIFETIME, connection).await;
-            drop(place);
         });
+        callers.push_back(caller.abort_handle());
     }
 }
 

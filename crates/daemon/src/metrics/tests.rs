@@ -266,3 +266,21 @@ fn a_server_ends_though_callers_hold_all_its_places() {
     assert!(took < super::http::PATIENCE.into(), "it does not wait until they are shown out: {took:?}");
     drop(idle);
 }
+
+#[test]
+fn slow_readers_do_not_close_it_to_others() {
+    let server = server(View::default);
+    let slow: Vec<_> = (0..60)
+        .map(|n| {
+            let mut caller = TcpStream::connect(server.address()).unwrap();
+            let request = if n % 2 == 0 { "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" } else { "GET /" };
+            caller.write_all(request.as_bytes()).unwrap();
+            caller
+        })
+        .collect();
+    let begun = timeous_engine::clock::now();
+    assert!(scrape(&server).contains("# EOF"));
+    let took = timeous_engine::clock::now() - begun;
+    assert!(took < timeous_core::Duration::from_secs(2), "{took:?}");
+    drop(slow);
+}

@@ -47,12 +47,12 @@ impl Delivery {
     }
 
     /// Starts the state that our value of Take Repeats requires; data first sent before `gsr` are not expected again.
-    pub(super) fn set_repair(&mut self, taken: u64, gsr: Seq) {
+    pub(super) fn set_repair(&mut self, taken: u64, gsr: Seq, mps: usize) {
         if self.record.is_none() && taken >= TAKES_REPEATS {
             self.record = Some(DeliveryRecord::new(gsr));
         }
         if self.rebuild.is_none() && taken == TAKES_PARITY {
-            self.rebuild = Some(Box::default());
+            self.rebuild = Some(Box::new(Rebuild::new(mps)));
         }
     }
 

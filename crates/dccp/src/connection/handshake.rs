@@ -1,7 +1,7 @@
 //! The handshake: Request, Response, and the Ack that completes it (RFC 4340 §8.1).
 
 use timeous_cm::Manager;
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Ecn, Instant, NoAdus};
 
 use super::timers::Timer;
 use super::transmission::Control;
@@ -58,11 +58,24 @@ impl Connection {
         true
     }
 
+    /// Takes the Request in LISTEN, and returns the Response, which carries `cookie` if there is one (§8.1.4).
+    pub(crate) fn respond(&mut self, now: Instant, cm: &mut Manager, request: &[u8], cookie: Option<&[u8]>) -> Vec<u8> {
+        if let Some(cookie) = cookie {
+            self.lifecycle.add_cookie(cookie);
+        }
+        let mut response = Vec::new();
+        self.receive(now, cm, request, Ecn::NotEct);
+        let _ = self.transmit(now, cm, &mut NoAdus, &mut response);
+        response
+    }
+
     /// Step 4 of RFC 4340 §8.5: in REQUEST only a Response or a Reset that acknowledges a Request is accepted.
     pub(super) fn prepare_request_state(&mut self, now: Instant, header: &Header) -> bool {
         let answers = header.ack().is_some_and(|ack| self.sequence.is_ack_valid(ack));
         let expected = match header.body {
             Body::Response { service, .. } => answers && service == self.target.service,
+            // The timer asks again.
+            Body::Reset { code: ResetCode::TooBusy, .. } if answers && self.lifecycle.tries_again() => return false,
             Body::Reset { .. } => answers,
             _ => false,
         };

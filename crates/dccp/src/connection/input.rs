@@ -198,7 +198,7 @@ impl Connection {
         if is_accepted && self.retransmission.accept() {
             self.log.push(Event::TakesRepeats);
         }
-        self.delivery.set_repair(features.local(Feature::TakeRepeats), self.sequence.gsr());
+        self.delivery.set_repair(features.local(Feature::TakeRepeats), self.sequence.gsr(), self.config.mps);
     }
 
     /// Steps 9 to 15.

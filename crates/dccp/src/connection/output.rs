@@ -333,7 +333,8 @@ impl Connection {
         if self.sequence.ndp_run() > 0 && features.local(Feature::SendNdpCount) == 1 {
             let _ = options.push(&Opt::NdpCount(self.sequence.ndp_run()));
         }
-        if self.lifecycle.state() == State::PartOpen && packet != PacketType::Reset {
+        let is_partopen = self.lifecycle.state() == State::PartOpen && packet != PacketType::Reset;
+        if is_partopen || packet == PacketType::Response {
             for cookie in self.lifecycle.cookies() {
                 let _ = options.push(&Opt::InitCookie(cookie));
             }

@@ -5,12 +5,16 @@ use timeous_core::{Ecn, Instant, Misuse, Transport};
 use timeous_transport::ConnectionId;
 
 use super::Endpoint;
+use super::cookies::{Cookie, Cookies};
 use super::moved::Stray;
+use super::ports::Answer;
 use super::route::{FlowKey, Route};
 use crate::connection::refusal::refusal;
 use crate::connection::{Config, Connection};
+use crate::options::Opt;
 use crate::packet::{Body, Header, Packet};
 use crate::reset::{ResetCode, ResetReason};
+use crate::seq::Seq;
 use crate::service::ServiceCode;
 
 impl Endpoint {
@@ -37,7 +41,7 @@ impl Endpoint {
         let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
         let id = match self.table.find(&key) {
             Some(id) => id,
-            None => match self.owner(now, cm, key, header, datagram.len()) {
+            None => match self.owner(now, cm, key, &packet, datagram) {
                 Ok(Some(id)) => id,
                 Ok(None) => return Ok(()),
                 Err(code) => {
@@ -80,13 +84,17 @@ impl Endpoint {
         now: Instant,
         cm: &mut Manager,
         key: FlowKey,
-        header: &Header,
-        len: usize,
+        packet: &Packet<'_>,
+        datagram: &[u8],
     ) -> Result<Option<ConnectionId>, ResetCode> {
+        let header = &packet.header;
         if let Body::Request { service } = header.body {
-            return self.admit(now, key, service).map(Some);
+            return self.admit(now, cm, key, service, (packet, datagram));
         }
-        match self.follow(now, cm, &key, header, len) {
+        if let Some(cookie) = self.cookie(packet) {
+            return self.resume(now, cm, key, cookie).map(Some);
+        }
+        match self.follow(now, cm, &key, header, datagram.len()) {
             Stray::Moved(id) => Ok(Some(id)),
             Stray::Unproved => Ok(None),
             Stray::Unknown => {
@@ -96,13 +104,79 @@ impl Endpoint {
         }
     }
 
-    /// Begins a connection for a Request, or returns the Reset Code to refuse it with.
-    fn admit(&mut self, now: Instant, key: FlowKey, service: ServiceCode) -> Result<ConnectionId, ResetCode> {
+    /// Begins a connection for a Request, or returns the Reset Code to refuse it with. `None`: a cookie carries all of it.
+    fn admit(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        key: FlowKey,
+        service: ServiceCode,
+        (packet, datagram): (&Packet<'_>, &[u8]),
+    ) -> Result<Option<ConnectionId>, ResetCode> {
         let config = self.admits(&key, service).inspect_err(|_| self.table.statistics.refused += 1)?;
-        let config = Config { encapsulation: key.route.encapsulation(config.encapsulation), ..config };
-        let incoming = self.table.add_incoming(now, key, |endpoint, rng| {
-            let destination = key.route.destination(endpoint.dscp);
-            Connection::listen(now, config, key.local_port, &[service], destination, rng)
+        if !self.table.is_crowded(now) {
+            let incoming = self.table.add_incoming(now, key, |endpoint, rng| {
+                let destination = key.route.destination(endpoint.dscp);
+                Connection::listen(now, config, key.local_port, &[service], destination, rng)
+            });
+            return incoming.ok_or(ResetCode::TooBusy).map(Some);
+        }
+        let destination = key.route.destination(self.table.config.dscp);
+        let Self(timeous_transport::Endpoint { protocol, table, .. }) = self;
+        let rng = table.rng();
+        let cookies = protocol.cookies.get_or_insert_with(|| Cookies::new(rng));
+        if !cookies.may_answer(now, &key) {
+            table.statistics.refused += 1;
+            return Ok(None);
+        }
+        let (iss, options) = (Seq::new(rng.next_u64()), packet.options);
+        let cookie = cookies.seal(now, &key, &Cookie { iss, request: packet.header.seq, service, options });
+        let Some(cookie) = cookie else {
+            table.statistics.refused += 1;
+            return Err(ResetCode::TooBusy);
+        };
+        let config = Config { initial_seq: Some(iss), ..config };
+        let mut connection = Connection::listen(now, config, key.local_port, &[service], destination, rng);
+        let response = connection.respond(now, cm, datagram, Some(&cookie));
+        table.statistics.cookies += 1;
+        table.answer((key.route, Answer::Response(response)));
+        Ok(None)
+    }
+
+    /// Returns the cookie that a client's packet carries, if this endpoint has made any.
+    fn cookie<'a>(&self, packet: &Packet<'a>) -> Option<&'a [u8]> {
+        let is_late = !matches!(packet.header.body, Body::Ack { .. } | Body::DataAck { .. });
+        if self.protocol.cookies.is_none() || is_late {
+            return None;
+        }
+        packet.options().flatten().find_map(|item| match item.opt {
+            Opt::InitCookie(cookie) => Some(cookie),
+            _ => None,
+        })
+    }
+
+    /// Begins the connection that a cookie describes, as it was when its Response had been sent.
+    fn resume(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        key: FlowKey,
+        cookie: &[u8],
+    ) -> Result<ConnectionId, ResetCode> {
+        let cookie = self.protocol.cookies.as_ref().and_then(|cookies| cookies.open(now, &key, cookie));
+        let Some(cookie) = cookie else {
+            self.table.statistics.stray += 1;
+            return Err(ResetCode::BadInitCookie);
+        };
+        let config = self.admits(&key, cookie.service).inspect_err(|_| self.table.statistics.refused += 1)?;
+        let config = Config { initial_seq: Some(cookie.iss), ..config };
+        let incoming = self.table.add_validated(now, key, |endpoint, rng| {
+            let (destination, services) = (key.route.destination(endpoint.dscp), &[cookie.service]);
+            let request = cookie.request(&key, config.encapsulation);
+            let mut connection = Connection::listen(now, config, key.local_port, services, destination, rng);
+            // The client has this Response.
+            connection.respond(now, cm, &request, None);
+            connection
         });
         incoming.ok_or(ResetCode::TooBusy)
     }
@@ -120,7 +194,7 @@ impl Endpoint {
         if listener.room == Some(0) {
             return Err(ResetCode::TooBusy);
         }
-        Ok(listener.config.clone())
+        Ok(Config { encapsulation: key.route.encapsulation(listener.config.encapsulation), ..listener.config.clone() })
     }
 
     /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
@@ -133,7 +207,7 @@ impl Endpoint {
             return;
         }
         if let Some(reset) = refusal(header, ResetReason::plain(code)) {
-            self.table.refuse(now, (key.route, reset));
+            self.table.refuse(now, (key.route, Answer::Reset(reset)));
         }
     }
 }

@@ -8,6 +8,7 @@ use timeous_core::{Duration, Ecn, Instant, Misuse, Transmit};
 use timeous_transport::{ConnectionConfig, ConnectionId, Protocol, Table};
 
 use super::candidate::{Candidate, SYNC_LEN};
+use super::cookies::Cookies;
 use super::lingering::Lingering;
 use super::route::{FlowKey, Local, Route};
 use crate::connection::refusal::write_bare;
@@ -45,11 +46,23 @@ pub struct Ports {
     pub(super) lingering: Lingering,
     /// Connections with a Sync to send to a new address of the peer.
     pub(super) probes: VecDeque<ConnectionId>,
+    /// Made when they are needed first.
+    pub(super) cookies: Option<Cookies>,
+}
+
+/// Answer to a packet of no connection.
+#[derive(Debug)]
+pub enum Answer {
+    /// A Reset.
+    Reset(Header),
+    /// A Response that carries the connection's state as a cookie.
+    Response(Vec<u8>),
 }
 
 impl Ports {
     pub(super) fn new(max_lingering: usize) -> Self {
-        Self { listeners: BTreeMap::new(), lingering: Lingering::new(max_lingering), probes: VecDeque::new() }
+        let (lingering, probes) = (Lingering::new(max_lingering), VecDeque::new());
+        Self { listeners: BTreeMap::new(), lingering, probes, cookies: None }
     }
 }
 
@@ -100,7 +113,7 @@ impl Protocol for Ports {
     type Config = Config;
     type Key = FlowKey;
     type Local = Local;
-    type Refusal = (Route, Header);
+    type Refusal = (Route, Answer);
     /// Unverified new address of the peer.
     type SlotData = Option<Candidate>;
 
@@ -133,10 +146,15 @@ impl Protocol for Ports {
     }
 
     fn poll_transmit(&mut self, now: Instant, table: &mut Table<Self>, packet: &mut Vec<u8>) -> Option<Outgoing> {
-        let Some((route, header)) = table.poll_refusal() else {
+        let Some((route, answer)) = table.poll_refusal() else {
             return std::iter::from_fn(|| self.probes.pop_front()).find_map(|id| write_probe(now, table, id, packet));
         };
-        write_bare(&header, route.encapsulation(table.config.connection.encapsulation), packet);
+        match answer {
+            Answer::Reset(header) => {
+                write_bare(&header, route.encapsulation(table.config.connection.encapsulation), packet);
+            }
+            Answer::Response(response) => packet.extend_from_slice(&response),
+        }
         let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
         Some(Outgoing { to: route.remote(), from: route.end(), connection: None, transmit })
     }

@@ -84,7 +84,7 @@ impl From<SocketAddr> for Route {
 }
 
 /// Key that identifies a connection; in UDP the socket fixes the rest of RFC 6773's 6-tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     // First, as they differ most: comparisons end here.
     pub(super) remote_port: u16,

@@ -3,6 +3,7 @@
 mod ccids;
 #[path = "../../../transport/tests/support/clock.rs"]
 mod clock;
+mod cookies;
 mod endpoint;
 mod hostile;
 #[path = "../../../transport/tests/support/link.rs"]

@@ -38,9 +38,14 @@ impl Seen {
         if number - self.highest >= WINDOW {
             self.bits.fill(0);
         } else {
-            for passed in self.highest + 1..=number {
+            let mut passed = self.highest + 1;
+            // By words: a peer chooses how far it is.
+            while passed <= number {
                 let (word, bit) = place(passed);
-                self.bits[word] &= !bit;
+                let rest = 64 - i64::from(bit.trailing_zeros());
+                let cleared = rest.min(number + 1 - passed);
+                self.bits[word] &= !((u64::MAX >> (64 - cleared)) << bit.trailing_zeros());
+                passed += cleared;
             }
         }
         self.highest = self.highest.max(number);
@@ -85,5 +90,27 @@ mod tests {
         assert!(seen.insert(1 << 30));
         assert!(!seen.insert(30_001));
         assert!(seen.insert((1 << 30) - 5));
+    }
+
+    #[test]
+    fn a_jump_clears_what_it_passes_and_nothing_else() {
+        let mut rng = timeous_core::Rng::from_seed(4);
+        let (mut seen, mut model, mut highest) = (Seen::default(), std::collections::BTreeSet::new(), 0_i64);
+        seen.insert(0);
+        model.insert(0);
+        for _ in 0..20_000 {
+            let number = (highest + 300 - rng.below(600) as i64).max(0) + rng.chance(0.01) as i64 * 60_000;
+            let is_new = number > highest - WINDOW && model.insert(number);
+            assert_eq!(seen.insert(number as u32), is_new, "{number} after {highest}");
+            highest = highest.max(number);
+        }
+    }
+
+    #[test]
+    fn numbers_that_jump_cost_no_time() {
+        let (mut seen, begin) = (Seen::default(), std::time::Instant::now());
+        assert!((0..100_000_u32).all(|n| seen.insert(n.wrapping_mul(65_535))));
+        // Bit by bit it took seven seconds.
+        assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
     }
 }

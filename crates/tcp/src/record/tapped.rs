@@ -6,6 +6,10 @@ use super::ordered::Ordered;
 use super::seen::Seen;
 use super::unordered::{Limits, Unordered};
 
+/// Maximum distance of a segment's record from the newest record of the stream, in records. Chosen by us: half of the window by which
+/// duplicates are detected, so that no segment makes numbers of the stream count as old; a higher value lets more datagrams come early.
+const MAX_AHEAD: i32 = 1 << 15;
+
 /// Parser of the records of a stream and of its captured segments, which delivers each datagram once.
 ///
 /// The bytes read in order from the socket are authoritative. Segments may be captured early, not at all, or with bytes that the kernel
@@ -30,6 +34,8 @@ pub struct Tapped {
     stream: Ordered,
     segments: Unordered,
     delivered: Seen,
+    /// Newest number of the stream; numbers count from zero.
+    newest: u32,
     early: u64,
 }
 
@@ -40,14 +46,18 @@ impl Tapped {
             stream: Ordered::new(framing.clone(), limits.longest),
             segments: Unordered::new(framing, limits),
             delivered: Seen::default(),
+            newest: 0,
             early: 0,
         }
     }
 
     /// Parses the next bytes of the stream, and delivers each complete datagram that was not delivered before.
     pub fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
-        let delivered = &mut self.delivered;
+        let (delivered, newest) = (&mut self.delivered, &mut self.newest);
         self.stream.push(bytes, |datagram| {
+            if let Some(number) = datagram.number.filter(|number| number.wrapping_sub(*newest) as i32 > 0) {
+                *newest = number;
+            }
             if datagram.number.is_some_and(|number| delivered.insert(number)) {
                 deliver(datagram);
             }
@@ -57,9 +67,10 @@ impl Tapped {
     /// Parses a segment whose bytes begin at `at`, relative to any fixed place in the stream, and delivers each complete datagram that was
     /// not delivered before.
     pub fn see(&mut self, at: u64, bytes: &[u8], mut deliver: impl FnMut(Datagram<'_>)) {
-        let (delivered, early) = (&mut self.delivered, &mut self.early);
+        let (delivered, early, newest) = (&mut self.delivered, &mut self.early, self.newest);
         self.segments.insert(at, bytes, |datagram| {
-            if datagram.number.is_some_and(|number| delivered.insert(number)) {
+            let is_near = |number: &u32| (number.wrapping_sub(newest) as i32) < MAX_AHEAD;
+            if datagram.number.filter(is_near).is_some_and(|number| delivered.insert(number)) {
                 *early += 1;
                 deliver(datagram);
             }

@@ -107,6 +107,22 @@ proptest! {
 }
 
 #[test]
+fn a_forged_record_far_ahead_does_not_end_delivery() {
+    for forged in [100_000, 1 << 30, u32::MAX / 2] {
+        let [wire, _] = versions(&[100; 50], &[false]);
+        let (mut reader, mut far, mut numbers) =
+            (Tapped::new(Framing::Numbered, Limits::default()), vec![0], Vec::new());
+        numbered(2, forged, b"forged", &mut far);
+        let mut deliver = |datagram: Datagram<'_>| numbers.push(datagram.number.unwrap());
+        reader.see(wire.len() as u64, &far, &mut deliver);
+        reader.push(&wire[..wire.len() / 2], &mut deliver);
+        reader.see(wire.len() as u64 + 1_000, &far, &mut deliver);
+        reader.push(&wire[wire.len() / 2..], &mut deliver);
+        assert!(numbers.iter().copied().eq(0..50), "{forged}: {numbers:?}");
+    }
+}
+
+#[test]
 fn what_was_missed_of_the_segments_is_not_waited_for() {
     let [wire, _] = versions(&[100; 2_000], &[false]);
     let record = numbered_len(100);

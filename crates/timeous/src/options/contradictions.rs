@@ -32,11 +32,8 @@ impl Options {
             Self { framing: TcpFraming::Rfc4571, .. } => {
                 Some("framing=rfc4571 carries no encryption: leave out framing, or write encryption=off")
             }
-            Self { transport: TransportName::Tcp, .. } => {
-                Some("transport=tcp carries no encryption yet: leave out transport, or write encryption=off")
-            }
             Self { transport: TransportName::Auto, .. } => {
-                Some("transport=auto carries no encryption yet: leave out transport, or write encryption=off")
+                Some("transport=auto carries no encryption yet: write transport=dccp or tcp, or encryption=off")
             }
             Self { encapsulation: Encapsulation::None, .. } => {
                 Some("encap=none carries no encryption yet: leave out encap, or write encryption=off")

@@ -20,8 +20,8 @@ fn a_call_of_another_host_without_credential_says_how_to_get_one() {
         "{words}"
     );
     assert!(!words.contains('\n'), "{words}");
-    let error = Receiver::open(&uri(&format!("{OTHER}&transport=tcp"))).unwrap_err().to_string();
-    assert!(error.contains("transport=tcp carries no encryption yet") && error.contains("encryption=off"), "{error}");
+    let error = Receiver::open(&uri(&format!("{OTHER}&transport=auto"))).unwrap_err().to_string();
+    assert!(error.contains("transport=auto carries no encryption yet") && error.contains("encryption=off"), "{error}");
     let dialer = Dialer::new(uri(OTHER)).unwrap();
     dialer.wait(None);
     assert!(matches!(dialer.poll(), Some(DialEvent::GivenUp { error: Error::Security(_) })));

@@ -37,9 +37,13 @@ impl DeliveryRecord {
             if steps >= WINDOW {
                 self.bits.fill(0);
             } else {
-                for step in 1..=steps {
+                let mut step = 1;
+                // By words: a peer chooses how far it is.
+                while step <= steps {
                     let (word, bit) = place(self.newest + step);
-                    self.bits[word] &= !bit;
+                    let cleared = (64 - u64::from(bit.trailing_zeros())).min(steps + 1 - step);
+                    self.bits[word] &= !((u64::MAX >> (64 - cleared)) << bit.trailing_zeros());
+                    step += cleared;
                 }
             }
             self.newest = seq;

@@ -51,6 +51,12 @@ impl ParityName {
         (self.map, self.of) == (other.map, other.of)
     }
 
+    /// Returns the number of data and parity packets of the block.
+    pub(super) fn shards(&self) -> usize {
+        let data: u32 = self.map.iter().map(|byte| byte.count_ones()).sum();
+        data as usize + usize::from(self.of)
+    }
+
     /// Returns the sequence numbers of the block, oldest first.
     pub(super) fn block(&self, newest: Seq) -> impl Iterator<Item = Seq> + use<> {
         let map = self.map;

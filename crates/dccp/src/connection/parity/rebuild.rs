@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::name::ParityName;
+use crate::options::PARITY_MAP;
 use crate::seq::Seq;
 
 /// Maximum number of data packets kept (docs/design/repair.md). Chosen by us: a higher value takes more memory, and
@@ -15,10 +16,28 @@ const MAX_PARITY: usize = 256;
 /// higher value costs time.
 const MAX_BLOCKS: usize = 16;
 
+/// Minimum of the packet size by which memory and work are bounded, in bytes: Ethernet's. A peer's packets may be longer
+/// than ours.
+const MIN_PACKET: usize = 1_500;
+/// Maximum size of a block, in shards of the packet size: as many data as an option can name, and as much parity as we
+/// send. Chosen by us: a higher value lets a peer cost more memory and time.
+const MAX_SHARDS: usize = PARITY_MAP * 8 + 64;
+/// Shards that may be decoded for each received packet: a block of ours has at most twice as much parity as data, and
+/// decoding takes as many packets as it has data. A higher value lets a peer cost more time.
+const SHARDS_FOR_PACKET: usize = 4;
+/// Maximum number of shards that may be decoded at once. Chosen by us: several blocks.
+const MAX_CREDIT: usize = 4 * MAX_SHARDS;
+
 /// Recently received data, and parity of incomplete blocks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rebuild {
+    /// Packet size by which memory and work are bounded.
+    packet: usize,
+    /// Shards that may be decoded.
+    credit: usize,
     data: BTreeMap<u64, Vec<u8>>,
+    /// Size of the data, in bytes.
+    data_bytes: usize,
     order: VecDeque<u64>,
     blocks: VecDeque<Block>,
 }
@@ -41,26 +60,53 @@ impl Block {
     fn is_over(&self) -> bool {
         self.missing.len() <= self.parity.len()
     }
+
+    fn bytes(&self) -> usize {
+        self.parity.values().map(Vec::len).sum()
+    }
 }
 
 impl Rebuild {
+    /// Creates a receiver of parity for packets of up to `mps` bytes: of longer ones fewer are kept, in smaller blocks.
+    pub(crate) fn new(mps: usize) -> Self {
+        Self {
+            packet: mps.max(MIN_PACKET),
+            credit: MAX_CREDIT,
+            data: BTreeMap::new(),
+            data_bytes: 0,
+            order: VecDeque::new(),
+            blocks: VecDeque::new(),
+        }
+    }
+
     /// Keeps received data that were first sent as `seq`.
     pub(crate) fn keep(&mut self, seq: Seq, payload: &[u8]) {
+        self.earn();
         for block in &mut self.blocks {
             block.missing.remove(&seq.value());
         }
-        if self.data.insert(seq.value(), payload.to_vec()).is_none() {
-            self.order.push_back(seq.value());
+        self.data_bytes += payload.len();
+        match self.data.insert(seq.value(), payload.to_vec()) {
+            None => self.order.push_back(seq.value()),
+            Some(before) => self.data_bytes -= before.len(),
         }
-        if self.order.len() > MAX_DATA
+        while (self.order.len() > MAX_DATA || self.data_bytes > MAX_DATA * self.packet)
             && let Some(oldest) = self.order.pop_front()
         {
-            self.data.remove(&oldest);
+            self.data_bytes -= self.data.remove(&oldest).map_or(0, |payload| payload.len());
         }
+    }
+
+    fn earn(&mut self) {
+        self.credit = (self.credit + SHARDS_FOR_PACKET).min(MAX_CREDIT);
     }
 
     /// Adds a parity packet for the block whose newest packet is `newest`.
     pub(crate) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
+        self.earn();
+        if name.shards() * shard.len() > MAX_SHARDS * self.packet {
+            return;
+        }
         if let Some(block) = self.blocks.iter_mut().find(|block| block.is_of(newest, &name)) {
             block.parity.entry(name.index).or_insert_with(|| shard.to_vec());
         } else {
@@ -73,7 +119,11 @@ impl Rebuild {
             self.blocks.push_back(Block { newest, name, missing, parity });
         }
         let held = |blocks: &VecDeque<Block>| blocks.iter().map(|block| block.parity.len()).sum::<usize>();
-        while self.blocks.len() > MAX_BLOCKS || held(&self.blocks) > MAX_PARITY {
+        let bytes = |blocks: &VecDeque<Block>| blocks.iter().map(Block::bytes).sum::<usize>();
+        while self.blocks.len() > MAX_BLOCKS
+            || held(&self.blocks) > MAX_PARITY
+            || bytes(&self.blocks) > MAX_PARITY * self.packet
+        {
             self.blocks.pop_front();
         }
     }
@@ -84,6 +134,8 @@ impl Rebuild {
         while let Some(at) = self.blocks.iter().position(Block::is_over) {
             // Decoded once, whether that succeeds or not.
             let Some(block) = self.blocks.remove(at).filter(|block| !block.missing.is_empty()) else { continue };
+            let Some(credit) = self.credit.checked_sub(block.name.shards()) else { continue };
+            self.credit = credit;
             for (seq, payload) in self.decode(&block).into_iter().flatten() {
                 self.keep(seq, &payload);
                 rebuilt.push((seq, payload));
@@ -147,7 +199,7 @@ mod tests {
     fn a_large_block_comes_back_as_soon_as_there_is_enough_of_it_and_once() {
         let (payloads, parity) = block(160, 40);
         let (seqs, is_lost) = (seqs(160), |n: usize| n % 5 == 2);
-        let mut rebuild = Rebuild::default();
+        let mut rebuild = Rebuild::new(1_200);
         for n in (0..160).filter(|&n| !is_lost(n)) {
             rebuild.keep(seqs[n], &payloads[n]);
         }
@@ -170,7 +222,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_has_room_whatever_a_peer_sends() {
-        let mut rebuild = Rebuild::default();
+        let mut rebuild = Rebuild::new(1_200);
         for n in 0..2_000_u64 {
             rebuild.keep(Seq::new(n), b"data");
             let name = ParityName::of(&seqs(150), 1, ((n % 200) as u8, 250)).unwrap();
@@ -180,5 +232,37 @@ mod tests {
             assert!(rebuild.blocks.len() <= MAX_BLOCKS && parity <= MAX_PARITY && rebuild.data.len() <= MAX_DATA);
             assert_eq!(rebuild.rebuild(), []);
         }
+    }
+
+    /// The shards of 60 kB that a packet of the default MTU never holds, 1 024 data of that size, and blocks that lack one packet each.
+    #[test]
+    fn parity_bombs_cost_neither_memory_nor_time() {
+        let mut rebuild = Rebuild::new(1_200);
+        let (bomb, bits) = (vec![7; 60_000], seqs(192));
+        for n in 0..1_024_u64 {
+            rebuild.keep(Seq::new(n), &bomb);
+            let name = ParityName::of(&bits, 1, ((n % 200) as u8, 255)).unwrap();
+            rebuild.add_parity(Seq::new(90_000 + n / 200), name, &bomb);
+            let small = ParityName::of(&bits[..2], 1, ((n % 3) as u8, 3)).unwrap();
+            rebuild.add_parity(Seq::new(80_000 + n), small, &bomb);
+            let parity: usize = rebuild.blocks.iter().map(Block::bytes).sum();
+            let data: usize = rebuild.data.values().map(Vec::len).sum();
+            assert_eq!(data, rebuild.data_bytes);
+            assert!(parity + data <= (MAX_DATA + MAX_PARITY) * 1_500, "{parity} + {data}");
+            assert_eq!(rebuild.rebuild(), []);
+        }
+        let mut rebuild = Rebuild::new(1_200);
+        (100..290).for_each(|n| rebuild.keep(Seq::new(n), &[1; 62]));
+        let mut decoded = 0;
+        for n in 0..1_000_u64 {
+            // Ever another block of 191 packets, of which the newest is missing, and any parity for it.
+            let name = ParityName::of(&bits[1..], 1, ((n % 64) as u8, 64)).unwrap();
+            rebuild.add_parity(Seq::new(290), name, &[n as u8; 64]);
+            let before = rebuild.credit;
+            rebuild.rebuild();
+            decoded += usize::from(rebuild.credit < before);
+            rebuild.data.remove(&290);
+        }
+        assert!((4..=25).contains(&decoded), "{decoded} of 1000");
     }
 }
