@@ -107,6 +107,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures real time")]
     fn numbers_that_jump_cost_no_time() {
         let (mut seen, begin) = (Seen::default(), std::time::Instant::now());
         assert!((0..100_000_u32).all(|n| seen.insert(n.wrapping_mul(65_535))));

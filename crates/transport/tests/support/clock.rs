@@ -2,12 +2,15 @@
 
 use timeous_core::{Duration, Instant};
 
+/// Parts of a world: its time, what it does at once, and its next event.
+pub(crate) type Parts<W> = (fn(&mut W) -> &mut Instant, fn(&mut W), fn(&mut W) -> Option<Instant>);
+
 /// Runs a world until it is `done`, or `limit` has passed; returns whether it is done.
 pub(crate) fn run_until<W>(
     world: &mut W,
     limit: Duration,
     mut done: impl FnMut(&W) -> bool,
-    (now, settle, next): (fn(&mut W) -> &mut Instant, fn(&mut W), fn(&mut W) -> Option<Instant>),
+    (now, settle, next): Parts<W>,
 ) -> bool {
     let end = *now(world) + limit;
     loop {
