@@ -264,7 +264,8 @@ impl Port {
 
     pub(crate) fn listen(&mut self, listening: Listening, reservation: Option<Reservation>) {
         let config = &listening.config;
-        self.is_local = matches!(config.sealing, Sealing::Local);
+        // Without UDP, listeners and calls share the socket: there a caller is refused when it comes in.
+        self.is_local = matches!(config.sealing, Sealing::Local) && !self.socket.is_raw();
         if let (Some(sealed), Sealing::Listener(credential)) = (&mut self.sealed, &config.sealing) {
             sealed.endpoint.listen(credential.clone());
         }
@@ -542,6 +543,16 @@ impl Port {
             _ => None,
         };
         let is_second = self.sealed.as_ref().zip(association).is_some_and(|(sealed, id)| sealed.has_connection(id));
+        let is_of_this_host = self.driver.endpoint.remote(connection).is_some_and(|peer| is_of_this_host(peer.ip()));
+        let is_foreign = !is_of_this_host
+            && self
+                .listening
+                .get(&port)
+                .is_some_and(|(listening, _)| matches!(listening.config.sealing, Sealing::Local));
+        if is_foreign {
+            self.end(now, connection, Some(ResetCode::Unencrypted));
+            return;
+        }
         // An incoming TCP connection may have taken the last place.
         let listening = self.listening.get(&port).filter(|(listening, _)| !is_second && listening.incoming.room() > 0);
         let Some((listening, _)) = listening else {
