@@ -59,5 +59,5 @@ fn an_access_check_of_ones_own_is_a_listeners_and_decides_alone() {
     assert!(refused(OTHER).contains("for listeners"));
     assert!(refused("timeous://:7000?passphrase=file:pass").contains("leave out passphrase"));
     assert!(refused("timeous://:7000?encryption=off").contains("encryption=off"));
-    assert!(refused("timeous://:7000?transport=tcp").contains("transport=tcp"));
+    assert!(refused("timeous://:7000?transport=auto").contains("transport=auto"));
 }
