@@ -305,7 +305,7 @@ fn other_services_and_ports_are_refused_inside() {
     assert!(matches!(outcome(&stream), Status::Closed(CloseReason::Reset(_))));
 }
 
-/// First datagrams of calls that nobody makes, as fast as this thread can send them; returns their number when it is told to stop.
+/// First datagrams of calls that nobody makes, 100 000 a second; returns their number when it is told to stop.
 fn flood(to: SocketAddr, stop: &AtomicBool) -> u64 {
     let engine = Engine::start().unwrap();
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -313,8 +313,11 @@ fn flood(to: SocketAddr, stop: &AtomicBool) -> u64 {
     let mut first = [0; 1200];
     assert_eq!(sink.recv(&mut first).unwrap(), 1200);
     let sockets: Vec<_> = (0..32).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    let mut count = 0_u64;
+    let (mut count, began) = (0_u64, clock::now());
     while !stop.load(Ordering::Relaxed) {
+        while count > (clock::now() - began).as_nanos() / 10_000 {
+            std::thread::yield_now();
+        }
         // Each is another caller: the identifier that it has chosen, behind kind, version and ours.
         first[6..10].copy_from_slice(&(count as u32 + 1).to_be_bytes());
         let _ = sockets[count as usize % sockets.len()].send_to(&first, to);
@@ -324,6 +327,7 @@ fn flood(to: SocketAddr, stop: &AtomicBool) -> u64 {
 }
 
 #[test]
+#[ignore = "floods for three seconds: wants a quiet machine and a release build"]
 fn a_flood_of_forged_calls_leaves_a_stream_its_data_and_others_their_turn() {
     let engine = Engine::start().unwrap();
     let mut there = listen(&engine, listener(1));
