@@ -57,7 +57,6 @@ fn own_choice() {
 #[test]
 fn fan_out() {
     let said = output("fan_out");
-    // Most of the 20 000 on a quiet machine; on a busy one congestion control takes waiting for the processor for a queue.
-    assert!(number(&said, "packets received by 100 subscribers") > 1_000, "{said}");
+    assert!(number(&said, "packets received by 100 subscribers") > 15_000, "{said}");
     assert_eq!((number(&said, "bytes written"), number(&said, "bytes copied")), (200_000, 0));
 }

@@ -20,12 +20,13 @@ struct Nat {
 
 impl Nat {
     fn to(port: u16) -> Self {
-        let bind = || {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Hosts of its own: what other tests of this process learn of 127.0.0.1, such as a narrow link, does not count for it.
+        let bind = |host: &str| {
+            let socket = UdpSocket::bind((host, 0)).unwrap();
             socket.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
             socket
         };
-        let (inside, mut outside) = (bind(), bind());
+        let (inside, mut outside) = (bind("127.0.0.7"), bind("127.0.0.8"));
         let near = inside.local_addr().unwrap();
         let [forgets, stops] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (forget, stop) = (forgets.clone(), stops.clone());
@@ -33,7 +34,7 @@ impl Nat {
             let (mut caller, mut buffer) = (None, [0; 2_048]);
             while !stop.load(Ordering::Relaxed) {
                 if forget.swap(false, Ordering::Relaxed) {
-                    outside = bind();
+                    outside = bind("127.0.0.8");
                 }
                 if let Ok((len, from)) = inside.recv_from(&mut buffer) {
                     caller = Some(from);
@@ -81,17 +82,9 @@ fn both_ends_of_a_stream_outlive_a_change_of_the_callers_port() {
     for (receiver, last) in [&mut near_receiver, &mut far_receiver].into_iter().zip(&mut last) {
         while *last < 299 {
             assert!(clock::now() < end, "only up to {last}");
-            let soon = Some(clock::now() + Duration::from_millis(50));
-            match receiver.receive(soon).unwrap() {
-                Arrival::Data(adu) => *last = u32::from_be_bytes(adu.bytes.try_into().unwrap()),
-                // The last one may have been given up.
-                _ => {
-                    let _ = (
-                        near.send(&299u32.to_be_bytes(), Hints::default()),
-                        far.send(&299u32.to_be_bytes(), Hints::default()),
-                    );
-                }
-            }
+            let Arrival::Data(adu) = receiver.receive(patience()).unwrap() else { panic!("no data") };
+            // One that was sent again may come after the newest.
+            *last = (*last).max(u32::from_be_bytes(adu.bytes.try_into().unwrap()));
         }
     }
     let after = far_receiver.peer().expect("it is known");
@@ -101,7 +94,6 @@ fn both_ends_of_a_stream_outlive_a_change_of_the_callers_port() {
     assert_eq!((near.status(), far.status()), (Status::Open, Status::Open));
     // And it ends in order.
     near.finish().unwrap();
-    while let Arrival::Data(_) = far_receiver.receive(patience()).unwrap() {}
     assert_eq!(far_receiver.receive(patience()).unwrap(), Arrival::End);
 }
 
