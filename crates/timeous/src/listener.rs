@@ -17,7 +17,7 @@ use crate::uri::Uri;
 ///
 /// A caller comes in when its handshake is complete, so an incomplete one blocks nobody. Callers beyond the
 /// [limit](Self::set_room), beyond 128 that wait to be accepted, and those not accepted when the listener is dropped
-/// get [`Error::Busy`]: callers beyond the limit ask again for three seconds first. Accepted streams outlive the listener.
+/// get [`Error::Busy`] at once. Accepted streams outlive the listener.
 ///
 /// ```no_run
 /// use timeous::{Arrival, Listener};

@@ -63,11 +63,7 @@ impl Connection {
     pub(super) fn given_up(&self) -> CloseReason {
         let asked = matches!(self.state(), State::CloseReq | State::Closing);
         let is_normal = asked && self.congestion.in_flight().outstanding() == 0;
-        match () {
-            () if is_normal => self.lifecycle.ended_by(),
-            () if self.lifecycle.is_refused() => CloseReason::Reset(ResetReason::plain(ResetCode::TooBusy)),
-            () => CloseReason::Timeout,
-        }
+        if is_normal { self.lifecycle.ended_by() } else { CloseReason::Timeout }
     }
 
     /// Answers a packet that belongs to no connection by a Reset, unless it is a Reset itself (§8.3.1).

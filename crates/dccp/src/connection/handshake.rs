@@ -74,8 +74,6 @@ impl Connection {
         let answers = header.ack().is_some_and(|ack| self.sequence.is_ack_valid(ack));
         let expected = match header.body {
             Body::Response { service, .. } => answers && service == self.target.service,
-            // The timer asks again.
-            Body::Reset { code: ResetCode::TooBusy, .. } if answers && self.lifecycle.tries_again() => return false,
             Body::Reset { .. } => answers,
             _ => false,
         };

@@ -9,10 +9,6 @@ use crate::features::Role;
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 
-/// Number of Requests repeated after an answer of "Too Busy", each when the timer of RFC 4340 §8.1.1 expires: a server is
-/// asked for three seconds. Chosen by us: a higher value tells a caller later that it is not served.
-const TRIES_WHEN_BUSY: u32 = 2;
-
 /// State of a connection, from the handshake to the close.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
@@ -27,8 +23,6 @@ pub(super) struct Lifecycle {
     handshake_rtt: Option<Duration>,
     /// Retransmissions so far of the packet behind `Timer::Resend`.
     resends: u32,
-    /// Answers of "Too Busy" to our Requests.
-    busy: u32,
     /// First number that a server sends in OPEN, until the client has acknowledged it or a later one.
     unconfirmed: Option<Seq>,
     /// Whether this end asked for the close.
@@ -46,7 +40,6 @@ impl Lifecycle {
             asked: (Instant::ZERO, 0),
             handshake_rtt: None,
             resends: 0,
-            busy: 0,
             unconfirmed: None,
             is_closing_here: false,
         }
@@ -85,17 +78,6 @@ impl Lifecycle {
 
     pub(super) fn on_resend(&mut self) {
         self.resends += 1;
-    }
-
-    /// Notes that the server is too busy; returns whether to ask again.
-    pub(super) fn tries_again(&mut self) -> bool {
-        self.busy += 1;
-        self.busy <= TRIES_WHEN_BUSY
-    }
-
-    /// Whether all that the server has said is that it is too busy.
-    pub(super) fn is_refused(&self) -> bool {
-        self.state == State::Request && self.busy > 0
     }
 
     /// Time until the next retransmission, `first` before the first.

@@ -139,9 +139,7 @@ fn open_connections_are_bounded_on_either_side() {
     assert_eq!(world.hosts[1].endpoint.connect(world.now, server, PORT, SERVICE), Err(ConnectError::TooMany(3)));
     world.run_for(SEC);
     let id = connect(&mut world, 2);
-    world.run_for(SEC * 2);
-    assert!(!world.hosts[2].heard.contains_key(&id), "it asks again");
-    world.run_for(SEC * 2);
+    world.run_for(SEC);
     let busy = CloseReason::Reset(ResetReason::plain(ResetCode::TooBusy));
     assert_eq!(world.hosts[2].heard[&id].closed, Some(busy));
 }
@@ -173,7 +171,7 @@ fn of_ten_callers_for_one_place_one_is_taken_and_no_other_is_acknowledged() {
     assert!(BUSY.is_busy() && !CloseReason::Peer.is_busy());
     // A later client is refused before a handshake, until there is room.
     let (half_open, late) = (world.hosts[0].endpoint.half_open(), connect(&mut world, 1));
-    world.run_for(SEC * 4);
+    world.run_for(SEC);
     assert!(!world.hosts[1].heard[&late].connected && world.hosts[1].heard[&late].closed == Some(BUSY));
     assert_eq!(half_open, 0);
     world.hosts[0].endpoint.set_room(PORT, Some(1));
