@@ -1,9 +1,9 @@
 //! Keys of one direction: AEAD, nonces, and the ratchet of key phases (as in RFC 9001 §5, §6).
 
-use aws_lc_rs::aead::{
+use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::window::{ReplayWindow, expand};
@@ -103,14 +103,11 @@ impl PhaseKey {
     /// Appends a packet's plaintext to `out`, which stays as it was if the packet does not open.
     fn open(&self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(len) = sealed.len().checked_sub(TAG_LEN) else { return false };
-        let (body, tag) = sealed.split_at(len);
         let start = out.len();
-        out.resize(start + len, 0);
+        out.extend_from_slice(sealed);
         let (nonce, aad) = (self.nonce(number), Aad::from(authenticated));
-        let is_open = self.key.open_separate_gather(nonce, aad, body, tag, &mut out[start..]).is_ok();
-        if !is_open {
-            out.truncate(start);
-        }
+        let is_open = self.key.open_in_place(nonce, aad, &mut out[start..]).is_ok();
+        out.truncate(if is_open { start + len } else { start });
         is_open
     }
 }

@@ -1,7 +1,8 @@
 //! Passphrases: their key (Argon2id), and new ones that cannot be guessed.
 
 use argon2::{Algorithm, Argon2, Params, Version};
-use aws_lc_rs::constant_time::verify_slices_are_equal;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::error::CredentialError;
@@ -55,7 +56,7 @@ impl Passphrase {
 /// In constant time.
 impl PartialEq for Passphrase {
     fn eq(&self, other: &Self) -> bool {
-        verify_slices_are_equal(&self.0, &other.0).is_ok()
+        self.0.ct_eq(&other.0).into()
     }
 }
 
@@ -82,7 +83,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 #[must_use]
 pub fn generate_passphrase() -> Zeroizing<String> {
     let mut random = Zeroizing::new([0; 26]);
-    aws_lc_rs::rand::fill(&mut random[..]).expect("the system gives random numbers");
+    SystemRandom::new().fill(&mut random[..]).expect("the system gives random numbers");
     let mut passphrase = Zeroizing::new(String::with_capacity(31));
     for (at, byte) in random.iter().enumerate() {
         if at > 0 && at % 5 == 0 {

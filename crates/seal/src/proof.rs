@@ -4,8 +4,8 @@
 //! exports for this handshake alone (RFC 8446 §7.5): a proof cannot be carried over to another handshake. The caller
 //! proves first, so a caller learns nothing to guess at. Method 1; another may replace it.
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac;
+use ring::hmac;
+use subtle::ConstantTimeEq as _;
 
 use crate::access::Intent;
 use crate::error::SealError;
@@ -32,7 +32,7 @@ pub(crate) fn prove(passphrase: &Passphrase, exported: &[u8; 32], of_caller: boo
 
 /// Compares a proof with the one expected, in constant time.
 pub(crate) fn is_proof(passphrase: &Passphrase, exported: &[u8; 32], of_caller: bool, proof: &Proof) -> bool {
-    verify_slices_are_equal(&prove(passphrase, exported, of_caller), proof).is_ok()
+    prove(passphrase, exported, of_caller).ct_eq(proof).into()
 }
 
 /// A caller's request.

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac;
+use ring::hmac;
+use subtle::ConstantTimeEq as _;
 use timeous_core::{Duration, Instant};
 
 use crate::wire::TOKEN_LEN;
@@ -47,7 +47,7 @@ impl Mint {
         [Some(period), period.checked_sub(1)]
             .into_iter()
             .flatten()
-            .any(|period| verify_slices_are_equal(&self.token_of(period, caller, id), token).is_ok())
+            .any(|period| bool::from(self.token_of(period, caller, id)[..].ct_eq(token)))
     }
 
     fn token_of(&self, period: u64, caller: SocketAddr, id: u32) -> [u8; TOKEN_LEN] {
