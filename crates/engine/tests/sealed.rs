@@ -327,7 +327,6 @@ fn flood(to: SocketAddr, stop: &AtomicBool) -> u64 {
 }
 
 #[test]
-#[ignore = "floods for three seconds: wants a quiet machine and a release build"]
 fn a_flood_of_forged_calls_leaves_a_stream_its_data_and_others_their_turn() {
     let engine = Engine::start().unwrap();
     let mut there = listen(&engine, listener(1));
@@ -363,6 +362,5 @@ fn a_flood_of_forged_calls_leaves_a_stream_its_data_and_others_their_turn() {
         (near.sending().snapshot().transport.acked > 0).then_some(())
     });
     eprintln!("{:.0} forged calls a second; {came} of 300 datagrams arrived within 300 ms", flooded as f64 / took);
-    // One thread sends, another floods, and the engine needs a processor of its own: on a busy machine that is not much.
-    assert!(came > 200, "{came} of 300");
+    assert!(came > 270, "{came} of 300");
 }
