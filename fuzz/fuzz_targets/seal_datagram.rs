@@ -54,7 +54,9 @@ impl World {
         let mut world = Self { now: Instant::ZERO, ends, addresses, good: [id; 2], seen: Vec::new() };
         world.settle();
         for at in 0..2 {
-            let Some(Event::Agreed { id, .. }) = world.ends[at].poll_event() else { panic!("they agree") };
+            let mut events = std::iter::from_fn(|| world.ends[at].poll_event());
+            let agreed = events.find_map(|event| if let Event::Agreed { id, .. } = event { Some(id) } else { None });
+            let id = agreed.expect("they agree");
             world.good[at] = id;
             world.ends[at].set_used(id, true);
         }

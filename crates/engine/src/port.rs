@@ -183,7 +183,7 @@ impl Port {
         Ok((id, stream))
     }
 
-    /// Calls with encryption: the connection begins when the ends have agreed on keys.
+    /// Calls with encryption: the connection begins when there are keys.
     fn call(
         &mut self,
         now: Instant,
@@ -214,7 +214,7 @@ impl Port {
         while let Some(news) = self.sealed.as_mut().and_then(Sealed::poll_news) {
             progress = true;
             match news {
-                News::Agreed(association, call) => self.begin(now, association, *call, streams),
+                News::CanSeal(association, call) => self.begin(now, association, *call, streams),
                 News::Failed(mut call, error) => call.session.unsealed(error),
                 News::Lost(connection, error) => {
                     let id = self.driver.sessions.get(connection).map(|session| session.id);
@@ -228,7 +228,7 @@ impl Port {
         progress
     }
 
-    /// Begins the connection of a call whose ends have agreed on keys.
+    /// Begins the connection of a call that has keys.
     fn begin(&mut self, now: Instant, association: AssociationId, call: Call, streams: &mut Streams) {
         let Call { remote, mut session, config, life } = call;
         let route = Route::sealed(remote, association.value());

@@ -17,7 +17,7 @@ use crate::udp::{Packet, Socket};
 /// so that a lost notice is soon followed by another.
 const NOTICES_PER_SECOND: u32 = 20;
 
-/// A call whose ends have not agreed on keys yet: its stream waits for its connection.
+/// A call that has no keys yet: its stream waits for its connection.
 pub(crate) struct Call {
     pub(crate) remote: SocketAddr,
     pub(crate) session: Session,
@@ -39,8 +39,8 @@ pub(crate) struct Sealed {
 
 /// Something that a port has to do.
 pub(crate) enum News {
-    /// The ends of a call have agreed: its connection can begin.
-    Agreed(AssociationId, Box<Call>),
+    /// A call has keys: its connection can begin.
+    CanSeal(AssociationId, Box<Call>),
     /// A call has failed.
     Failed(Box<Call>, SealError),
     /// The keys of a connection are lost.
@@ -170,19 +170,21 @@ impl Sealed {
     pub(crate) fn poll_news(&mut self) -> Option<News> {
         loop {
             let (id, error) = match self.endpoint.poll_event()? {
-                Event::Agreed { id, .. } => (id, None),
+                // The connection begins with a packet behind the proof; one of a listener, with the packet that comes.
+                Event::CanSeal { id } => (id, None),
+                Event::Agreed { .. } => continue,
                 Event::Failed { id, error } => (id, Some(error)),
             };
             let call = self.callers.remove(id).and_then(|stream| self.calls.remove(stream));
             match (call, error) {
-                (Some((_, call)), None) => return Some(News::Agreed(id, Box::new(call))),
+                (Some((_, call)), None) => return Some(News::CanSeal(id, Box::new(call))),
                 (Some((_, call)), Some(error)) => return Some(News::Failed(Box::new(call), error)),
                 (None, Some(error)) => {
                     if let Some(connection) = self.connections.get(id).copied() {
                         return Some(News::Lost(connection, error));
                     }
                 }
-                // A caller of ours that has agreed, and calls a connection now; or one that was given up.
+                // It was given up.
                 (None, None) => {}
             }
         }

@@ -54,7 +54,13 @@ pub enum Received {
 /// Something that the driver has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The two ends have agreed: packets can be sealed.
+    /// A call of ours has keys and has sent its proof: packets can be sealed, and leave behind it. None is opened before the listener's
+    /// answer, which comes as [`Agreed`](Self::Agreed) or [`Failed`](Self::Failed).
+    CanSeal {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The two ends have agreed: packets can be sealed and are opened.
     Agreed {
         /// The association.
         id: AssociationId,
@@ -101,6 +107,7 @@ pub enum Event {
 ///         datagram.clear();
 ///     }
 /// }
+/// assert_eq!(caller.poll_event(), Some(Event::CanSeal { id }));
 /// assert_eq!(caller.poll_event(), Some(Event::Agreed { id, stream_id: String::new() }));
 /// datagram.resize(SEALED_HEADER_LEN, 0);
 /// datagram.extend_from_slice(b"packet");
@@ -270,15 +277,16 @@ impl Endpoint {
             to => AssociationId(to),
         };
         let Some(entry) = self.entries.get_mut(id) else { return };
-        let before = entry.name();
+        let (before, could_seal) = (entry.name(), entry.can_seal());
         let agreement = entry.handle_handshake(now, from, handshake, len);
-        let after = entry.name();
+        let (after, can_seal) = (entry.name(), entry.can_seal() && !entry.is_agreed());
         if before != after {
             before.map(|name| self.by_peer.remove(&name));
             after.map(|name| self.by_peer.insert(name, id));
         }
         self.schedule.make_ready(id);
         match agreement {
+            Ok(None) if can_seal && !could_seal => self.events.push_back(Event::CanSeal { id }),
             Ok(None) => {}
             Ok(Some(Agreement { stream_id, .. })) => {
                 self.half_open.retain(|&other| other != id);

@@ -2,6 +2,7 @@
 
 use timeous_core::{Duration, Instant};
 
+use crate::association::Secrets;
 use crate::error::SealError;
 use crate::session::{Agreement, Session};
 use crate::wire::{HANDSHAKE_HEADER_LEN, HANDSHAKE_LEN, Handshake, TOKEN_LEN};
@@ -117,6 +118,10 @@ impl Exchange {
         let read = self.session.read(new);
         self.collect();
         read.map(drop)
+    }
+
+    pub(crate) fn take_early_keys(&mut self) -> Option<Secrets> {
+        self.session.take_early_keys()
     }
 
     pub(crate) fn take_agreement(&mut self) -> Option<Agreement> {

@@ -36,6 +36,8 @@ pub struct Session {
     end: End,
     /// Application data received and not yet understood.
     received: Vec<u8>,
+    /// Keys of a caller that waits for the answer.
+    early: Option<Secrets>,
     agreement: Option<Agreement>,
     is_over: bool,
     boundary: Boundary,
@@ -71,7 +73,16 @@ impl Session {
     fn new(mut tls: Connection, end: End) -> Self {
         tls.set_buffer_limit(Some(2 * MAX_REQUEST));
         let boundary = Boundary::default();
-        Self { tls, end, received: Vec::new(), agreement: None, is_over: false, boundary, owes_alert: false }
+        Self {
+            tls,
+            end,
+            received: Vec::new(),
+            early: None,
+            agreement: None,
+            is_over: false,
+            boundary,
+            owes_alert: false,
+        }
     }
 
     /// Processes bytes of the peer, and returns how many of them belong to the handshake: all, until the ends have agreed. The
@@ -125,6 +136,12 @@ impl Session {
         }
     }
 
+    /// Returns, once, the keys of a caller that has sent its proof and waits for the answer. What it seals with them arrives behind the
+    /// proof, and shows whoever answers no more than that a stream is wanted; what it receives has to wait for the agreement.
+    pub fn take_early_keys(&mut self) -> Option<Secrets> {
+        self.early.take()
+    }
+
     /// Returns, once, what the ends have agreed on. The listener's last bytes may still have to be written.
     pub fn take_agreement(&mut self) -> Option<Agreement> {
         self.agreement.take()
@@ -162,7 +179,9 @@ impl Session {
                     stream_id: credential.stream_id.clone(),
                     proof: credential.passphrase.as_ref().map(|passphrase| prove(passphrase, &exported, true)),
                 };
-                self.say(&request.write())
+                self.say(&request.write())?;
+                self.early = Some(self.secrets()?);
+                Ok(())
             }
             End::Caller { credential, .. } => {
                 let Some(answer) = Answer::read(&self.received)? else { return Ok(()) };
@@ -189,6 +208,12 @@ impl Session {
     }
 
     fn agree(&mut self, stream_id: String) -> Result<(), SealError> {
+        self.agreement = Some(Agreement { secrets: self.secrets()?, stream_id });
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn secrets(&self) -> Result<Secrets, SealError> {
         let cipher = match self.tls.negotiated_cipher_suite().map(|suite| suite.suite()) {
             Some(CipherSuite::TLS13_AES_128_GCM_SHA256) => Cipher::Aes128Gcm,
             Some(CipherSuite::TLS13_AES_256_GCM_SHA384) => Cipher::Aes256Gcm,
@@ -200,10 +225,7 @@ impl Session {
             End::Caller { .. } => (caller, listener),
             End::Listener(_) => (listener, caller),
         };
-        let secrets = Secrets { cipher, sealing: Secret::new(sealing), opening: Secret::new(opening) };
-        self.agreement = Some(Agreement { secrets, stream_id });
-        self.is_over = true;
-        Ok(())
+        Ok(Secrets { cipher, sealing: Secret::new(sealing), opening: Secret::new(opening) })
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Entry {
     /// The handshake, while it may have something to send.
     exchange: Option<Exchange>,
     keys: Option<Association>,
+    /// Both ends have proved who they are. A caller's keys seal before that, and open nothing.
+    is_agreed: bool,
     /// Handshake bytes received, to acknowledge repetitions after the handshake.
     received: u16,
     peer_id: Option<u32>,
@@ -58,6 +60,7 @@ impl Entry {
             peer_id: exchange.peer_id(),
             exchange: Some(exchange),
             keys: None,
+            is_agreed: false,
             received: 0,
             id_to_acknowledge: None,
             has_failed: false,
@@ -76,6 +79,7 @@ impl Entry {
             since: now,
             exchange: None,
             keys: Some(keys),
+            is_agreed: true,
             received: 0,
             peer_id: None,
             id_to_acknowledge: None,
@@ -96,12 +100,17 @@ impl Entry {
     }
 
     pub(super) fn is_agreed(&self) -> bool {
+        self.is_agreed
+    }
+
+    /// Returns whether it has keys to seal with.
+    pub(super) fn can_seal(&self) -> bool {
         self.keys.is_some()
     }
 
     /// Returns whether the application knows of it: a call of ours, or one that has agreed.
     pub(super) fn is_reported(&self) -> bool {
-        self.is_ours || self.keys.is_some()
+        self.is_ours || self.is_agreed
     }
 
     pub(super) fn stream_id(&self) -> &str {
@@ -145,18 +154,22 @@ impl Entry {
         self.heard = now;
         self.doubted = None;
         // A caller behind a NAT may come from another address now; only the peer knows our identifier.
-        if handshake.to != 0 && self.keys.is_none() {
+        if handshake.to != 0 && !self.is_agreed {
             self.remote = from;
         }
         let handled = exchange.handle(handshake, len);
         self.peer_id = exchange.peer_id();
         self.received = exchange.received();
+        if let (Some(secrets), Some(peer)) = (exchange.take_early_keys(), self.peer_id) {
+            self.keys = Some(Association::new(peer, &secrets));
+        }
         let agreement = exchange.take_agreement();
         if let (Some(agreement), Some(peer)) = (&agreement, self.peer_id) {
-            self.keys = Some(Association::new(peer, &agreement.secrets));
+            self.keys.get_or_insert_with(|| Association::new(peer, &agreement.secrets));
             self.stream_id = agreement.stream_id.as_str().into();
+            self.is_agreed = true;
         }
-        if self.keys.is_some() && exchange.is_done() {
+        if self.is_agreed && exchange.is_done() {
             self.exchange = None;
         }
         if handled.is_err() {
@@ -178,27 +191,29 @@ impl Entry {
 
     /// Notes that the peer says that it does not encrypt.
     pub(super) fn seems_plain(&mut self, now: Instant, from: SocketAddr) {
-        if from == self.remote && self.is_ours && self.keys.is_none() && self.received == 0 {
+        if from == self.remote && self.is_ours && self.received == 0 {
             self.doubted.get_or_insert((now, Doubt::Plain));
         }
     }
 
     /// Notes that the peer says that it does not know the association.
     pub(super) fn doubt(&mut self, now: Instant) {
-        if self.keys.is_some() {
+        if self.is_agreed {
             self.doubted.get_or_insert((now, Doubt::Forgotten));
         }
     }
 
     pub(super) fn open(&mut self, now: Instant, datagram: &[u8], packet: &mut Vec<u8>) -> bool {
-        let Some(keys) = self.keys.as_mut().filter(|_| !self.has_failed) else { return false };
+        let Some(keys) = self.keys.as_mut().filter(|_| self.is_agreed && !self.has_failed) else { return false };
         if keys.open(datagram, packet).is_none() {
             return false;
         }
         self.heard = now;
         self.doubted = None;
-        // The peer has the keys, and so has read all of the handshake.
-        self.exchange = None;
+        // A listener that sends packets has read all of the handshake; a caller may not have the answer yet.
+        if self.is_ours {
+            self.exchange = None;
+        }
         true
     }
 
@@ -220,7 +235,7 @@ impl Entry {
                 Doubt::Forgotten => SealError::Forgotten,
                 Doubt::Plain => SealError::PeerIsPlain,
             },
-            _ if self.keys.is_none() && now - self.since >= self.patience => SealError::NoAnswer,
+            _ if !self.is_agreed && now - self.since >= self.patience => SealError::NoAnswer,
             _ => return None,
         };
         // There is nobody to tell.
@@ -233,14 +248,14 @@ impl Entry {
         match (self.has_failed, &self.exchange) {
             (true, None) => true,
             (true, Some(exchange)) => exchange.is_done() || now - self.since >= config.linger,
-            (false, _) => self.keys.is_some() && !self.is_used && now - self.heard >= config.linger,
+            (false, _) => self.is_agreed && !self.is_used && now - self.heard >= config.linger,
         }
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
         if let Some(exchange) = &mut self.exchange {
             let has_written = exchange.poll_transmit(now, datagram);
-            if !has_written && self.keys.is_some() && exchange.is_done() {
+            if !has_written && self.is_agreed && exchange.is_done() {
                 self.exchange = None;
             }
             return has_written.then_some(self.remote);
@@ -254,7 +269,7 @@ impl Entry {
     pub(super) fn poll_timeout(&self, config: &EndpointConfig) -> Option<Instant> {
         let exchange = self.exchange.as_ref().and_then(Exchange::poll_timeout);
         let doubt = self.doubted.map(|(since, _)| since + config.doubt);
-        let end = match (self.has_failed, self.keys.is_some()) {
+        let end = match (self.has_failed, self.is_agreed) {
             (true, _) => Some(self.since + config.linger),
             (false, false) => Some(self.since + self.patience),
             (false, true) => (!self.is_used).then_some(self.heard + config.linger),

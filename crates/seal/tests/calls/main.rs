@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{DELAY, Fate, Pair, bad_path, caller_with, identity, listener, listener_with, passphrase};
+use support::{DELAY, Fate, Pair, bad_path, caller_with, identity, listener, listener_with, passphrase, verdict};
 use timeous_core::{Duration, Instant};
 use timeous_seal::{
     Access, Admission, Call, CallerCredential, CertificateFault, Endpoint, EndpointConfig, Event, Intent,
@@ -29,19 +29,53 @@ fn agreed(event: &Option<Event>) -> timeous_seal::AssociationId {
 }
 
 #[test]
-fn two_ends_with_one_passphrase_agree_in_one_round_trip_and_a_half() {
+fn a_packet_of_the_caller_leaves_after_one_round_trip_behind_its_proof() {
     let mut pair = Pair::new(listener_with(SECRET));
-    pair.call(&caller_with(SECRET));
-    // Hello, answer, proof; the listener has agreed then, the caller with its answer.
-    pair.run(DELAY * 3);
-    assert!(matches!(pair.listener.poll_event(), Some(Event::Agreed { .. })));
-    pair.run(DELAY);
-    let id = agreed(&pair.caller.poll_event());
+    let id = pair.call(&caller_with(SECRET));
+    assert!(!pair.seal(true, id, b"too early"));
+    // Hello and its answer.
+    pair.run(DELAY * 2);
+    assert_eq!(pair.caller.poll_event(), Some(Event::CanSeal { id }));
+    pair.transmit();
     assert!(pair.seal(true, id, b"hello") && pair.packets.is_empty());
     pair.run(DELAY);
     assert_eq!(pair.packets[0].2, b"hello");
+    let there = agreed(&pair.listener.poll_event());
+    // The listener's packets come behind its own proof.
+    pair.transmit();
+    assert!(pair.seal(false, there, b"welcome") && pair.caller.poll_event().is_none());
+    pair.run(DELAY);
+    assert_eq!((agreed(&pair.caller.poll_event()), &*pair.packets[1].2), (id, &b"welcome"[..]));
     let sealed = pair.captured.iter().find(|(_, datagram)| datagram[0] == 0x40).unwrap();
     assert_eq!(sealed.1.len(), 5 + OVERHEAD);
+}
+
+#[test]
+fn before_the_answer_a_caller_opens_nothing_and_a_listener_that_does_not_admit_it_neither() {
+    let mut pair = Pair::new(listener_with("not our secret"));
+    let id = pair.call(&caller_with(SECRET));
+    pair.run(DELAY * 2);
+    assert_eq!(pair.caller.poll_event(), Some(Event::CanSeal { id }));
+    pair.transmit();
+    assert!(pair.seal(true, id, b"hello"));
+    pair.run(Duration::from_secs(1));
+    assert!(pair.packets.is_empty() && pair.listener.poll_event().is_none());
+    assert_eq!(failed(pair.caller.poll_event()), SealError::WrongPassphrase);
+    assert!(!pair.seal(true, id, b"hello"));
+
+    // The answer is lost: what the listener sends behind it is not believed before the answer comes again.
+    let mut pair = Pair::new(listener_with(SECRET));
+    let id = pair.call(&caller_with(SECRET));
+    pair.run(DELAY * 3);
+    pair.path = Box::new(|_| Fate::Lost);
+    pair.transmit();
+    pair.path = Box::new(|_| Fate::Arrives);
+    let there = agreed(&pair.listener.poll_event());
+    assert!(pair.seal(false, there, b"early"));
+    pair.run(DELAY);
+    assert!(pair.packets.is_empty());
+    pair.run(Duration::from_secs(1));
+    assert_eq!(agreed(&verdict(&mut pair.caller)), id);
 }
 
 #[test]
@@ -69,12 +103,13 @@ fn a_wrong_passphrase_is_told_and_the_right_one_is_served_beside_it() {
     }
     let right = pair.call(&caller_with(SECRET));
     pair.run(Duration::from_secs(1));
-    let events: Vec<_> = std::iter::from_fn(|| pair.caller.poll_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| verdict(&mut pair.caller)).collect();
     assert_eq!(events.len(), 201);
     for event in events {
         match event {
             Event::Agreed { id, .. } => assert_eq!(id, right),
             Event::Failed { error, .. } => assert_eq!(error, SealError::WrongPassphrase),
+            Event::CanSeal { .. } => unreachable!(),
         }
     }
     assert!(matches!(pair.listener.poll_event(), Some(Event::Agreed { .. })));
@@ -235,15 +270,15 @@ fn a_port_without_a_program_is_told_at_once_and_only_about_a_call_without_an_ans
     pair.run(DELAY);
     let quoted = pair.captured[0].1[..28].to_vec();
     pair.caller.port_unreachable(pair.now, pair.caller_address, &quoted);
-    assert_eq!(pair.caller.poll_event(), None, "from another host");
+    assert_eq!(verdict(&mut pair.caller), None, "from another host");
     pair.caller.port_unreachable(pair.now, pair.listener_address, &quoted);
-    assert_eq!(failed(pair.caller.poll_event()), SealError::Unreachable);
+    assert_eq!(failed(verdict(&mut pair.caller)), SealError::Unreachable);
     let mut pair = Pair::new(listener_with(SECRET));
     pair.call(&caller_with(SECRET));
     pair.run(DELAY * 2);
     pair.caller.port_unreachable(pair.now, pair.listener_address, &quoted);
     pair.run(DELAY * 2);
-    assert!(matches!(pair.caller.poll_event(), Some(Event::Agreed { .. })), "after an answer it is not believed");
+    assert!(matches!(verdict(&mut pair.caller), Some(Event::Agreed { .. })), "after an answer it is not believed");
 }
 
 #[test]
@@ -257,14 +292,14 @@ fn a_plain_peer_is_told_and_a_forged_notice_is_not_believed() {
     write_plain_notice(&pair.captured[0].1, &mut notice);
     pair.caller.handle_datagram(pair.now, pair.listener_address, &notice, &mut Vec::new());
     pair.run(Duration::from_secs(2));
-    assert_eq!(failed(pair.caller.poll_event()), SealError::PeerIsPlain);
+    assert_eq!(failed(verdict(&mut pair.caller)), SealError::PeerIsPlain);
     // The same notice from an attacker, beside a listener that answers.
     let mut pair = Pair::new(listener_with(SECRET));
     pair.call(&caller_with(SECRET));
     pair.run(DELAY);
     pair.caller.handle_datagram(pair.now, pair.listener_address, &notice, &mut Vec::new());
     pair.run(Duration::from_secs(2));
-    assert!(matches!(pair.caller.poll_event(), Some(Event::Agreed { .. })));
+    assert!(matches!(verdict(&mut pair.caller), Some(Event::Agreed { .. })));
 }
 
 #[test]
@@ -284,14 +319,14 @@ fn a_restarted_peer_is_noticed_and_a_forged_notice_ends_nothing() {
         pair.seal(false, listener, b"y");
         pair.run(DELAY);
     }
-    assert_eq!(pair.caller.poll_event(), None);
+    assert_eq!(verdict(&mut pair.caller), None);
     // Another process at the same address.
     pair.listener = Endpoint::new(EndpointConfig::default(), &[9; 32]);
     for _ in 0..100 {
         pair.seal(true, caller, b"z");
         pair.run(DELAY);
     }
-    assert_eq!(failed(pair.caller.poll_event()), SealError::Forgotten);
+    assert_eq!(failed(verdict(&mut pair.caller)), SealError::Forgotten);
 }
 
 #[test]
@@ -343,7 +378,7 @@ fn a_flood_of_first_datagrams_leaves_room_for_callers() {
     std::mem::swap(&mut late.listener, &mut pair.listener);
     late.call(&caller_with(SECRET));
     late.run(Duration::from_secs(1));
-    assert!(matches!(late.caller.poll_event(), Some(Event::Agreed { .. })));
+    assert!(matches!(verdict(&mut late.caller), Some(Event::Agreed { .. })));
 }
 
 #[test]

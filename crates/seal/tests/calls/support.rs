@@ -1,4 +1,4 @@
-//! A caller and a listener on a virtual clock, with a path that may lose, repeat and reorder.
+//! Caller and listener on a virtual clock, with a path that may lose, repeat and reorder.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -109,17 +109,22 @@ impl Pair {
         is_sealed
     }
 
+    /// Sends what the handshakes have to say.
+    pub(crate) fn transmit(&mut self) {
+        let mut datagram = Vec::new();
+        while self.caller.poll_transmit(self.now, &mut datagram).is_some() {
+            self.send(true, std::mem::take(&mut datagram));
+        }
+        while self.listener.poll_transmit(self.now, &mut datagram).is_some() {
+            self.send(false, std::mem::take(&mut datagram));
+        }
+    }
+
     /// Runs for a time, in steps of a path's delay.
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            let mut datagram = Vec::new();
-            while self.caller.poll_transmit(self.now, &mut datagram).is_some() {
-                self.send(true, std::mem::take(&mut datagram));
-            }
-            while self.listener.poll_transmit(self.now, &mut datagram).is_some() {
-                self.send(false, std::mem::take(&mut datagram));
-            }
+            self.transmit();
             self.now += DELAY;
             for (from_caller, datagram) in std::mem::take(&mut self.under_way) {
                 let mut packet = Vec::new();
@@ -141,12 +146,17 @@ impl Pair {
         self.call(credential);
         for _ in 0..15 {
             self.run(Duration::from_secs(1));
-            if let Some(event) = self.caller.poll_event() {
+            if let Some(event) = verdict(&mut self.caller) {
                 return (Some(event), self.listener.poll_event());
             }
         }
         (None, self.listener.poll_event())
     }
+}
+
+/// Returns the next event about the fate of a call or an association.
+pub(crate) fn verdict(endpoint: &mut Endpoint) -> Option<Event> {
+    std::iter::from_fn(|| endpoint.poll_event()).find(|event| !matches!(event, Event::CanSeal { .. }))
 }
 
 /// A path that loses, repeats and reorders a part of the datagrams.
