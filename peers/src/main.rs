@@ -1,6 +1,7 @@
 //! Other people's transports as programs: each takes datagrams from loopback at one end, and gives them to loopback at
 //! the other.
 
+mod cost;
 mod quic;
 mod rtc;
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "timeous-peers quic-receive LISTEN TO | quic-send FROM THERE cubic|bbr BUFFER | rtc-receive LISTEN TO \
-                     | rtc-send FROM THERE RATE MILLIS";
+                     | rtc-send FROM THERE RATE MILLIS | cost PACKETS RUNS";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -30,6 +31,9 @@ async fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
         ["quic-send", from, there, congestion, buffer] => {
             quic::send(from.parse()?, there.parse()?, congestion, buffer.parse()?).await
         }
+        ["cost", packets, runs] => cost::compare(packets.parse()?, runs.parse()?),
+        ["cost-send", way, port, packets] => cost::send(way, port, packets.parse()?).await,
+        ["cost-receive", way, port, packets] => cost::receive(way, port, packets.parse()?).await,
         ["rtc-receive", listen, to] => rtc::receive(listen.parse()?, to.parse()?).await,
         ["rtc-send", from, there, rate, millis] => {
             let deadline = Duration::from_millis(millis.parse()?);

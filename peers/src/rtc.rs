@@ -81,7 +81,7 @@ impl End {
     }
 
     fn take(&mut self, bytes: &[u8], source: SocketAddr) -> Result<(), Box<dyn Error>> {
-        // What is no packet of a session is nobody's.
+        // Packets of no session are ignored.
         if let Ok(contents) = bytes.try_into() {
             let receive = Receive { proto: Protocol::Udp, source, destination: self.own, contents };
             self.rtc.handle_input(Input::Receive(Instant::now(), receive))?;

@@ -1,10 +1,10 @@
-//! Access: what a listener grants to a caller, by stream ID.
+//! Access of callers to a listener, by stream ID.
 
 use std::fmt;
 
 use crate::passphrase::Passphrase;
 
-/// What a caller wants to do.
+/// Direction of the data that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Send data to the listener.
@@ -45,7 +45,7 @@ impl fmt::Display for Intent {
 pub struct Call<'a> {
     /// The stream that it names; empty if it names none.
     pub stream_id: &'a str,
-    /// What it wants to do.
+    /// Direction of the data.
     pub intent: Intent,
 }
 
@@ -78,7 +78,7 @@ pub enum Admission {
     Refused(Refusal),
 }
 
-/// Who may call a listener: asked once a call, on the thread that serves all streams. It has to return at once.
+/// Access check of a listener: asked once a call, on the thread that serves all streams. It has to return at once.
 pub trait Access: Send + Sync + fmt::Debug {
     /// Decides about a caller.
     fn admit(&self, call: &Call<'_>) -> Admission;

@@ -1,4 +1,4 @@
-//! Credentials of a caller and of a listener: what each shows, and what it demands.
+//! Credentials of a caller and of a listener: proofs of its own, and demands on the peer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub enum Trust {
     Fingerprint(Fingerprint),
 }
 
-/// What a caller shows and demands.
+/// Credential of a caller: its proofs, and its trust in the listener.
 #[derive(Clone)]
 pub struct CallerCredential {
     pub(crate) tls: Arc<ClientConfig>,
@@ -96,7 +96,7 @@ impl CallerCredential {
         };
         tls.alpn_protocols = vec![PROTOCOL.to_vec()];
         tls.resumption = Resumption::disabled();
-        // The name matters only where a certificate is checked against it, and is nobody else's business.
+        // The name is needed only for the check of a certificate: observers do not see it.
         tls.enable_sni = matches!(trust, Trust::System | Trust::Authorities(_));
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(|_| CredentialError::Name(host.to_owned()))?;
@@ -122,7 +122,7 @@ impl fmt::Debug for CallerCredential {
     }
 }
 
-/// What a listener shows and demands.
+/// Credential of a listener: its proofs, and the access of callers.
 #[derive(Clone)]
 pub struct ListenerCredential {
     pub(crate) tls: Arc<ServerConfig>,

@@ -40,7 +40,7 @@ impl AssociationId {
     }
 }
 
-/// What a datagram contained.
+/// Content of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Nothing for the transport: a part of a handshake, or a packet that does not open.

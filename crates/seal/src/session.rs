@@ -19,12 +19,12 @@ const MAX_REQUEST: usize = 1024;
 /// Fatal alert `unexpected_message` (RFC 8446 §6.2), from which a caller that does not encrypt learns that this end does.
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
-/// What two ends have agreed on.
+/// Result of a handshake.
 #[derive(Debug)]
 pub struct Agreement {
     /// Keys of both directions.
     pub secrets: Secrets,
-    /// Stream that the caller named; at the caller, what it named itself.
+    /// Stream ID of the call.
     pub stream_id: String,
 }
 
@@ -136,8 +136,8 @@ impl Session {
         }
     }
 
-    /// Returns, once, the keys of a caller that has sent its proof and waits for the answer. What it seals with them arrives behind the
-    /// proof, and shows whoever answers no more than that a stream is wanted; what it receives has to wait for the agreement.
+    /// Returns, once, the keys of a caller that has sent its proof and waits for the answer. Packets sealed with them arrive behind the
+    /// proof; whoever answers may be an impostor, so they carry no data, and no packet is opened before the agreement.
     pub fn take_early_keys(&mut self) -> Option<Secrets> {
         self.early.take()
     }

@@ -1,4 +1,4 @@
-//! What the transports have in common, sans-IO: an endpoint with its connections, their events, close reasons and counters.
+//! Generic endpoint of the transports, sans-IO: connections, their events, close reasons and counters.
 //!
 //! [`Endpoint`] serves the connections of any [`Protocol`]: DCCP (`timeous-dccp`) and TCP (`timeous-tcp`). Their formats, states and
 //! demultiplexing are their own.

@@ -32,7 +32,7 @@ pub(crate) fn identity(name: &str) -> Identity {
     Identity::self_signed(&[name.into()]).unwrap()
 }
 
-/// What the path does to a datagram.
+/// Treatment of a datagram by the path.
 pub(crate) type Path = Box<dyn FnMut(usize) -> Fate>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

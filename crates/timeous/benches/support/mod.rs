@@ -1,4 +1,4 @@
-//! What the benchmarks share: the receiving process, and the processor time of this one.
+//! Support of the benchmarks: the receiving process, and the processor time of this one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
