@@ -164,7 +164,7 @@ pub(crate) async fn send(
     }
 }
 
-/// What the application knows of its stream.
+/// State of the stream in the application.
 struct Media {
     payload: Pt,
     sequence: u64,
@@ -210,7 +210,7 @@ impl Media {
     }
 }
 
-/// What a datagram's header says that this application needs: see `peers::datagram` in timeous-lab.
+/// Header of a datagram, as far as this application needs it: see `peers::datagram` in timeous-lab.
 struct Frame {
     id: u64,
     first: bool,
