@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use timeous_core::Instant;
+
 use crate::destination::Destination;
 use crate::flow::ClientId;
 use crate::flow::{FlowId, FlowSpec};
@@ -38,6 +40,7 @@ pub(crate) struct Flow {
     pub(crate) totals: Totals,
     /// Plausibility limit of its feedback; only for flows whose feedback is the client's word alone.
     pub(crate) ledger: Option<Box<Ledger>>,
+    pub(crate) silence: Silence,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
 }
@@ -49,6 +52,19 @@ pub(crate) struct Thresholds {
     pub(crate) up: f64,
     /// The rate last told, for a weight of one; 0 if there was none.
     pub(crate) told: f64,
+}
+
+/// Time without feedback for data in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silence {
+    /// Last feedback, or the time when the first data in flight was sent.
+    pub(crate) since: Instant,
+    /// Next look at it; `None`: not watched.
+    pub(crate) due: Option<Instant>,
+    /// Timeouts since the last feedback.
+    pub(crate) count: u32,
+    /// Bytes that timeouts counted as lost. Late feedback may still report them.
+    pub(crate) written_off: u64,
 }
 
 /// Totals since the start.
@@ -84,6 +100,7 @@ impl Flow {
             credit: 0,
             totals: Totals::default(),
             ledger: None,
+            silence: Silence::default(),
             local: spec.local,
             remote: spec.remote,
         }

@@ -6,6 +6,7 @@ mod held;
 mod hold;
 mod restart;
 mod signs;
+mod silence;
 mod undo;
 mod validation;
 mod watch;
@@ -28,6 +29,7 @@ use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
 use hold::Hold;
 use signs::Signs;
+use silence::Watched;
 
 /// Congestion events that a macroflow has responded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -108,6 +110,7 @@ pub(crate) struct Macroflow {
     pub(crate) learnt_at: Instant,
     /// Flows with rate thresholds, and the rate band within which none is crossed.
     watchers: Vec<FlowId>,
+    watched: Watched,
     calm: EventFreeBand,
     reckoned: Reckoned,
 }
@@ -166,6 +169,7 @@ impl Macroflow {
             held: None,
             learnt_at: Instant::ZERO,
             watchers: Vec::new(),
+            watched: Watched::default(),
             calm: EventFreeBand::default(),
             reckoned: Reckoned::default(),
         };

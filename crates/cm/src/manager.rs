@@ -256,7 +256,7 @@ impl Manager {
         self.timetable.first()
     }
 
-    /// Gives grants that were waiting for the pace, and expires unused ones.
+    /// Gives grants that were waiting for the pace, expires unused ones, and counts the data of silent clients as lost.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(place) = self.timetable.next_due(now) {
             let Some((_, macroflow)) = self.macroflows.at_mut(place) else {
@@ -264,6 +264,10 @@ impl Manager {
                 continue;
             };
             macroflow.expire(now, &mut self.flows);
+            if let Some(silent) = macroflow.poll_silent(now, &mut self.flows) {
+                self.fall_silent(now, silent);
+                continue;
+            }
             macroflow.give_grants(now, &mut self.flows, &mut self.outbox);
             self.timetable.set(place, macroflow.poll_timeout());
         }

@@ -6,5 +6,6 @@ mod manager {
     pub(crate) mod memory;
     pub(crate) mod model;
     pub(crate) mod script;
+    pub(crate) mod silence;
     pub(crate) mod steering;
 }

@@ -248,6 +248,8 @@ impl Macroflow {
             self.grants.push_back(Grant { flow: id, number: flow.gone.wrapping_add(n), given: now });
             self.granted += 1;
         }
+        flow.silence.due = None;
+        self.watch_silence(now, id, flow);
         (flow.pass, flow.credit) = (0, 0);
         if flow.thresholds.is_some() {
             self.watchers.push(id);
@@ -255,13 +257,13 @@ impl Macroflow {
         self.requests.request(id, flow, waiting);
     }
 
-    /// Next time when a grant may be given or expires, or bytes of closed flows stop counting.
+    /// Next time when a grant may be given or expires, bytes of closed flows stop counting, or a flow may be silent.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let expiry = self.grants.front().map(|grant| grant.given + GRANT_LIFETIME);
         let paced =
             (!self.requests.is_empty() && self.has_room()).then(|| self.next_release.saturating_sub(self.slack()));
         let released = self.abandoned.front().map(|&(until, _)| until);
-        expiry.into_iter().chain(paced).chain(released).min()
+        expiry.into_iter().chain(paced).chain(released).chain(self.watched.next()).min()
     }
 
     /// Expires unused grants. One that its client was not told of becomes a request again.

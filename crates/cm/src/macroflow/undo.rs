@@ -17,14 +17,19 @@ impl Macroflow {
     /// Undoes a timeout: `bytes` reported lost are in flight after all, as the first `acked` bytes after it show. As
     /// much may be sent as has left the path, but no larger burst (RFC 4015 §3.2, step 9).
     pub(crate) fn undo_timeout(&mut self, bytes: u64, acked: u64) {
-        self.outstanding += bytes;
-        self.totals.lost = self.totals.lost.saturating_sub(bytes);
+        self.count_again(bytes);
         if let Some(reduced_at) = self.undoable.take() {
             (self.reduced_at, self.timed_out_at) = (reduced_at, None::<Instant>);
             let follows = acked.min(initial::rfc6928(self.mtu));
             self.controller.on_spurious_timeout(self.outstanding.saturating_sub(acked) + follows);
         }
         self.reckon();
+    }
+
+    /// Counts bytes that were reported lost as in flight again.
+    pub(crate) fn count_again(&mut self, bytes: u64) {
+        self.outstanding += bytes;
+        self.totals.lost = self.totals.lost.saturating_sub(bytes);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::error::{CmError, Implausible};
 use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
 use crate::ledger::{MAX_ROUND_TRIP, MIN_ROUND_TRIP, least_sample};
+use crate::macroflow::Macroflow;
 use crate::sign::CongestionSignal;
 use crate::trace::Happening;
 
@@ -35,6 +36,8 @@ impl Manager {
             CmError::Implausible { flow: id, what }
         })?;
         let claimed = update.acked + update.lost;
+        take_back(flow, macroflow, claimed, update.acked);
+        (flow.silence.since, flow.silence.count) = (now, 0);
         flow.outstanding -= claimed;
         flow.totals.acked += update.acked;
         flow.totals.lost += update.lost;
@@ -94,6 +97,28 @@ impl Manager {
         Ok(())
     }
 
+    /// Counts a client's silence as persistent congestion: its data in flight is lost. Where other flows have had feedback meanwhile, only
+    /// its first timeout reduces the window that they share.
+    pub(super) fn fall_silent(&mut self, now: Instant, id: FlowId) {
+        let Ok((flow, macroflow, outbox)) = self.parts(id) else { return };
+        let (name, lost, sent_at) = (flow.macroflow, flow.outstanding, flow.silence.since);
+        let (before, is_first) = (macroflow.outstanding(), flow.silence.count == 0);
+        let is_path_silent = !macroflow.is_heard_beside(flow);
+        flow.outstanding = 0;
+        flow.totals.lost += lost;
+        flow.silence.written_off += lost;
+        flow.silence.count += 1;
+        flow.silence.since = now;
+        macroflow.lost(now, lost);
+        if is_first || is_path_silent {
+            let loss = Loss::Persistent;
+            macroflow.congested(now, before, CongestionSignal { loss, sent_at, again: flow.timed_out, lost });
+            outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
+        }
+        flow.timed_out = true;
+        self.after_feedback(now, name, id);
+    }
+
     fn after_feedback(&mut self, now: Instant, name: u64, id: FlowId) {
         let Some(macroflow) = self.macroflows.get_mut(name) else { return };
         macroflow.tell_changes(&mut self.flows, &mut self.outbox);
@@ -114,8 +139,9 @@ impl Manager {
     fn weigh(&self, now: Instant, id: FlowId, update: &Update) -> Result<Weighed, CmError> {
         let flow = self.flow(id)?;
         let claimed = update.acked.saturating_add(update.lost);
-        if claimed > flow.outstanding {
-            return Ok(Err(Implausible::MoreThanSent { claimed, outstanding: flow.outstanding }));
+        let outstanding = flow.outstanding + flow.silence.written_off;
+        if claimed > outstanding {
+            return Ok(Err(Implausible::MoreThanSent { claimed, outstanding }));
         }
         if let Some((_, sent_at)) = update.loss.filter(|&(_, sent_at)| sent_at > now) {
             return Ok(Err(Implausible::LossInFuture { sent_at }));
@@ -156,5 +182,22 @@ impl Manager {
             self.macroflows.get(*name)?.rtt.min()
         };
         seen(destination.dscp).or_else(|| seen(0))
+    }
+}
+
+/// Takes back the timeout of a flow whose feedback came late: bytes counted as lost are in flight.
+fn take_back(flow: &mut Flow, macroflow: &mut Macroflow, claimed: u64, acked: u64) {
+    let late = claimed.saturating_sub(flow.outstanding);
+    if late == 0 {
+        return;
+    }
+    flow.outstanding += late;
+    flow.silence.written_off -= late;
+    flow.totals.lost = flow.totals.lost.saturating_sub(late);
+    if acked > 0 {
+        macroflow.undo_timeout(late, acked);
+        flow.timed_out = false;
+    } else {
+        macroflow.count_again(late);
     }
 }

@@ -141,6 +141,7 @@ impl Manager {
         if !macroflow.spend(now, flow, bytes) {
             return Err(CmError::NotGranted(id));
         }
+        macroflow.watch_silence(now, id, flow);
         let name = flow.macroflow;
         outbox.note(now, name, Some(id), || Happening::Notified { bytes });
         self.settle(now, name);
@@ -154,6 +155,7 @@ impl Manager {
         let (flow, macroflow, outbox) = self.parts(id)?;
         check_size(id, flow, bytes)?;
         macroflow.sent_unasked(now, flow, bytes);
+        macroflow.watch_silence(now, id, flow);
         let name = flow.macroflow;
         outbox.note(now, name, Some(id), || Happening::Notified { bytes });
         let due = macroflow.poll_timeout();
