@@ -7,6 +7,7 @@ mod limits;
 mod restart;
 mod roles;
 mod sender;
+mod silence;
 mod streams;
 mod support;
 mod users;
