@@ -42,7 +42,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     }
     let streams = run.grid("streams", cross(BEHAVIOURS, PROTOCOLS), |&(behaviour, protocol), seed| {
         let way = link(Loss::Bernoulli { p: LOSS });
-        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed })
+        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed, secret: None })
     });
     findings(&streams, &PROTOCOLS, TITLE, setup())
 }
