@@ -262,6 +262,7 @@ fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: 
             back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
         },
         mtu: None,
+        encrypted: false,
         behaviour: Some(behaviour),
         seed,
         offers: (0..REAL_COUNT).map(offer).collect(),
