@@ -86,7 +86,7 @@ fuzz_target!(|input: Input| {
         ecn: input.ecn,
         delayed_ack,
         max_islands: if input.few_islands { FEW } else { usize::MAX },
-        datagrams: false,
+        datagrams: None,
     };
     let clock = input.timestamps.then_some(input.syn.rotate_left(7));
     let syn = Seq::new(input.syn);

@@ -1,17 +1,22 @@
 //! DCCP agents: the DCCP endpoint over simulated packets, fed from packet rings.
 
+mod sealed;
 mod session;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Instant, Rng};
-use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ResetCode, ServiceCode};
+use timeous_dccp::{
+    Config, ConnectionId, Endpoint, EndpointConfig, Event, Local, Outgoing, ResetCode, Route, ServiceCode,
+};
 use timeous_net::sim::{Packet, Protocol};
+use timeous_seal::{OVERHEAD, Secret};
 use timeous_stream::{Driver, in_order};
 
 use crate::agent::Agent;
 use crate::ring::Stream;
+use sealed::Sealed;
 pub use session::{Session, Status};
 
 /// Settings of an agent's connections.
@@ -25,6 +30,10 @@ pub struct DccpSettings {
     pub dccp_port: u16,
     /// Time of the connection attempt.
     pub start: Instant,
+    /// Secret that both ends were given: datagrams are sealed under keys derived from it and the ends' addresses
+    /// ([`Secrets::between`](timeous_seal::Secrets::between), whose limit holds here). `None`: packets are plain. The transport's `mps`
+    /// counts the sealed datagram.
+    pub secret: Option<Secret>,
 }
 
 impl Default for DccpSettings {
@@ -35,6 +44,7 @@ impl Default for DccpSettings {
             service: ServiceCode::from_bytes(*b"RTPV"),
             dccp_port: 5_004,
             start: Instant::ZERO,
+            secret: None,
         }
     }
 }
@@ -47,6 +57,7 @@ pub struct Dccp {
     local: SocketAddr,
     settings: DccpSettings,
     driver: Driver<Endpoint, Session>,
+    sealed: Option<Sealed>,
     /// Pending connection attempt.
     call: Option<(SocketAddr, Stream)>,
     accept: Option<NewStream>,
@@ -54,12 +65,17 @@ pub struct Dccp {
 }
 
 impl Dccp {
-    fn new(settings: DccpSettings, rng: Rng) -> Self {
+    fn new(mut settings: DccpSettings, rng: Rng) -> Self {
+        let sealed = settings.secret.take().map(Sealed::new);
+        if sealed.is_some() {
+            settings.connection.mps = settings.connection.mps.saturating_sub(OVERHEAD);
+        }
         let config = EndpointConfig { connection: settings.connection.clone(), ..EndpointConfig::default() };
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             driver: Driver::new(Endpoint::new(config, rng)),
             settings,
+            sealed,
             call: None,
             accept: None,
             packet: Vec::new(),
@@ -127,11 +143,12 @@ impl Dccp {
         }
         if let Some((remote, stream)) = self.call.take() {
             let DccpSettings { service, dccp_port, .. } = self.settings;
-            let id = self
-                .driver
-                .endpoint
-                .connect(now, remote, dccp_port, service)
-                .expect("an endpoint takes its first call");
+            let route = match &mut self.sealed {
+                Some(sealed) => sealed.route(now, self.local, remote),
+                None => remote.into(),
+            };
+            let id =
+                self.driver.endpoint.connect(now, route, dccp_port, service).expect("an endpoint takes its first call");
             self.add(id, stream);
         }
     }
@@ -143,13 +160,16 @@ impl Dccp {
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
         self.packet.clear();
         let polled = self.driver.poll_transmit(now, cm, 1, &mut self.packet);
-        let Outgoing { to, connection, transmit, .. } = polled?;
+        let Outgoing { to, from, connection, transmit } = polled?;
         if let (Some(id), Some(adu)) = (connection, transmit.adu)
             && let Some(session) = self.driver.sessions.get_mut(id)
         {
             session.sent(now, adu, &mut self.packet);
         }
-        let payload = self.packet.clone();
+        let payload = match (&mut self.sealed, from) {
+            (Some(sealed), Local::Sealed(association)) => sealed.seal(association, &self.packet),
+            _ => self.packet.clone(),
+        };
         Some(Packet::new(Protocol::Udp, self.local, to, transmit.ecn, payload))
     }
 
@@ -178,7 +198,14 @@ impl Agent for Dccp {
     }
 
     fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &Packet) {
-        in_order(self.driver.endpoint.handle_datagram(now, cm, packet.source, &packet.payload, packet.ecn));
+        let (route, payload) = match &mut self.sealed {
+            None => (Route::from(packet.source), &packet.payload[..]),
+            Some(sealed) => match sealed.open(now, self.local, packet.source, &packet.payload) {
+                Some(opened) => opened,
+                None => return,
+            },
+        };
+        in_order(self.driver.endpoint.handle_datagram(now, cm, route, payload, packet.ecn));
     }
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {

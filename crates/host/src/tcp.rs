@@ -11,8 +11,9 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, NoAdus, Rng};
 use timeous_net::sim::{Packet, Protocol};
 use timeous_stream::in_order;
-use timeous_tcp::record::numbered_room;
-use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sending, Sources};
+use timeous_tcp::{
+    Config, Connection, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sending, Sources,
+};
 
 use crate::agent::Agent;
 use calls::{Call, Calls};
@@ -60,10 +61,8 @@ impl Tcp {
     fn new(connection: Config, rng: Rng) -> Self {
         let sends_records = connection.sending != Sending::Stream;
         // Space for timestamps is reserved, since the peer may agree to them.
-        let max_adu = match usize::from(connection.mss) {
-            mss if sends_records => numbered_room(mss - 12).unwrap_or(0),
-            mss => mss,
-        };
+        let reserved = if sends_records { 12 } else { 0 };
+        let max_adu = connection.max_payload(usize::from(connection.mss) - reserved);
         let config = EndpointConfig { connection, ..EndpointConfig::default() };
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -149,7 +148,8 @@ impl Tcp {
     }
 
     fn add(&mut self, id: ConnectionId, feed: Feed, call: Option<u64>) {
-        let mut session = TcpSession::new(feed, self.max_adu, call);
+        let secrets = self.endpoint.connection(id).and_then(Connection::secrets);
+        let mut session = TcpSession::new(feed, self.max_adu, call, secrets);
         if self.expects_records {
             session.expect_records();
         }

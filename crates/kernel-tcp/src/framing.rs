@@ -29,10 +29,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Creates a writer; with `secrets`, of encrypted records.
     pub(crate) fn new(framing: TcpFraming, secrets: Option<&Secrets>) -> Self {
-        let records = secrets.map_or_else(record::Writer::default, |secrets| {
-            record::Writer::encrypted(secrets.cipher, secrets.sealing.clone())
-        });
-        Self { framing, records, next: 0 }
+        Self { framing, records: record::Writer::new(secrets), next: 0 }
     }
 
     /// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
@@ -103,7 +100,7 @@ pub(crate) enum Reader {
 impl Reader {
     pub(crate) fn new(config: &TcpConfig, secrets: Option<&Secrets>) -> Self {
         match config.framing {
-            TcpFraming::Records => Self::Records(Ordered::new(framing(secrets), longest_read(config))),
+            TcpFraming::Records => Self::Records(Ordered::new(Framing::of_received(secrets), longest_read(config))),
             TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
         }
     }
@@ -111,7 +108,7 @@ impl Reader {
     /// Creates a reader of records that also reads segments from a packet tap.
     pub(crate) fn tapped(config: &TcpConfig, secrets: Option<&Secrets>) -> Self {
         let limits = Limits { longest: longest_read(config), ..Limits::default() };
-        Self::Tapped(Box::new(Tapped::new(framing(secrets), limits)))
+        Self::Tapped(Box::new(Tapped::new(Framing::of_received(secrets), limits)))
     }
 
     /// Returns whether a datagram is a control message of the other engine.
@@ -145,11 +142,6 @@ impl Reader {
             Self::Records(_) | Self::Rfc4571(_) => 0,
         }
     }
-}
-
-/// Returns the form of incoming records. Plain ones are not accepted: a part of a torn record may look like one.
-fn framing(secrets: Option<&Secrets>) -> Framing {
-    secrets.map_or(Framing::Numbered, |secrets| Framing::Encrypted(secrets.cipher, secrets.opening.clone()))
 }
 
 /// Maximum datagram length that is accepted: a peer may be configured for longer datagrams than this end.

@@ -16,6 +16,7 @@ mod dbat_buffering;
 mod dbat_latency;
 mod dbat_loss;
 mod dbat_throughput;
+mod encryption;
 mod goddard;
 mod lai;
 mod lai_age;
@@ -50,7 +51,7 @@ mod tl_timelines;
 use crate::experiment::Experiment;
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [Experiment; 35] = [
+pub(crate) const ALL: [Experiment; 36] = [
     lai_overhead::EXPERIMENT,
     lai_notify::EXPERIMENT,
     lai_age::EXPERIMENT,
@@ -86,4 +87,5 @@ pub(crate) const ALL: [Experiment; 35] = [
     tcp_kernel::EXPERIMENT,
     tcp_expired::EXPERIMENT,
     bloat::EXPERIMENT,
+    encryption::EXPERIMENT,
 ];

@@ -53,6 +53,7 @@ snapshots! {
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
     bloat: "bloat",
+    encryption: "encryption",
 }
 
 /// Arguments of an experiment: one seed for those that are slow without optimization.
@@ -61,8 +62,17 @@ fn arguments(name: &str) -> Vec<&str> {
     if name == "bloat" {
         arguments.extend(["--extent", "small"]);
     }
-    let long =
-        ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat", "short-queues", "short-beside"];
+    let long = [
+        "cm-loss",
+        "cm-ensemble",
+        "cm-trust",
+        "tfrc-fair",
+        "tfrc-step",
+        "bloat",
+        "short-queues",
+        "short-beside",
+        "encryption",
+    ];
     if long.contains(&name) || ["dbat-", "tl-", "ldc-"].iter().any(|kind| name.starts_with(kind)) {
         arguments.extend(["--seeds", "1"]);
     }

@@ -1,5 +1,7 @@
 //! An association: the keys that two ends share, and the sealed datagram.
 
+use std::net::SocketAddr;
+
 use crate::keys::{Cipher, Opened, OpeningKey, SealingKey, Secret, TAG_LEN};
 use crate::wire::{SEALED_HEADER_LEN, read_sealed, sealed_header};
 
@@ -15,6 +17,23 @@ pub struct Secrets {
     pub sealing: Secret,
     /// Secret of packets from the peer.
     pub opening: Secret,
+}
+
+impl Secrets {
+    /// Derives the secrets between two addresses from one that both ends were given, for AES-128-GCM: for simulations and
+    /// measurements. At most one connection between two addresses may use a `secret`: the next would repeat its nonces.
+    ///
+    /// ```
+    /// use timeous_seal::{Secret, Secrets};
+    /// let (secret, local, remote) = (Secret::new([7; 32]), "10.0.0.1:80".parse()?, "10.0.0.2:80".parse()?);
+    /// let secrets = Secrets::between(&secret, local, remote);
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn between(secret: &Secret, local: SocketAddr, remote: SocketAddr) -> Self {
+        let direction = |from: SocketAddr, to: SocketAddr| secret.derive(format!("timeous {from} {to}").as_bytes());
+        Self { cipher: Cipher::Aes128Gcm, sealing: direction(local, remote), opening: direction(remote, local) }
+    }
 }
 
 /// Keys of both directions, and the peer's name for the association.

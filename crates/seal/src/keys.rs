@@ -46,7 +46,7 @@ impl Secret {
         Self(bytes)
     }
 
-    fn expand(&self, label: &'static [u8], out: &mut [u8]) {
+    fn expand(&self, label: &[u8], out: &mut [u8]) {
         struct Length(usize);
         impl KeyType for Length {
             fn len(&self) -> usize {
@@ -59,10 +59,15 @@ impl Secret {
         okm.fill(out).expect("the length is the one asked for");
     }
 
+    /// Derives the secret of another use.
+    pub(crate) fn derive(&self, label: &[u8]) -> Self {
+        let mut derived = [0; 32];
+        self.expand(label, &mut derived);
+        Self(derived)
+    }
+
     fn next_phase(&self) -> Self {
-        let mut next = [0; 32];
-        self.expand(b"timeous next phase", &mut next);
-        Self(next)
+        self.derive(b"timeous next phase")
     }
 }
 

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 
 use timeous_cm::{Destination, FlowId, Manager};
 use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, Rng, Transmit, Transport};
+use timeous_seal::Secrets;
 
 pub use config::{Config, EcnMode, LossDetection, Receiving, Sending};
 pub use events::{CloseReason, Event, Statistics};
@@ -31,7 +32,7 @@ pub use state::State;
 
 use crate::receiver::{ReceivedDatagram, Receiver};
 use crate::segment::{Addresses, Flags, Header, Segment};
-use crate::sender::{Detection, Kept, Phase, Sender, datagram_room};
+use crate::sender::{Detection, Kept, Phase, Sender};
 use crate::seq::Seq;
 use closing::Closing;
 use flow::Flow;
@@ -247,7 +248,12 @@ impl Connection {
             Some(_) => self.window.segment() as usize,
             None => usize::from(self.config.mss) - if self.config.timestamps { 12 } else { 0 },
         };
-        if self.config.sending == Sending::Stream { segment } else { datagram_room(segment) }
+        self.config.max_payload(segment)
+    }
+
+    /// Returns the secrets of its records, if they are encrypted.
+    pub fn secrets(&self) -> Option<Secrets> {
+        self.config.secrets(self.target.local, self.target.remote)
     }
 
     /// Returns the state of the connection.

@@ -142,7 +142,7 @@ impl Receiver {
         Self {
             first: syn + 1,
             assembly: Assembly::new(buffer, config.max_islands),
-            delivery: Delivery::new(&ReceiverConfig { buffer, ..*config }),
+            delivery: Delivery::new(&ReceiverConfig { buffer, ..config.clone() }),
             complete: 0,
             window: Window::new(buffer, config.window_scale, config.mss),
             acks: AckSchedule::new(config.delayed_ack),

@@ -21,7 +21,7 @@ use timeous_cm::Loss;
 use timeous_core::Instant;
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
-pub(crate) use late::{Late, datagram_room};
+pub(crate) use late::Late;
 pub(crate) use payload::{Changes, Fresh, Kept, Payload, Room, Settled};
 pub(crate) use phase::Phase;
 pub(crate) use probe::MAX_ACK_DELAY;

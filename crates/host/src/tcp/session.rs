@@ -1,7 +1,8 @@
 //! A connection of a TCP agent: its sending side, its application, and its recorded results.
 
 use timeous_core::{Instant, PathState};
-use timeous_tcp::record::Ordered;
+use timeous_seal::Secrets;
+use timeous_tcp::record::{Framing, Limits, Ordered};
 use timeous_tcp::{CloseReason, Event, Segment, Seq, Statistics};
 
 use super::feed::Feed;
@@ -26,6 +27,8 @@ pub struct TcpSession {
     sent: u64,
     statistics: Statistics,
     path: PathState,
+    /// Secrets of its records, if they are encrypted.
+    secrets: Option<Secrets>,
     /// Parser of records in an in-order stream, if there are any.
     records: Option<Ordered>,
     /// Padding bytes sent.
@@ -34,7 +37,7 @@ pub struct TcpSession {
 }
 
 impl TcpSession {
-    pub(super) fn new(feed: Feed, mss: usize, call: Option<u64>) -> Self {
+    pub(super) fn new(feed: Feed, mss: usize, call: Option<u64>, secrets: Option<Secrets>) -> Self {
         let side: Box<dyn Side> = match feed {
             Feed::Socket(socket) => Box::new(SocketSide::new(socket)),
             Feed::Ring(stream) => Box::new(RingSide::new(stream, mss)),
@@ -48,6 +51,7 @@ impl TcpSession {
             sent: 0,
             statistics: Statistics::default(),
             path: PathState::default(),
+            secrets,
             records: None,
             padding: 0,
             changes_refused: false,
@@ -95,7 +99,7 @@ impl TcpSession {
     }
 
     pub(super) fn expect_records(&mut self) {
-        self.records = Some(Ordered::default());
+        self.records = Some(reader(Framing::of_received(self.secrets.as_ref())));
     }
 
     pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
@@ -120,9 +124,9 @@ impl TcpSession {
 
     /// Records a sent segment of records: the time of each ADU actually in it.
     pub(super) fn records_left(&mut self, now: Instant, segment: &Segment<'_>) {
-        let Self { side, padding, .. } = self;
+        let Self { side, padding, secrets, .. } = self;
         *padding += segment.payload.len() as u64;
-        Ordered::default().push(segment.payload, |datagram| {
+        reader(Framing::of_sent(secrets.as_ref())).push(segment.payload, |datagram| {
             *padding -= datagram.payload.len() as u64;
             if let Some(seq) = stamp::read(datagram.payload) {
                 side.adu_left(now, seq);
@@ -182,4 +186,8 @@ impl TcpSession {
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
         if self.status == TcpStatus::Open { self.side.poll_timeout() } else { None }
     }
+}
+
+fn reader(framing: Framing) -> Ordered {
+    Ordered::new(framing, Limits::default().longest)
 }

@@ -7,6 +7,7 @@ use timeous_dccp::CloseReason;
 use timeous_host::sources::{Bulk, Cbr, OnFull, Script};
 use timeous_host::{Dccp, DccpSettings, Handle, Sink, Status, Stream, Udp, stamp};
 use timeous_net::LinkConfig;
+use timeous_seal::Secret;
 
 use crate::support::{Dumbbell, PORT, at, link, lossy, ms, remote};
 
@@ -19,15 +20,20 @@ struct Call {
 
 impl Call {
     fn new(seed: u64, path: LinkConfig, stream: Stream) -> Self {
+        Self::sealed(seed, path, stream, [None, None])
+    }
+
+    /// Creates a call with the secrets of caller and listener.
+    fn sealed(seed: u64, path: LinkConfig, stream: Stream, [near, far]: [Option<Secret>; 2]) -> Self {
+        let settings = |secret| DccpSettings { secret, ..DccpSettings::default() };
         let mut net = Dumbbell::new(seed, 1, path);
         let listener = net.network.with_host(net.rights[0], |_, host| {
             let own = host.add_manager(Kind::Aimd);
-            let settings = DccpSettings::default();
-            host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), settings, Rng::from_seed(seed ^ 1)))
+            host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), settings(far), Rng::from_seed(seed ^ 1)))
         });
         let caller = net.network.with_host(net.lefts[0], |_, host| {
             let own = host.add_manager(Kind::Aimd);
-            host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
+            host.add(9_000, own, Dccp::caller(remote(1), stream, settings(near), Rng::from_seed(seed)))
         });
         Self { net, caller, listener }
     }
@@ -65,15 +71,49 @@ fn a_dccp_stream_arrives_packet_for_packet_and_ends_in_order() {
 #[test]
 fn nothing_leaves_after_its_deadline_and_every_adu_has_one_fate() {
     // 400 kbit/s offered to a lossy path of 200 kbit/s: most datagrams expire in the sender.
-    let source = Cbr::new(ms(20), 1_000, OnFull::Skip).with_latency(ms(150)).for_packets(1_500);
-    let path = lossy(link(200, 30, 20), 0.02);
-    let mut call = Call::new(2, path, Stream::new(source).repair(Priority::NORMAL));
-    call.run_until(at(60_000));
-    let sent = call.sender().journal();
-    assert_eq!(sent.late().count(), 0);
-    assert!(sent.adus().iter().all(|adu| adu.fate.is_some()));
-    assert!(sent.count(Fate::Dropped(DropReason::Expired)) > 300, "the choice was exercised");
-    assert!(call.receiver().arrivals().total() > 500_000, "and the path was used");
+    for secret in [None, Some(Secret::new([7; 32]))] {
+        let source = Cbr::new(ms(20), 1_000, OnFull::Skip).with_latency(ms(150)).for_packets(1_500);
+        let path = lossy(link(200, 30, 20), 0.02);
+        let stream = Stream::new(source).repair(Priority::NORMAL);
+        let mut call = Call::sealed(2, path, stream, [secret.clone(), secret]);
+        call.run_until(at(60_000));
+        let sent = call.sender().journal();
+        assert_eq!(sent.late().count(), 0);
+        assert!(sent.adus().iter().all(|adu| adu.fate.is_some()));
+        assert!(sent.count(Fate::Dropped(DropReason::Expired)) > 300, "the choice was exercised");
+        assert!(call.receiver().arrivals().total() > 500_000, "and the path was used");
+    }
+}
+
+#[test]
+fn a_sealed_datagram_is_longer_by_25_bytes_and_leaves_and_arrives_as_a_plain_one() {
+    let run = |secret: Option<Secret>| {
+        let source = Cbr::new(ms(20), 500, OnFull::Skip).for_packets(100);
+        let mut call = Call::sealed(1, link(1_000_000, 40, 50), Stream::new(source), [secret.clone(), secret]);
+        call.run_until(at(10_000));
+        assert_eq!(call.receiver().status(), Status::Closed(CloseReason::Peer));
+        assert!(call.sender().journal().adus().iter().all(|adu| adu.left == [adu.meta.enqueued]));
+        let came: Vec<_> = call.receiver().arrivals().list().iter().map(|arrival| arrival.seq).collect();
+        (came, *call.net.network.link(call.net.bottleneck).counters())
+    };
+    let (plain, sealed) = (run(None), run(Some(Secret::new([7; 32]))));
+    assert_eq!(plain.0, sealed.0);
+    assert_eq!(plain.0.len(), 100);
+    assert_eq!(plain.1.packets_in, sealed.1.packets_in);
+    assert_eq!(plain.1.bytes_in + 25 * plain.1.packets_in, sealed.1.bytes_in);
+}
+
+#[test]
+fn another_secret_and_none_are_no_answer() {
+    for far in [None, Some(Secret::new([8; 32]))] {
+        let source = Cbr::new(ms(20), 500, OnFull::Skip).for_packets(100);
+        let near = Some(Secret::new([7; 32]));
+        let mut call = Call::sealed(1, link(1_000, 40, 50), Stream::new(source), [near, far]);
+        call.run_until(at(90_000));
+        assert_eq!(call.sender().status(), Status::Closed(CloseReason::Timeout));
+        let listener = call.net.network.host(call.net.rights[0]).agent(call.listener);
+        assert_eq!(listener.sessions().count(), 0);
+    }
 }
 
 #[test]

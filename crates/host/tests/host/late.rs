@@ -13,6 +13,7 @@ use timeous_host::{
 use timeous_net::LinkConfig;
 use timeous_net::link::{Jitter, Loss};
 use timeous_net::sim::{Host, Network, NodeId, Packet};
+use timeous_seal::Secret;
 use timeous_tcp::{CloseReason, Config, LossDetection, Receiving, Segment, Sending};
 
 use crate::support::{PORT, at, left, link, ms, remote, right};
@@ -96,13 +97,25 @@ impl World {
         behaviour: MiddleboxBehaviour,
         unordered: bool,
     ) -> Self {
+        Self::between(seed, stream, (config, config.clone()), way, behaviour, unordered)
+    }
+
+    /// Creates a world whose receiver has settings of its own.
+    fn between(
+        seed: u64,
+        stream: Stream,
+        (config, receiver): (&Config, Config),
+        way: LinkConfig,
+        behaviour: MiddleboxBehaviour,
+        unordered: bool,
+    ) -> Self {
         let mut network = Network::new(seed);
         let here = network.add_host(left(1), Middlebox::new(Machine::new(left(1)), behaviour));
         let there = network.add_host(right(1), Middlebox::new(Machine::new(right(1)), MiddleboxBehaviour::Pass));
         let back = LinkConfig { loss: Loss::None, ..way.clone() };
         network.connect(here, there, way, back);
         let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
-        let receiver = Config { receiving, ..config.clone() };
+        let receiver = Config { receiving, ..receiver };
         let listener = network.with_host(there, |_, host| {
             let host = host.host_mut();
             let own = host.add_manager(Kind::NewReno);
@@ -153,19 +166,42 @@ fn check_delivered(world: &World, what: &str) -> BTreeSet<u64> {
 
 #[test]
 fn nothing_torn_is_ever_delivered_and_nothing_twice() {
-    let (replaced, padded, _) = over_all_paths(false);
+    let (replaced, padded, _) = over_all_paths(false, None);
     assert!(replaced > 100 && padded > 100, "{replaced} replaced, {padded} padded: the test tests nothing");
 }
 
 #[test]
 fn with_bundling_nothing_torn_is_delivered_and_nothing_twice_either() {
-    let (replaced, padded, bundles) = over_all_paths(true);
+    let (replaced, padded, bundles) = over_all_paths(true, None);
     let what = format!("{replaced} replaced, {padded} padded, {bundles} bundles: the test tests nothing");
     assert!(replaced > 100 && padded > 100 && bundles > 50, "{what}");
 }
 
+#[test]
+fn encrypted_nothing_torn_is_delivered_and_nothing_twice_either() {
+    let (replaced, padded, bundles) = over_all_paths(true, Some(Secret::new([7; 32])));
+    let what = format!("{replaced} replaced, {padded} padded, {bundles} bundles: the test tests nothing");
+    assert!(replaced > 100 && padded > 100 && bundles > 50, "{what}");
+}
+
+/// Without the right secret at the receiver, everything is acknowledged and nothing delivered.
+#[test]
+fn encrypted_records_are_read_with_the_same_secret_only() {
+    for (unordered, right) in [(false, true), (false, false), (true, true), (true, false)] {
+        let secret = |byte| Some(Secret::new([byte; 32]));
+        let config = Config { sending: Sending::LateChoice, secret: secret(1), ..Config::default() };
+        let receiver = Config { secret: secret(if right { 1 } else { 2 }), ..config.clone() };
+        let stream = periodic(1.0, ms(60_000));
+        let way = link(5_000, 30, 100);
+        let mut world = World::between(7, stream, (&config, receiver), way, MiddleboxBehaviour::Pass, unordered);
+        world.network.run_until(at(60_000));
+        assert_eq!(world.sender().journal().count(Fate::Acked), 1_500);
+        assert_eq!(check_delivered(&world, "encrypted").len(), if right { 1_500 } else { 0 });
+    }
+}
+
 /// Returns the numbers of places replaced by another datagram, of places padded, and of bundles.
-fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
+fn over_all_paths(bundling: bool, secret: Option<Secret>) -> (u64, u64, u64) {
     let behaviours = [
         MiddleboxBehaviour::Pass,
         MiddleboxBehaviour::Split,
@@ -181,6 +217,7 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
         let config = Config {
             sending: Sending::LateChoice,
             bundling,
+            secret: secret.clone(),
             sack: rng.chance(0.8),
             timestamps: rng.chance(0.8),
             tail_loss_probe: rng.chance(0.7),
@@ -256,6 +293,8 @@ impl Host for Tapped {
 #[test]
 fn to_everybody_on_the_way_it_is_tcp() {
     for seed in 0..6 {
+        // Encrypted on each second path.
+        let secret = (seed % 2 == 1).then(|| Secret::new([7; 32]));
         let run = |sending, unordered| {
             let mut network = Network::new(seed);
             let tapped = |address| Tapped { host: Machine::new(address), headers: Vec::new() };
@@ -263,7 +302,7 @@ fn to_everybody_on_the_way_it_is_tcp() {
                 (network.add_host(left(1), tapped(left(1))), network.add_host(right(1), tapped(right(1))));
             let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(2_000, 25, 40) };
             network.connect(here, there, way.clone(), LinkConfig { loss: Loss::None, ..way });
-            let config = Config { sending, ..Config::default() };
+            let config = Config { sending, secret: secret.clone(), ..Config::default() };
             let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
             network.with_host(there, |_, host| {
                 let own = host.host.add_manager(Kind::Cubic);

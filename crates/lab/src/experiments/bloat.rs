@@ -2,7 +2,7 @@
 //! deadline, beside an upper bound.
 
 mod findings;
-mod setup;
+pub(crate) mod setup;
 pub(crate) mod stream;
 mod transitions;
 pub(crate) mod trial;
@@ -10,7 +10,7 @@ pub(crate) mod trial;
 use findings::{Behaviour, CellOutcomes};
 use setup::{Cell, Part};
 use stream::SenderKind;
-use trial::{Outcome, Trial};
+use trial::{Encryption, Outcome, Trial};
 
 use crate::bound::Bound;
 use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run};
@@ -48,8 +48,10 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 /// Runs every cell with each sender and all seeds; returns outcomes and upper bounds by cell.
 fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[SenderKind]) -> Vec<CellOutcomes> {
     let limits: Vec<(Cell, u64)> = cells.iter().flat_map(|&cell| run.seeds().map(move |seed| (cell, seed))).collect();
-    let trials: Vec<Trial> =
-        limits.iter().flat_map(|&(cell, seed)| ways.iter().map(move |&way| Trial { cell, seed, way })).collect();
+    let trials: Vec<Trial> = limits
+        .iter()
+        .flat_map(|&(cell, seed)| ways.iter().map(move |&way| Trial { cell, seed, way, encryption: Encryption::Plain }))
+        .collect();
     let limits: Vec<Bound> = run.each(&format!("{what}: bounds"), &limits, |&(cell, seed)| trial::limit(&cell, seed));
     let outcomes: Vec<Outcome> = run.each(what, &trials, trial::run);
     let seeds = run.seeds as usize;

@@ -1,9 +1,8 @@
 //! dbat-latency: latency of a live stream's packets (Hasan et al. §4.2, figures 10 to 12).
 
-use super::dbat::setup::{RTT, choices, notes};
-use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams};
+use super::dbat::setup::RTT;
+use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams};
 use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sorted, metric, most};
-use crate::report::plot::Series;
 
 const ORDER: Ranking = Ranking { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
 const METRICS: [Metric<Outcome>; 7] = [
@@ -28,24 +27,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let (streams, today) = dbat::run(run, &[RTT]);
-    let table = |streams: &Streams, with| {
-        let title = format!("From the hand-over to the player, {with}: mean of the seeds, least and most");
-        streams.rows().axis("way", |cell| cell.way.name()).spreads(&METRICS).table(&title)
-    };
-    let line = |way: StreamTransport| {
-        Series::new(way.name(), streams.first(|cell| cell.way == way).map(worst).unwrap_or_default())
-    };
     let caption = "The worst of each half second, the first seed.";
     let chart = Chart { title: "Latency (figures 10 to 12)", x: "time, s", y: "latency, ms", caption };
-    Ok(Findings {
-        setup: choices(&[RTT]),
-        tables: vec![table(&streams, dbat::NS2), table(&today, dbat::TODAY), ORDER.with_aparts(run, RTT)],
-        figures: vec![chart.draw(PAPERS.map(line))?],
-        claims: claims(&streams, &today),
-        notes: notes(),
-        data: streams.numbers(&METRICS),
-    })
+    ORDER.findings(run, ("From the hand-over to the player", &METRICS), (chart, worst), claims)
 }
 
 /// Returns the latency below which a share of the packets lies, in milliseconds.

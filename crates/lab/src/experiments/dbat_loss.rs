@@ -1,10 +1,9 @@
 //! dbat-loss: packet losses of a live stream, and lengths of loss bursts (Hasan et al. §4.3,
 //! figures 13 to 15).
 
-use super::dbat::setup::{RTT, choices, notes};
-use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams};
+use super::dbat::setup::RTT;
+use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams};
 use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, metric};
-use crate::report::plot::Series;
 
 const ORDER: Ranking =
     Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
@@ -33,32 +32,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let (streams, today) = dbat::run(run, &[RTT]);
-    let table = |streams: &Streams, with| {
-        let title = format!("Lost packets, {with}: mean of the seeds, least and most");
-        streams.rows().axis("way", |cell| cell.way.name()).spreads(&METRICS).table(&title)
-    };
-    let line = |way: StreamTransport| {
-        let shown = streams.first(|cell| cell.way == way);
-        Series::new(way.name(), shown.map(Outcome::lost_by_second).unwrap_or_default())
-    };
     let caption = "By when they were made, the first seed.";
     let chart = Chart { title: "Lost packets (figures 13 to 15)", x: "time, s", y: "packets in a second", caption };
-    let order = |order: Ranking, paper: &str| order.claim(paper, &order.spreads(&streams, SetupDifference::PAPER, RTT));
+    ORDER.findings(run, ("Lost packets", &METRICS), (chart, Outcome::lost_by_second), claims)
+}
+
+fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
+    let order = |order: Ranking, paper: &str| order.claim(paper, &order.spreads(streams, SetupDifference::PAPER, RTT));
     let dbat = Cell { apart: SetupDifference::PAPER, way: StreamTransport::Dbat, rtt: RTT };
     let marked = streams.stats(&dbat, METRICS[7].value);
     let what = "marked packets that DBAT's sender lost, the most of the seeds";
-    Ok(Findings {
-        setup: choices(&[RTT]),
-        tables: vec![table(&streams, dbat::NS2), table(&today, dbat::TODAY), ORDER.with_aparts(run, RTT)],
-        figures: vec![chart.draw(PAPERS.map(line))?],
-        claims: vec![
-            order(ORDER, "TCP > TFRC > DBAT"),
-            order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
-            Claim::new(what, "", format!("{marked:.1}"), marked.most).aim(..=0.0),
-            ORDER.today(&today, RTT),
-        ],
-        notes: notes(),
-        data: streams.numbers(&METRICS),
-    })
+    vec![
+        order(ORDER, "TCP > TFRC > DBAT"),
+        order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
+        Claim::new(what, "", format!("{marked:.1}"), marked.most).aim(..=0.0),
+        ORDER.today(today, RTT),
+    ]
 }

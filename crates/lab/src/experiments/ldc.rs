@@ -381,6 +381,7 @@ fn plan(&Wish { control, way, cell: ref trial, seed }: &Wish) -> Plan {
         control,
         links: Links { forward, back },
         mtu: Some(PACKET as u16),
+        encrypted: false,
         behaviour: None,
         seed: seed ^ trial.rate.as_bps() << 20,
         offers: offers(trial.start_up + first_way(trial.rate, PACKET)),

@@ -1,6 +1,7 @@
 //! Streams of datagrams over real TCP by any sender: through the emulated link, many at once.
 
 mod capture;
+mod encryption;
 mod middlebox;
 mod plain;
 mod plan;
@@ -104,7 +105,7 @@ fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
         .map(|behaviour| MiddleboxThread::lay(name, &network, plan.control.name(), behaviour))
         .transpose()?;
     let sender = middlebox.as_ref().map_or(&network.left, |middlebox| &middlebox.host);
-    let (begin, status, (arrived, corrupt)) = thread::scope(|scope| {
+    let (begin, status, (arrived, corrupt, framings)) = thread::scope(|scope| {
         let receiver = scope.spawn(|| receiver::receive(&listener, plan));
         let sent = match plan.way {
             SenderKind::Plain => plain::stream(sender, plan),
@@ -117,6 +118,8 @@ fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
     })?;
     middlebox.map_or(Ok(()), MiddleboxThread::end)?;
     network.end()?;
-    let wire = capture::read(capture.path(), clock::unix_offset())?;
+    let mut wire = capture::read(capture.path(), clock::unix_offset(), framings)?;
+    // The handshake's bytes come before the stream.
+    wire.retain(|one| !plan.encrypted || one.at >= begin);
     Ok(Log { begin, arrived, corrupt, wire, status })
 }

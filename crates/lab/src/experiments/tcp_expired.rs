@@ -40,20 +40,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let senders = cross(Path::ALL, cross(Control::ALL, SenderKind::ALL).collect::<Vec<_>>());
+    let senders = cross(Path::ALL, cross(Control::ALL, Sender::ALL).collect::<Vec<_>>());
     let plans = cross(senders, run.seeds().collect::<Vec<_>>());
-    let plans: Vec<_> = plans.map(|((path, (control, way)), seed)| (path, plan(path, control, way, seed))).collect();
-    let logs = over_tcp::all(run, &plans.iter().map(|(_, plan)| plan.clone()).collect::<Vec<_>>())?;
+    let plans: Vec<_> =
+        plans.map(|((path, (control, sender)), seed)| (path, sender, plan(path, control, sender, seed))).collect();
+    let logs = over_tcp::all(run, &plans.iter().map(|(.., plan)| plan.clone()).collect::<Vec<_>>())?;
     let measured = plans
         .iter()
         .zip(&logs)
-        .map(|((path, plan), log)| ((*path, plan.control, plan.way), plan.seed, Measured::of(*path, plan, log)));
+        .map(|((path, sender, plan), log)| ((*path, plan.control, *sender), plan.seed, Measured::of(*path, plan, log)));
     findings(&Grid::from_runs(measured.collect()), setup())
 }
 
-fn plan(path: Path, control: Control, way: SenderKind, seed: u64) -> Plan {
+fn plan(path: Path, control: Control, sender: Sender, seed: u64) -> Plan {
     Plan {
-        way,
+        way: sender.kind(),
+        encrypted: sender.is_encrypted(),
         control,
         links: path.links(),
         mtu: None,
@@ -90,6 +92,8 @@ fn setup() -> Vec<Choice> {
         ours "at most": "what a sender could have had shown that knows every rate in advance; losses cost it nothing"
             => "the clairvoyant bound of `bloat`, frames in full segments; of the places that standstills may have in \
             the stream, 100 ms apart, the best";
+        ours "encrypted": "records with a counter and a tag; the capture is read with the receiver's keys"
+            => "plain TCP and the ring before it have no place to change";
         ours "bound": "1 % expired, with late choice into retransmissions and with our own TCP"
             => "tl-timelines'; set before the first run";
     };
@@ -166,7 +170,7 @@ fn sum(log: &Log, counts: impl Fn(&CarriedBytes) -> bool) -> f64 {
 }
 
 /// Measurements by path, congestion control and sender.
-type Streams = Grid<(Path, Control, SenderKind), Measured>;
+type Streams = Grid<(Path, Control, Sender), Measured>;
 
 fn findings(streams: &Streams, setup: Vec<Choice>) -> Result<Findings, LabError> {
     let range = |stats: Stats| format!("{:.2} to {:.2}", stats.least, stats.most);
@@ -188,7 +192,7 @@ fn findings(streams: &Streams, setup: Vec<Choice>) -> Result<Findings, LabError>
         .table("On the wire, and in time (means over the seeds)");
     let draw = |title, y, value: fn(&Measured) -> f64| {
         let chart = Chart { title, x: "path, in the order of the table", y, caption: "Reno. The mean over the seeds." };
-        let points = cross(SenderKind::ALL, Path::ALL.into_iter().zip(1..).collect::<Vec<_>>());
+        let points = cross(Sender::ALL, Path::ALL.into_iter().zip(1..).collect::<Vec<_>>());
         let point = |&(way, (path, at)): &_| (f64::from(at), streams.mean(&(path, Control::Reno, way), value));
         chart.of(points, |(way, _)| way.name().to_owned(), point)
     };
@@ -207,15 +211,15 @@ fn findings(streams: &Streams, setup: Vec<Choice>) -> Result<Findings, LabError>
 
 fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for at in streams.points().iter().filter(|at| matches!(at.point.2, SenderKind::Late | SenderKind::Own)) {
+    for at in streams.points().iter().filter(|at| !matches!(at.point.2, Sender::Plain | Sender::Ring)) {
         let (path, control, way) = *at.point;
         let of = |way, value: fn(&Measured) -> f64| streams.mean(&(path, control, way), value);
         let name = format!("{}, {}, {}", path.name(), control.name(), way.name());
-        let [plain, ring, expired] = [SenderKind::Plain, SenderKind::Ring, way].map(|way| of(way, |one| one.expired));
+        let [plain, ring, expired] = [Sender::Plain, Sender::Ring, way].map(|way| of(way, |one| one.expired));
         let what = format!("Percent of the bytes on the wire that had expired: {name}");
         let said = format!("{expired:.2} (plain {plain:.2}, ring {ring:.2})");
         claims.push(Claim::new(what, "—", said, expired).pass(..=EXPIRED));
-        let [plain, ring, shown] = [SenderKind::Plain, SenderKind::Ring, way].map(|way| of(way, |one| one.shown));
+        let [plain, ring, shown] = [Sender::Plain, Sender::Ring, way].map(|way| of(way, |one| one.shown));
         let most = of(way, |one| one.bound);
         let said = format!("{shown:.1} against {plain:.1} % (ring {ring:.1}, at most {most:.1})");
         claims.push(Claim::order(format!("More frames shown than with plain TCP: {name}"), "—", said, shown > plain));
@@ -226,7 +230,7 @@ fn claims(streams: &Streams) -> Vec<Claim> {
 
 fn notes(streams: &Streams) -> Vec<String> {
     let mut notes = Vec::new();
-    let late = || streams.of(|at| at.2 == SenderKind::Late);
+    let late = || streams.of(|at| matches!(at.2, Sender::Late | Sender::LateEncrypted));
     let reached = late().filter(|one| one.reaches).count();
     notes.push(format!("Late choice reached retransmissions at the end of {reached} of {} streams.", late().count()));
     let torn = streams.outcomes().map(|one| one.torn).fold(0.0, f64::max);
@@ -258,6 +262,33 @@ const HEADERS: usize = 52;
 const SEGMENT: usize = 1_448;
 /// Step between tested outage positions in a period: a stream may start at any.
 const PHASE: Duration = Duration::from_millis(100);
+
+values! {
+    /// Sender of a stream, with its encryption.
+    enum Sender {
+        Plain = "plain TCP",
+        Ring = "ring, NOTSENT_LOWAT",
+        Late = "ring, into retransmissions",
+        LateEncrypted = "the same, encrypted",
+        Own = "own TCP",
+        OwnEncrypted = "own TCP, encrypted",
+    }
+}
+
+impl Sender {
+    fn kind(self) -> SenderKind {
+        match self {
+            Self::Plain => SenderKind::Plain,
+            Self::Ring => SenderKind::Ring,
+            Self::Late | Self::LateEncrypted => SenderKind::Late,
+            Self::Own | Self::OwnEncrypted => SenderKind::Own,
+        }
+    }
+
+    fn is_encrypted(self) -> bool {
+        matches!(self, Self::LateEncrypted | Self::OwnEncrypted)
+    }
+}
 
 values! {
     /// Path of a stream.

@@ -54,7 +54,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let streams = run.grid("streams", cross(PROTOCOLS, LOSSES), |&(protocol, loss), seed| {
         let (way, behaviour) = (link(Loss::Bernoulli { p: loss }), MiddleboxBehaviour::Pass);
-        let outcome = Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed }.run();
+        let outcome = Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed, secret: None }.run();
         Measured {
             throughput: outcome.throughput(),
             goodput: outcome.goodput(),

@@ -87,7 +87,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let streams = run.grid("streams", cross(Path::all(), PROTOCOLS), |&(path, protocol), seed| {
         let (offers, behaviour) = (Offers::Pictures(LASTING), MiddleboxBehaviour::Pass);
-        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed }.run();
+        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None }.run();
         let (sent, undecodable) = outcome.undecodable();
         Measured {
             sent: sent as f64 / 1e3,

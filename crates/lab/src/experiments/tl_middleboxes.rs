@@ -42,7 +42,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     }
     let streams = run.grid("streams", cross(BEHAVIOURS, PROTOCOLS), |&(behaviour, protocol), seed| {
         let way = link(Loss::Bernoulli { p: LOSS });
-        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed })
+        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed, secret: None })
     });
     findings(&streams, &PROTOCOLS, TITLE, setup())
 }
@@ -262,6 +262,7 @@ fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: 
             back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
         },
         mtu: None,
+        encrypted: false,
         behaviour: Some(behaviour),
         seed,
         offers: (0..REAL_COUNT).map(offer).collect(),

@@ -137,7 +137,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let paths = Path::ALL.into_iter().chain(Path::STANDSTILLS);
     let streams = run.grid("streams", cross(paths, PROTOCOLS), |&(path, protocol), seed| {
         let (offers, behaviour) = (Offers::Cadence(COUNT), MiddleboxBehaviour::Pass);
-        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed }.run();
+        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None }.run();
         let offers: Vec<_> = outcome.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
         Measured {
             expired: 100.0 * outcome.expired_share(),

@@ -1,10 +1,12 @@
 //! Options negotiated in the handshake.
 
 use timeous_core::{Ecn, Instant};
+use timeous_seal::Secrets;
 
 use super::config::{Config, EcnMode, LossDetection, Receiving, Sending};
 use super::peer_window::PeerWindow;
 use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
+use crate::record::{Framing, Writer};
 use crate::segment::{Flags, SackBlocks, Segment, Timestamps};
 use crate::sender::{Detection, Kept, Late, Payload, Sender};
 
@@ -45,7 +47,13 @@ impl Agreed {
         }
     }
     /// Returns the receive side for the data behind the peer's `syn`.
-    pub(super) fn receiver(&self, now: Instant, config: &Config, syn: &Segment<'_>) -> Receiver {
+    pub(super) fn receiver(
+        &self,
+        now: Instant,
+        config: &Config,
+        syn: &Segment<'_>,
+        secrets: Option<&Secrets>,
+    ) -> Receiver {
         let receiver = ReceiverConfig {
             buffer: config.receive_buffer,
             window_scale: if self.peer_shift.is_some() { window_scale_for(config.receive_buffer) } else { 0 },
@@ -53,7 +61,7 @@ impl Agreed {
             sack: self.sack,
             ecn: self.ecn,
             delayed_ack: config.delayed_ack,
-            datagrams: config.receiving == Receiving::Unordered,
+            datagrams: (config.receiving == Receiving::Unordered).then(|| Framing::of_received(secrets)),
             ..ReceiverConfig::default()
         };
         let timestamp = self.in_use(syn.options.timestamps).map(|timestamps| timestamps.value);
@@ -61,7 +69,7 @@ impl Agreed {
     }
 
     /// Returns the send side.
-    pub(super) fn sender(&self, config: &Config) -> Sender {
+    pub(super) fn sender(&self, config: &Config, secrets: Option<&Secrets>) -> Sender {
         let detection = match config.loss_detection {
             _ if !self.sack => Detection::DuplicateAcks,
             LossDetection::DupThresh => Detection::DupThresh,
@@ -69,8 +77,8 @@ impl Agreed {
         };
         let payload: Box<dyn Payload> = match config.sending {
             Sending::Stream => Box::new(Kept::default()),
-            Sending::Records => Box::new(Late::new(false)),
-            Sending::LateChoice => Box::new(Late::new(true)),
+            Sending::Records => Box::new(Late::new(false, Writer::new(secrets))),
+            Sending::LateChoice => Box::new(Late::new(true, Writer::new(secrets))),
         };
         Sender::new(payload, self.payload, detection, self.ecn).with_bundling(config.bundling && self.sack)
     }

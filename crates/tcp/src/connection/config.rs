@@ -1,8 +1,12 @@
 //! Settings of a connection.
 
+use std::net::SocketAddr;
+
 use timeous_core::Duration;
+use timeous_seal::{Secret, Secrets};
 
 use crate::receiver::DelayedAck;
+use crate::record::{encrypted_room, numbered_room};
 use crate::seq::Seq;
 
 /// Loss detection before the retransmission timer expires.
@@ -86,6 +90,10 @@ pub struct Config {
     pub bundling: bool,
     /// Form in which the application gets received data.
     pub receiving: Receiving,
+    /// Secret that both ends were given: each connection's records are encrypted with keys derived from it and the ends'
+    /// addresses ([`Secrets::between`], whose limit holds here). `None`: records are numbered. For simulations and
+    /// measurements; byte streams are never encrypted.
+    pub secret: Option<Secret>,
     /// Whether tail loss probes are sent (RFC 8985 §7); with SACK only.
     pub tail_loss_probe: bool,
     /// Maximum number of SYN retransmissions (Linux: `tcp_syn_retries`).
@@ -106,6 +114,23 @@ pub struct Config {
 impl Config {
     /// Minimum of `mss`, as in Linux (`TCP_MIN_SND_MSS`): options take up to 40 bytes of it.
     pub const MIN_MSS: u16 = 48;
+
+    /// Returns the maximum payload of a pull for a segment with `segment` bytes of data.
+    #[must_use]
+    pub fn max_payload(&self, segment: usize) -> usize {
+        let room = match (self.sending, &self.secret) {
+            (Sending::Stream, _) => Some(segment),
+            (_, None) => numbered_room(segment),
+            (_, Some(_)) => encrypted_room(segment),
+        };
+        room.unwrap_or(0)
+    }
+
+    /// Returns the secrets of a connection's records, if they are encrypted.
+    #[must_use]
+    pub fn secrets(&self, local: SocketAddr, remote: SocketAddr) -> Option<Secrets> {
+        self.secret.as_ref().map(|secret| Secrets::between(secret, local, remote))
+    }
 }
 
 impl Default for Config {
@@ -123,6 +148,7 @@ impl Default for Config {
             sending: Sending::default(),
             bundling: false,
             receiving: Receiving::default(),
+            secret: None,
             tail_loss_probe: true,
             syn_retries: 6,
             syn_ack_retries: 5,

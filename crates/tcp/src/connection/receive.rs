@@ -87,8 +87,9 @@ impl Connection {
     /// Takes the peer's sequence number, window and options from its SYN.
     fn take_syn(&mut self, now: Instant, syn: &Segment<'_>) {
         let agreed = self.handshake.agree(&self.config, syn, self.target.remote.is_ipv6());
-        self.receiver = Some(agreed.receiver(now, &self.config, syn));
-        self.sender = agreed.sender(&self.config);
+        let secrets = self.secrets();
+        self.receiver = Some(agreed.receiver(now, &self.config, syn, secrets.as_ref()));
+        self.sender = agreed.sender(&self.config, secrets.as_ref());
         self.window = agreed.window(syn);
     }
 

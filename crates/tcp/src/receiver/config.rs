@@ -1,9 +1,10 @@
 //! Settings of a receiver, with the options negotiated in the handshake.
 
 use super::acks::DelayedAck;
+use crate::record::Framing;
 
 /// Settings of a receiver, with the options negotiated in the handshake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReceiverConfig {
     /// Receive buffer in bytes, RCV.BUFF: in-order and out-of-order data. At most 1 GiB (RFC 7323 §2.3).
     pub buffer: usize,
@@ -19,8 +20,8 @@ pub struct ReceiverConfig {
     pub delayed_ack: DelayedAck,
     /// Maximum number of islands beyond the first gap: the bound for a peer that sends every other byte.
     pub max_islands: usize,
-    /// Whether the application reads datagrams, as they arrive, instead of bytes.
-    pub datagrams: bool,
+    /// Framing of the datagrams that the application reads, as they arrive; `None`: it reads bytes.
+    pub datagrams: Option<Framing>,
 }
 
 impl ReceiverConfig {
@@ -39,7 +40,7 @@ impl Default for ReceiverConfig {
             ecn: false,
             delayed_ack: DelayedAck::default(),
             max_islands: 1_024,
-            datagrams: false,
+            datagrams: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use timeous_core::SubStream;
 
 use super::config::ReceiverConfig;
-use crate::record::{Framing, Limits, Unordered, numbered_len};
+use crate::record::{Framing, Limits, Unordered};
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,22 +22,24 @@ pub struct ReceivedDatagram {
 #[derive(Debug)]
 pub(super) struct Datagrams {
     reader: Unordered,
+    framing: Framing,
     waiting: VecDeque<(ReceivedDatagram, Vec<u8>)>,
+    /// Bytes of the waiting datagrams' records.
     bytes: u64,
     /// Start of the receive window; it never goes back.
     freed: u64,
 }
 
 impl Datagrams {
-    pub(super) fn new(config: &ReceiverConfig) -> Self {
+    pub(super) fn new(config: &ReceiverConfig, framing: &Framing) -> Self {
         // Bounded by the reassembly buffer.
         let limits = Limits {
             longest: config.buffer,
             stretches: config.max_islands.saturating_add(2),
-            held: 2 * config.buffer + numbered_len(0),
+            held: 2 * config.buffer + framing.record_len(0),
         };
-        let reader = Unordered::new(Framing::Numbered, limits);
-        Self { reader, waiting: VecDeque::new(), bytes: 0, freed: 0 }
+        let (framing, reader) = (framing.clone(), Unordered::new(framing.clone(), limits));
+        Self { framing, reader, waiting: VecDeque::new(), bytes: 0, freed: 0 }
     }
 
     /// Processes received bytes, where all bytes before `next` have arrived; returns the number of datagrams completed.
@@ -47,10 +49,10 @@ impl Datagrams {
             self.free(next);
         }
         let before = self.waiting.len();
-        let Self { reader, waiting, bytes: total, .. } = self;
+        let Self { framing, reader, waiting, bytes: total, .. } = self;
         reader.insert(at, bytes, |datagram| {
             let len = datagram.payload.len();
-            *total += numbered_len(len) as u64;
+            *total += framing.record_len(len) as u64;
             let received = ReceivedDatagram { substream: datagram.substream, number: datagram.number, len };
             waiting.push_back((received, datagram.payload.to_vec()));
         });
@@ -60,7 +62,7 @@ impl Datagrams {
     /// Returns the next datagram; its payload is appended to `out`.
     pub(super) fn read(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
         let (received, payload) = self.waiting.pop_front()?;
-        self.bytes -= numbered_len(received.len) as u64;
+        self.bytes -= self.framing.record_len(received.len) as u64;
         out.extend_from_slice(&payload);
         Some(received)
     }

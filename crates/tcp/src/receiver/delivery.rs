@@ -13,7 +13,7 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(config: &ReceiverConfig) -> Self {
-        Self { read: 0, datagrams: config.datagrams.then(|| Datagrams::new(config)) }
+        Self { read: 0, datagrams: config.datagrams.as_ref().map(|framing| Datagrams::new(config, framing)) }
     }
 
     /// Returns the number of readable bytes, or datagrams.

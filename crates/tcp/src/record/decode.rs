@@ -1,7 +1,7 @@
 //! Parsing of a record between two zeros: checked, and delivered once.
 
 use timeous_core::SubStream;
-use timeous_seal::{Cipher, OpeningKey, Secret};
+use timeous_seal::{Cipher, OpeningKey, Secret, Secrets};
 
 use super::encode::{is_for_data, numbered_len};
 use super::encrypted::{encrypted_len, open};
@@ -21,6 +21,19 @@ pub enum Framing {
 }
 
 impl Framing {
+    /// Returns the framing of the peer's records: encrypted if there are `secrets`, else numbered. Plain ones are not
+    /// accepted: a part of a torn record may look like one.
+    #[must_use]
+    pub fn of_received(secrets: Option<&Secrets>) -> Self {
+        secrets.map_or(Self::Numbered, |secrets| Self::Encrypted(secrets.cipher, secrets.opening.clone()))
+    }
+
+    /// Returns the framing of the own records.
+    #[must_use]
+    pub fn of_sent(secrets: Option<&Secrets>) -> Self {
+        secrets.map_or(Self::Numbered, |secrets| Self::Encrypted(secrets.cipher, secrets.sealing.clone()))
+    }
+
     /// Returns the maximum length on the wire of a record with a payload of `len` bytes.
     #[must_use]
     pub fn record_len(&self, len: usize) -> usize {

@@ -1,6 +1,6 @@
 //! Writer of one direction's records: numbered ones, or encrypted ones.
 
-use timeous_seal::{Cipher, SealingKey, Secret};
+use timeous_seal::{Cipher, SealingKey, Secret, Secrets};
 
 use super::encode::{is_for_data, numbered, numbered_len, numbered_room, pad};
 use super::encrypted::{begin, encrypted_len, encrypted_room, finish, plaintext_room, reopen};
@@ -34,6 +34,12 @@ impl Writer {
     #[must_use]
     pub fn encrypted(cipher: Cipher, secret: Secret) -> Self {
         Self { key: Some(SealingKey::new(cipher, secret)), scratch: Vec::new() }
+    }
+
+    /// Creates a writer of encrypted records if there are `secrets`, else of numbered ones.
+    #[must_use]
+    pub fn new(secrets: Option<&Secrets>) -> Self {
+        secrets.map_or_else(Self::default, |secrets| Self::encrypted(secrets.cipher, secrets.sealing.clone()))
     }
 
     /// Returns the length on the wire of a record with a payload of `len` bytes.

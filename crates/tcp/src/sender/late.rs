@@ -29,7 +29,7 @@ use std::ops::Range;
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
 use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
-use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, numbered, numbered_len, numbered_room, pad};
+use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, Writer};
 use held::Held;
 use place::{Place, Version};
 
@@ -48,6 +48,7 @@ const MAX_RESTORED: u32 = 3;
 pub(crate) struct Late {
     /// Whether places may get another datagram.
     replaces: bool,
+    records: Writer,
     places: VecDeque<Place>,
     /// End of the stream.
     end: u64,
@@ -73,9 +74,10 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(crate) fn new(replaces: bool) -> Self {
+    pub(crate) fn new(replaces: bool, records: Writer) -> Self {
         Self {
             replaces,
+            records,
             places: VecDeque::new(),
             end: 0,
             held: Held::default(),
@@ -205,7 +207,7 @@ impl Late {
             self.missed.extend(self.held.give_up(number));
             self.settle(number, false);
         }
-        let best = numbered_room(len).and_then(|room| self.best(now, path, room, source));
+        let best = self.records.room(len).and_then(|room| self.best(now, path, room, source));
         let mut bytes = Vec::with_capacity(len);
         if let Some(number) = best {
             self.write(number, &mut bytes);
@@ -213,7 +215,7 @@ impl Late {
             // The place holds padding already.
             return None;
         }
-        pad(len - bytes.len(), &mut bytes);
+        self.records.pad(len - bytes.len(), &mut bytes);
         self.changes.padded += u64::from(best.is_none());
         self.changes.replaced += u64::from(best.is_some());
         self.places[at].change(now, best, bytes);
@@ -241,9 +243,9 @@ impl Late {
         }
     }
 
-    fn write(&self, number: u32, out: &mut Vec<u8>) {
+    fn write(&mut self, number: u32, out: &mut Vec<u8>) {
         let (meta, payload) = self.held.get(number).expect("what was chosen is held");
-        numbered(substream(meta), number, payload, out);
+        self.records.write(substream(meta), number, payload, out);
     }
 
     /// Notes a datagram that arrived after its deadline, to be reported to the late choice.
@@ -299,7 +301,7 @@ impl Payload for Late {
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh> {
-        let payload_room = numbered_room(room.segment)?;
+        let payload_room = self.records.room(room.segment)?;
         self.room = self.room.max(payload_room);
         self.tell_of_overdue(now, path, source);
         let header = packet.len();
@@ -309,7 +311,7 @@ impl Payload for Late {
             self.append(now, number, packet);
             tell_all_but_the_last(&mut left, self.held.leave(number), source);
             let room = room.segment.min(room.window).saturating_sub(packet.len() - header);
-            next = numbered_room(room).and_then(|room| self.beside(now, path, room, source));
+            next = self.records.room(room).and_then(|room| self.beside(now, path, room, source));
         }
         let len = packet.len() - header;
         self.sizes.rotate_right(1);
@@ -447,12 +449,6 @@ fn substream(meta: &AduMeta) -> u8 {
         _ if meta.deadline.is_some() => TIMED,
         _ => UNTIMED,
     }
-}
-
-/// Returns the maximum payload of a datagram in a segment of `segment` bytes.
-pub(crate) fn datagram_room(segment: usize) -> usize {
-    debug_assert!(numbered_len(0) <= 48, "the least segment has room for a record");
-    numbered_room(segment).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Guarantees of every stream, over the simulator and over real sockets: each case is written once, and runs on both
-//! stages with the same assertions, plus exact ones in virtual time.
+//! Guarantees of every stream, over the simulator and over real sockets, plain and encrypted: each case is written once,
+//! and runs on all stages with the same assertions, plus exact ones in virtual time.
 
 mod cases;
 mod scene;
@@ -10,14 +10,20 @@ mod stage;
 #[allow(dead_code, reason = "the pairs of ends are for the tests of streams; the link is for both")]
 mod support;
 
-/// Makes two tests of each case: one on each stage.
+/// Makes four tests of each case: plain and encrypted, on each stage.
 macro_rules! play {
     ($($case:ident,)*) => {
         mod in_the_simulator {
-            $(#[test] fn $case() { crate::cases::$case::<crate::simulated::Simulated>(); })*
+            $(#[test] fn $case() { crate::cases::$case::<crate::simulated::Simulated<false>>(); })*
+        }
+        mod in_the_simulator_encrypted {
+            $(#[test] fn $case() { crate::cases::$case::<crate::simulated::Simulated<true>>(); })*
         }
         mod over_sockets {
-            $(#[test] fn $case() { crate::cases::$case::<crate::sockets::Sockets>(); })*
+            $(#[test] fn $case() { crate::cases::$case::<crate::sockets::Sockets<false>>(); })*
+        }
+        mod over_sockets_encrypted {
+            $(#[test] fn $case() { crate::cases::$case::<crate::sockets::Sockets<true>>(); })*
         }
     };
 }

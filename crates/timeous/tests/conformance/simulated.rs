@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{AduMeta, AduSeq, Duration, Fate, Instant, Priority, Rng};
+use timeous::seal::Secret;
 use timeous::{CloseReason, Options, Status};
 use timeous_engine::{DccpConfig, Producer, ServiceCode};
 use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Refused, Session, Stream};
@@ -16,7 +17,8 @@ const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_511;
 
-pub(crate) struct Simulated {
+/// Stage whose datagrams are encrypted if it is `SEALED`.
+pub(crate) struct Simulated<const SEALED: bool> {
     network: Network<Machine>,
     near: NodeId,
     far: NodeId,
@@ -29,7 +31,7 @@ pub(crate) struct Simulated {
 }
 
 /// As `timeous` sets up a connection.
-fn settings(options: &Options, start: Instant) -> DccpSettings {
+fn settings<const SEALED: bool>(options: &Options, start: Instant) -> DccpSettings {
     let connection = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
@@ -40,7 +42,8 @@ fn settings(options: &Options, start: Instant) -> DccpSettings {
         ..DccpConfig::default()
     };
     let service = ServiceCode::from_bytes(options.service);
-    DccpSettings { connection, service, dccp_port: options.dccp_port, start }
+    let secret = SEALED.then(|| Secret::new([7; 32]));
+    DccpSettings { connection, service, dccp_port: options.dccp_port, start, secret }
 }
 
 fn stream(options: &Options, application: impl Application) -> Stream {
@@ -79,7 +82,7 @@ fn status(session: &Session) -> Status {
     }
 }
 
-impl Simulated {
+impl<const SEALED: bool> Simulated<SEALED> {
     fn sender(&self) -> &Session {
         self.network.host(self.near).agent(self.caller.expect("somebody called")).session().expect("and has begun")
     }
@@ -95,7 +98,7 @@ impl Simulated {
     }
 }
 
-impl Stage for Simulated {
+impl<const SEALED: bool> Stage for Simulated<SEALED> {
     fn set(scene: &Scene) -> Self {
         let mut network = Network::new(7);
         let near = network.add_host(NEAR, Machine::new(NEAR));
@@ -103,7 +106,7 @@ impl Stage for Simulated {
         network.connect(near, far, scene.forward.clone(), scene.back.clone());
         let options = scene.options.clone();
         let listener = scene.listens.then(|| {
-            let (options, settings) = (options.clone(), settings(&options, Instant::ZERO));
+            let (options, settings) = (options.clone(), settings::<SEALED>(&options, Instant::ZERO));
             let accept = move || stream(&options, Ear::default());
             network.with_host(far, |_, host| {
                 let own = host.add_manager(timeous_cm::Kind::Aimd);
@@ -123,7 +126,7 @@ impl Stage for Simulated {
         options.service = service;
         let caller = self.network.with_host(self.near, |now, host| {
             let own = host.add_manager(timeous_cm::Kind::Aimd);
-            let settings = settings(&options, now);
+            let settings = settings::<SEALED>(&options, now);
             host.add(port, own, Dccp::caller(remote, stream, settings, Rng::from_seed(u64::from(port))))
         });
         self.caller = Some(caller);

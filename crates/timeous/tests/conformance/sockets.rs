@@ -5,7 +5,8 @@ use std::thread::{self, JoinHandle};
 
 use timeous::core::{Duration, Fate, Instant};
 use timeous::{
-    Arrival, CloseReason, Error, Hints, Options, Receiver, Role, SendError, Sender, Status, Uri, clock, open_both,
+    Arrival, CloseReason, Error, Hints, Options, PassphraseSource, Receiver, Role, SendError, Sender, Status, Uri,
+    clock, open_both,
 };
 use timeous_engine::Producer;
 
@@ -16,7 +17,8 @@ use crate::support::{TestLink, free_port};
 /// Both directions of an end. One that is not looked at is kept, so that the stream lasts.
 type End = (Sender, Receiver);
 
-pub(crate) struct Sockets {
+/// Stage whose packets are encrypted if it is `SEALED`.
+pub(crate) struct Sockets<const SEALED: bool> {
     link: TestLink,
     options: Options,
     listening: Option<JoinHandle<End>>,
@@ -26,7 +28,7 @@ pub(crate) struct Sockets {
     received: Vec<Vec<u8>>,
 }
 
-impl Sockets {
+impl<const SEALED: bool> Sockets<SEALED> {
     /// Hears and reads what there is.
     fn look(&mut self) {
         if let Some((sender, _)) = &mut self.near {
@@ -47,15 +49,17 @@ impl Sockets {
     }
 }
 
-impl Stage for Sockets {
+impl<const SEALED: bool> Stage for Sockets<SEALED> {
     fn set(scene: &Scene) -> Self {
         let port = free_port();
         let link = TestLink::to(port, scene.forward.clone(), scene.back.clone());
         let role = Role::Listener { address: Some([127, 0, 0, 1].into()), port };
-        let uri = Uri { role, options: scene.options.clone() };
+        let mut options = scene.options.clone();
+        options.security.passphrase = SEALED.then(|| PassphraseSource::bare("correct horse battery"));
+        let uri = Uri { role, options: options.clone() };
         let listening = scene.listens.then(|| thread::spawn(move || open_both(&uri).unwrap()));
         let (fates, received) = Default::default();
-        Self { link, options: scene.options.clone(), listening, near: None, far: None, fates, received }
+        Self { link, options, listening, near: None, far: None, fates, received }
     }
 
     fn call(&mut self, service: [u8; 4]) -> Result<(), CloseReason> {

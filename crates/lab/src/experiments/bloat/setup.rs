@@ -21,7 +21,7 @@ pub(super) const HEADERS: u64 = 20 + 8 + 16;
 /// Packet loss on the link.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum LossModel {
+pub(crate) enum LossModel {
     None,
     Random(u32),
     Bursts(u32),
@@ -64,7 +64,7 @@ impl LossModel {
 /// Link rate over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum RateProfile {
+pub(crate) enum RateProfile {
     /// Constant.
     Steady,
     /// Varying as in a mobile network: see [`super::rate_profile`].
@@ -73,7 +73,7 @@ pub(super) enum RateProfile {
 
 /// Link and stream of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     pub(super) course: RateProfile,
     /// Mean rate of the link.
     pub(super) kbps: u64,
@@ -93,7 +93,7 @@ impl Cell {
         Rate::from_kbps(self.kbps)
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let course = if self.course == RateProfile::Mobile { "mobile " } else { "" };
         let of_deadline = |time: Duration| time.as_secs_f64() / self.deadline.as_secs_f64();
         format!(
@@ -126,7 +126,7 @@ pub(super) const DIMENSIONS: [Dimension; 7] = [
 
 /// Selection of cells to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// All cells.
     All,
     /// Pairwise combinations: each value of a dimension meets each value of every other.
@@ -136,7 +136,7 @@ pub(super) enum Part {
 }
 
 /// Returns the cells whose stream exceeds the link.
-pub(super) fn cells(part: Part) -> Vec<Cell> {
+pub(crate) fn cells(part: Part) -> Vec<Cell> {
     let cells = [of(RateProfile::Steady, &STEADY), of(RateProfile::Mobile, &MOBILE)].concat();
     let narrow = |cell: &Cell| cell.kbps == 300 && cell.queue == DEADLINE * 4 && cell.offered == 450;
     let kept = |&(place, cell): &(usize, Cell)| match part {

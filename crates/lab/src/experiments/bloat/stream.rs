@@ -90,7 +90,7 @@ pub(crate) fn stream(shape: ReferencePattern, kbps: u64, lasting: Duration, rng:
 
 values! {
     /// Sender of a trial.
-    pub(super) enum SenderKind {
+    pub(crate) enum SenderKind {
         /// Timeous with all of its parts.
         Timeous = "Timeous",
         /// Timeous with the link's true rate at each instant in place of its controller, which no real

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous::core::{Duration, FrameId, Instant, Priority, Rate, Rng};
+use timeous::core::{AduMeta, Duration, FrameId, Instant, Priority, Rate, Rng};
 use timeous_cm::Steering;
 use timeous_dccp::{Config as DccpConfig, Parity};
 use timeous_host::sources::{Frame, Frames};
@@ -11,17 +11,38 @@ use timeous_host::{Application, Arrivals, Dccp, DccpSettings, Handle, Journal, M
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
+use timeous_seal::{OVERHEAD, Secret};
 
 use super::setup::{Cell, HEADERS, LASTING, PACKET, RateProfile, WARM_UP};
 use super::stream::{SenderKind, stream};
 use crate::bound::{Bound, Job, Rates, bound};
+use crate::experiment::values;
 
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trial {
-    pub(super) cell: Cell,
-    pub(super) seed: u64,
-    pub(super) way: SenderKind,
+pub(crate) struct Trial {
+    pub(crate) cell: Cell,
+    pub(crate) seed: u64,
+    pub(crate) way: SenderKind,
+    pub(crate) encryption: Encryption,
+}
+
+values! {
+    /// Encryption of a stream.
+    pub(crate) enum Encryption {
+        Plain = "plain",
+        /// At the instant of sending, behind late choice.
+        AtSending = "encrypted",
+        /// Before the send queue, as by TLS above a socket: what is queued can neither be changed nor withdrawn.
+        BeforeQueue = "encrypted before the queue",
+    }
+}
+
+impl Encryption {
+    /// Returns the secret of both ends of encrypted packets.
+    pub(crate) fn secret(self) -> Option<Secret> {
+        (self != Self::Plain).then(|| Secret::new([7; 32]))
+    }
 }
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -53,16 +74,23 @@ fn with_stamp_room(bytes: usize) -> usize {
 }
 
 /// Runs a trial.
-pub(super) fn run(trial: &Trial) -> Outcome {
-    let Trial { cell, seed, way } = *trial;
+pub(crate) fn run(trial: &Trial) -> Outcome {
+    let Trial { cell, seed, way, encryption } = *trial;
     let (frames, rates) = given(&cell, seed);
-    let mut topology =
-        Topology::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
+    let source = Frames::new(frames, PACKET);
+    let source = match encryption {
+        Encryption::BeforeQueue => source,
+        Encryption::Plain | Encryption::AtSending => source.with_latency(cell.deadline),
+    };
+    let mut topology = Topology::encrypted(&cell, seed, (way, encryption), rates.capacity(), source);
     if way == SenderKind::Told {
         topology.apply_rates(&rates, cell.losses.share());
     }
     topology.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
-    topology.outcome(WARM_UP)
+    match encryption {
+        Encryption::BeforeQueue => topology.outcome_by(WARM_UP, |meta, at| at > meta.enqueued + cell.deadline),
+        Encryption::Plain | Encryption::AtSending => topology.outcome(WARM_UP),
+    }
 }
 
 /// Returns the upper bound of a cell, over the same frames as its trials count.
@@ -118,6 +146,16 @@ pub(super) struct Topology {
 impl Topology {
     /// Builds the bed: `source` over the cell's link, at `capacity`.
     pub(super) fn new(cell: &Cell, seed: u64, way: SenderKind, capacity: Capacity, source: impl Application) -> Self {
+        Self::encrypted(cell, seed, (way, Encryption::Plain), capacity, source)
+    }
+
+    fn encrypted(
+        cell: &Cell,
+        seed: u64,
+        (way, encryption): (SenderKind, Encryption),
+        capacity: Capacity,
+        source: impl Application,
+    ) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let (here, there) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
@@ -132,11 +170,15 @@ impl Topology {
         let (link, _) = network.connect(here, there, forward, back);
 
         let parity = if way.repairs() { Parity::Auto } else { Parity::Off };
-        let mps = PACKET + DccpConfig::HEADER_ROOM;
+        let secret = encryption.secret();
+        let mps = PACKET + DccpConfig::HEADER_ROOM + if secret.is_some() { OVERHEAD } else { 0 };
         let connection = DccpConfig { mps, ecn: false, parity, ..DccpConfig::default() };
-        let settings = DccpSettings { connection: connection.with_ccids(&[way.ccid()]), ..DccpSettings::default() };
-        let stream = Stream::new(DelayedSource { source, begun: false }).slots(4_096).choice(way.choice());
-        let stream = if way.repairs() { stream.repair(Priority(1)) } else { stream };
+        let connection = connection.with_ccids(&[way.ccid()]);
+        let settings = DccpSettings { connection, secret, ..DccpSettings::default() };
+        let stream = Stream::new(DelayedSource { source, begun: false }).slots(4_096);
+        let chooses = encryption != Encryption::BeforeQueue;
+        let stream = if chooses { stream.choice(way.choice()) } else { stream };
+        let stream = if chooses && way.repairs() { stream.repair(Priority(1)) } else { stream };
         let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
         let caller = Dccp::caller(SocketAddr::new(THERE, PORT), stream, settings, rng.fork());
         let receiver = network.with_host(there, |_, machine| {
@@ -175,11 +217,16 @@ impl Topology {
 
     /// Returns the outcome, without frames captured in the first `warm_up` of the stream.
     pub(super) fn outcome(&self, warm_up: Duration) -> Outcome {
+        self.outcome_by(warm_up, |meta, at| meta.is_expired(at))
+    }
+
+    /// Returns the outcome, with these deadlines.
+    fn outcome_by(&self, warm_up: Duration, is_late: impl Fn(&AduMeta, Instant) -> bool) -> Outcome {
         let sender = self.network.host(self.here).agent(self.sender).session();
         let receiver = self.network.host(self.there).agent(self.receiver).session();
         let (Some(sender), Some(receiver)) = (sender, receiver) else { return Outcome::default() };
         let bytes = self.network.link(self.link).counters().bytes_in;
-        outcome(sender.journal(), receiver.arrivals(), warm_up, bytes)
+        judged(sender.journal(), receiver.arrivals(), (warm_up, bytes), is_late)
     }
 }
 
@@ -207,11 +254,20 @@ struct FrameArrival {
 
 /// Judges a stream by the sender's journal and the receiver's arrivals.
 pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
+    judged(journal, arrivals, (warm_up, bytes), |meta, at| meta.is_expired(at))
+}
+
+fn judged(
+    journal: &Journal,
+    arrivals: &Arrivals,
+    (warm_up, bytes): (Duration, u64),
+    is_late: impl Fn(&AduMeta, Instant) -> bool,
+) -> Outcome {
     let first = arrivals.first_by_seq(journal.adus().len());
     let mut frames: BTreeMap<FrameId, FrameArrival> = BTreeMap::new();
     for (adu, at) in journal.adus().iter().zip(first) {
         let meta = &adu.meta;
-        let in_time = at.is_some_and(|at| !meta.is_expired(at));
+        let in_time = at.is_some_and(|at| !is_late(meta, at));
         let (captured, references) = (meta.enqueued, meta.references.iter().collect());
         let seen = frames.entry(meta.frame).or_insert(FrameArrival { captured, references, whole: true });
         seen.whole &= in_time;
@@ -228,7 +284,7 @@ pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration,
     Outcome {
         frames: timeline.len() as u64,
         decodable: timeline.iter().filter(|&&decodable| decodable).count() as u64,
-        late: journal.late().count() as u64,
+        late: journal.adus().iter().filter(|adu| adu.left.iter().any(|&left| is_late(&adu.meta, left))).count() as u64,
         bytes,
         timeline,
     }

@@ -2,9 +2,10 @@
 
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
-use super::setup::StreamTransport;
-use super::trial::{Cell, Streams, TODAY, run_cell};
-use crate::experiment::{Claim, Rows, Run, Stats, Table};
+use super::setup::{RTT, StreamTransport, choices, notes};
+use super::trial::{self, Cell, NS2, Streams, TODAY, run_cell};
+use crate::experiment::{Chart, Claim, Findings, LabError, Metric, Rows, Run, Stats, Table};
+use crate::report::plot::Series;
 
 /// Transports of the paper.
 pub(crate) const PAPERS: [StreamTransport; 3] = [StreamTransport::Tcp, StreamTransport::Tfrc, StreamTransport::Dbat];
@@ -72,6 +73,33 @@ impl Ranking {
         let heads = ["TCP", "TFRC", "TFRC, DBAT", "the paper's order"].into_iter().enumerate();
         let rows = Rows::of(SetupDifference::OF_ORDER.map(cells)).column("with", |row| row.0);
         rows.each(heads, |(_, head)| (*head).to_owned(), |row, (at, _)| row.1[*at].clone()).table(&title)
+    }
+
+    /// Runs all streams with the paper's round trip, and returns an experiment's findings: `metrics` by transport, this order, and
+    /// a chart with one line of the first seed for each of the paper's transports.
+    pub(crate) fn findings(
+        &self,
+        run: &Run<'_>,
+        (title, metrics): (&str, &[Metric<Outcome>]),
+        (chart, line): (Chart<'_>, impl Fn(&Outcome) -> Vec<(f64, f64)>),
+        claims: impl Fn(&Streams, &Streams) -> Vec<Claim>,
+    ) -> Result<Findings, LabError> {
+        let (streams, today) = trial::run(run, &[RTT]);
+        let table = |streams: &Streams, with| {
+            let title = format!("{title}, {with}: mean of the seeds, least and most");
+            streams.rows().axis("way", |cell| cell.way.name()).spreads(metrics).table(&title)
+        };
+        let line = |way: StreamTransport| {
+            Series::new(way.name(), streams.first(|cell| cell.way == way).map(&line).unwrap_or_default())
+        };
+        Ok(Findings {
+            setup: choices(&[RTT]),
+            tables: vec![table(&streams, NS2), table(&today, TODAY), self.with_aparts(run, RTT)],
+            figures: vec![chart.draw(PAPERS.map(line))?],
+            claims: claims(&streams, &today),
+            notes: notes(),
+            data: streams.numbers(metrics),
+        })
     }
 
     fn sentence(&self) -> String {

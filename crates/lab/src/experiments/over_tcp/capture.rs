@@ -1,6 +1,7 @@
 //! Link capture of a stream: for each stretch of bytes that arrived at the link, the datagram or
 //! padding it belongs to. Bytes that the link then dropped are included: the sender has sent them.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use etherparse::{PacketHeaders, TransportHeader};
@@ -33,12 +34,12 @@ pub(crate) struct CarriedBytes {
     pub(crate) again: bool,
 }
 
-/// Reads a capture whose clock is `ahead` of ours.
+/// Reads a capture whose clock is `ahead` of ours, of connections with these framings.
 ///
 /// # Errors
 /// [`LabError::Machine`] if the file is no capture.
-pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<CarriedBytes>, LabError> {
-    let mut stream = Stream::default();
+pub(super) fn read(path: &Path, ahead: Duration, framings: Vec<Framing>) -> Result<Vec<CarriedBytes>, LabError> {
+    let mut stream = Stream { framings: framings.into(), ..Stream::default() };
     arrivals(path, ahead, |at, packet, _| stream.packet(at, packet))?;
     Ok(stream.finish())
 }
@@ -48,6 +49,9 @@ pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<CarriedBytes>, La
 struct Stream {
     /// Sequence number of the first byte.
     first: Option<u32>,
+    /// Framing of this connection, and of the following ones.
+    framing: Framing,
+    framings: VecDeque<Framing>,
     image: Vec<u8>,
     /// Start of each unfinished record, and its stretches so far.
     unfinished: Vec<(usize, CarriedBytes)>,
@@ -66,6 +70,7 @@ impl Stream {
             self.first = Some(header.sequence_number.wrapping_add(1));
             self.carried.extend(self.unfinished.drain(..).map(|(_, carried)| carried));
             self.image.clear();
+            self.framing = self.framings.pop_front().unwrap_or_default();
         }
         // A stream is far shorter than 4 GB.
         let Some(first) = self.first else { return };
@@ -119,7 +124,7 @@ impl Stream {
             return None;
         }
         let mut what = None;
-        let mut reader = Ordered::new(Framing::Numbered, self.image.len());
+        let mut reader = Ordered::new(self.framing.clone(), self.image.len());
         let whole = [&[0], &self.image[start..end], &[0]].concat();
         reader.push(&whole, |datagram| what = stamp::read(datagram.payload).map(|seq| StreamContent::Datagram(seq.0)));
         let counts = reader.counts();

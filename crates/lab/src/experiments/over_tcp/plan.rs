@@ -60,6 +60,8 @@ impl Offer {
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) way: SenderKind,
+    /// Whether its records are encrypted: not those of plain TCP.
+    pub(crate) encrypted: bool,
     pub(crate) control: Control,
     pub(crate) links: Links,
     /// MTU of the link, if not Ethernet's.

@@ -9,6 +9,7 @@ use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
 
 use super::super::tcp_kernel::network::TestNetwork;
+use super::encryption;
 use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection, sleep_until};
@@ -16,8 +17,8 @@ use crate::machine::{machine, no_connection, sleep_until};
 /// Interval between attempts to accept a connection.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 
-/// First arrival of each datagram, and the number of altered or repeated ones.
-pub(super) type Received = (Vec<Option<Instant>>, u64);
+/// First arrival of each datagram, the number of altered or repeated ones, and the framing of each connection.
+pub(super) type Received = (Vec<Option<Instant>>, u64, Vec<Framing>);
 
 /// Opens the listening socket for all connections.
 pub(super) fn listen(network: &TestNetwork) -> Result<TcpListener, LabError> {
@@ -29,7 +30,7 @@ pub(super) fn listen(network: &TestNetwork) -> Result<TcpListener, LabError> {
 /// end of the previous one has arrived or not: it may have been lost.
 pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, LabError> {
     listener.set_nonblocking(true).map_err(LabError::system("set a socket"))?;
-    let mut received = (vec![None; plan.offers.len()], 0);
+    let mut received = (vec![None; plan.offers.len()], 0, Vec::new());
     let first = accept(listener, clock::now() + PATIENCE)?.ok_or_else(no_connection)?;
     let end = clock::now() + LEAD + plan.lasting;
     let mut stream = Some(first);
@@ -50,7 +51,9 @@ fn read(
     end: Instant,
     received: &mut Received,
 ) -> Result<Option<TcpStream>, LabError> {
-    let mut records = Ordered::new(Framing::Numbered, plan.longest());
+    let framing = encryption::framing(&mut stream, plan)?;
+    received.2.push(framing.clone());
+    let mut records = Ordered::new(framing, plan.longest());
     let mut buffer = vec![0; 64 << 10];
     while clock::now() < end {
         match stream.read(&mut buffer) {
@@ -91,7 +94,7 @@ fn accept(listener: &TcpListener, until: Instant) -> Result<Option<TcpStream>, L
     }
 }
 
-fn note((arrived, corrupt): &mut Received, plan: &Plan, now: Instant, payload: &[u8]) {
+fn note((arrived, corrupt, _): &mut Received, plan: &Plan, now: Instant, payload: &[u8]) {
     let index = stamp::read(payload).map_or(usize::MAX, |seq| seq.0 as usize);
     let mut expected = Vec::new();
     if let Some(offer) = plan.offers.get(index) {

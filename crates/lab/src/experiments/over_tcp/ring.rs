@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Instant};
-use timeous_engine::{Carrier, Engine, Reach, Sealing, Status, Stream, StreamConfig, TcpConfig, clock};
+use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
+use super::encryption;
 use super::plan::{LEAD, PATIENCE, Plan, RIGHT, SenderKind, SenderStatus};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection, sleep_until};
@@ -43,7 +44,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
 
 fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
-    let stream = engine.connect(to, config(plan, into_retransmissions));
+    let stream = engine.connect(to, config(plan, into_retransmissions)?);
     let mut stream = stream.map_err(machine)?;
     opened(&mut stream)?;
     Ok(stream)
@@ -60,14 +61,14 @@ fn add_counters(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
     SenderStatus { reach: Some(view.reach), replaced, padded, refused, ..status }
 }
 
-fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {
-    StreamConfig {
+fn config(plan: &Plan, into_retransmissions: bool) -> Result<StreamConfig, LabError> {
+    Ok(StreamConfig {
         tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
         slots: plan.slots,
         choice: plan.choice.clone(),
-        sealing: Sealing::Off,
+        sealing: encryption::sealing(plan)?,
         ..StreamConfig::new(Carrier::Tcp)
-    }
+    })
 }
 
 fn opened(stream: &mut Stream) -> Result<(), LabError> {

@@ -9,6 +9,7 @@ use timeous_host::stamp;
 use timeous_ring::{Config, Producer, RingSource, create};
 
 use super::super::tcp_kernel::network::TestNetwork;
+use super::encryption;
 use super::plan::{Control, LEAD, PATIENCE, Plan, RIGHT, SenderStatus};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection};
@@ -16,7 +17,7 @@ use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunHost};
 
 /// Streams from behind the left namespace.
 pub(super) fn stream(network: &TestNetwork, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
-    let tcp = TcpConfig { sending: Sending::LateChoice, ..TcpConfig::default() };
+    let tcp = TcpConfig { sending: Sending::LateChoice, secret: encryption::secret(plan), ..TcpConfig::default() };
     let config =
         TunConfig { tcp, mtu: plan.mtu.unwrap_or(1_500), controller: controller(plan), ..TunConfig::default() };
     let mut host = network.host_as(config, plan.seed)?;

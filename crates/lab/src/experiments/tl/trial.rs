@@ -12,6 +12,7 @@ use timeous_host::{
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::{Network, NodeId};
+use timeous_seal::Secret;
 use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
 
 use super::offers::{self, Cadence};
@@ -108,6 +109,8 @@ pub(crate) struct Trial {
     pub(crate) way: LinkConfig,
     pub(crate) behaviour: MiddleboxBehaviour,
     pub(crate) seed: u64,
+    /// Secret of encrypted records.
+    pub(crate) secret: Option<Secret>,
 }
 
 /// Rate of the link.
@@ -231,7 +234,7 @@ impl Trial {
     }
 
     fn by_tcp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
-        let config = Config { receive_buffer: 1 << 20, ..Config::default() };
+        let config = Config { receive_buffer: 1 << 20, secret: self.secret.clone(), ..Config::default() };
         let receiver = Config { receiving: self.protocol.receiving(), ..config.clone() };
         let protocol = self.protocol;
         let listener = network.with_host(there, |_, host| {

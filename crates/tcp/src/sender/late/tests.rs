@@ -1,7 +1,9 @@
 //! Choice of the datagrams in a segment, and reports to their source, which is scripted.
 
 use super::*;
+use crate::record::numbered_len;
 use timeous_core::Copied;
+use timeous_seal::{Cipher, Secret};
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
@@ -82,7 +84,7 @@ fn fresh(late: &mut Late, source: &mut Script, window: usize) -> (usize, u64) {
 
 #[test]
 fn what_waits_together_leaves_in_one_segment_as_far_as_there_is_room() {
-    let (mut late, mut source) = (Late::new(true), script(&[300, 300, 700, 50]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 300, 700, 50]));
     assert_eq!(fresh(&mut late, &mut source, usize::MAX), (2 * numbered_len(300), 1));
     assert_eq!(source.sent, [0], "of the last one the driver tells");
     assert_eq!(fresh(&mut late, &mut source, usize::MAX), (numbered_len(700) + numbered_len(50), 3));
@@ -91,7 +93,7 @@ fn what_waits_together_leaves_in_one_segment_as_far_as_there_is_room() {
 
 #[test]
 fn nothing_goes_beside_another_for_which_the_window_has_no_room() {
-    let (mut late, mut source) = (Late::new(true), script(&[300, 300]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 300]));
     assert_eq!(fresh(&mut late, &mut source, numbered_len(300)), (numbered_len(300), 0));
     assert!(source.has_queued(at(0)), "it stays where it is");
     assert_eq!(late.next_size(&source), Some(numbered_len(300) as u64));
@@ -99,7 +101,7 @@ fn nothing_goes_beside_another_for_which_the_window_has_no_room() {
 
 #[test]
 fn a_segment_of_two_that_is_sent_again_has_both() {
-    let (mut late, mut source) = (Late::new(true), script(&[300, 300]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 300]));
     let (len, _) = fresh(&mut late, &mut source, usize::MAX);
     let mut packet = Vec::new();
     assert_eq!(late.again(at(1), &path(), 0..len as u64, &mut source, &mut packet), None);
@@ -114,7 +116,7 @@ fn arrived(now: Instant, end: u64, is_prompt: bool) -> Arrived {
 fn the_source_hears_of_what_arrived_after_its_deadline() {
     for (now, is_prompt, missed) in [(120, true, 0), (121, true, 1), (121, false, 0), (160, false, 0), (161, false, 1)]
     {
-        let (mut late, mut source) = (Late::new(true), script(&[300]));
+        let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300]));
         let (len, _) = fresh(&mut late, &mut source, usize::MAX);
         late.arrived(&arrived(at(now), len as u64, is_prompt));
         late.has_fresh(at(now), &mut source);
@@ -126,7 +128,7 @@ fn the_source_hears_of_what_arrived_after_its_deadline() {
 #[test]
 fn what_the_acknowledgement_before_did_not_tell_of_was_not_there_yet() {
     for (before, missed) in [(120, 0), (121, 1)] {
-        let (mut late, mut source) = (Late::new(true), script(&[300]));
+        let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300]));
         let (len, _) = fresh(&mut late, &mut source, usize::MAX);
         late.arrived(&Arrived { before: at(before), ..arrived(at(125), len as u64, false) });
         late.has_fresh(at(125), &mut source);
@@ -136,7 +138,7 @@ fn what_the_acknowledgement_before_did_not_tell_of_was_not_there_yet() {
 
 #[test]
 fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() {
-    let (mut late, mut source) = (Late::new(true), script(&[300]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300]));
     let (len, _) = fresh(&mut late, &mut source, usize::MAX);
     for (now, missed) in [(160, 0), (161, 1), (300, 1)] {
         late.again(at(now), &path(), 0..len as u64, &mut source, &mut Vec::new());
@@ -152,7 +154,7 @@ fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() 
 #[test]
 fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_is_fresh() {
     for (echo, first) in [(0, 1), (150, 2)] {
-        let (mut late, mut source) = (Late::new(true), script(&[300, 300, 300]));
+        let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 300, 300]));
         let (len, _) = fresh(&mut late, &mut source, numbered_len(300));
         source.is_stale = true;
         late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
@@ -166,7 +168,7 @@ fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_
 
 #[test]
 fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
-    let (mut late, mut source) = (Late::new(true), script(&[300, 700]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 700]));
     let (len, _) = fresh(&mut late, &mut source, numbered_len(300));
     source.is_stale = true;
     late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
@@ -177,7 +179,7 @@ fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
 
 #[test]
 fn what_is_not_worth_it_any_more_is_not_bundled_and_the_rest_as_it_left() {
-    let (mut late, mut source) = (Late::new(true), script(&[300, 200]));
+    let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 200]));
     let mut packet = Vec::new();
     let room = Room { segment: 1_000, window: numbered_len(300) };
     let len = late.fresh(at(0), &path(), room, &mut source, &mut packet).unwrap().len as u64;
@@ -192,4 +194,28 @@ fn what_is_not_worth_it_any_more_is_not_bundled_and_the_rest_as_it_left() {
     // A place of which the peer holds a part, and one with another datagram than at first.
     late.is_held(100..len);
     assert!(!late.may_bundle(at(1), &path(), span, &mut source));
+}
+
+#[test]
+fn each_version_of_a_place_is_encrypted_under_a_counter_of_its_own() {
+    let writer = Writer::encrypted(Cipher::Aes128Gcm, Secret::new([7; 32]));
+    let (mut late, mut source) = (Late::new(true, writer), script(&[300, 300, 300]));
+    (source.is_stale, late.is_borne) = (true, true);
+    let room = Room { segment: 1_000, window: 0 };
+    let mut first = Vec::new();
+    let len = late.fresh(at(0), &path(), room, &mut source, &mut first).unwrap().len as u64;
+    let mut versions = vec![first];
+    for now in [150, 160, 170, 180] {
+        let mut again = Vec::new();
+        late.again(at(now), &path(), 0..len, &mut source, &mut again);
+        versions.push(again);
+    }
+    assert_eq!((late.changes().replaced, late.changes().padded), (2, 1), "the last is the padding once more");
+    let counters = versions.iter().map(|version| {
+        let mut record: Vec<u8> = version.split(|&byte| byte == 0).find(|record| !record.is_empty()).unwrap().to_vec();
+        cobs::decode_in_place(&mut record).unwrap();
+        record[..6].to_vec()
+    });
+    assert_eq!(counters.collect::<Vec<_>>(), [0, 1, 2, 3, 3].map(|counter| vec![0, 0, 0, 0, 0, counter]));
+    assert_eq!(versions[3], versions[4]);
 }
