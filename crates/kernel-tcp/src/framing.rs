@@ -70,6 +70,11 @@ impl Writer {
         }
     }
 
+    /// Appends a control message to the other engine. Records only.
+    pub(crate) fn control(&mut self, number: u32, body: &[u8], out: &mut Vec<u8>) {
+        self.records.write(CONTROL, number, body, out);
+    }
+
     /// Appends `len` bytes of padding. Records only.
     pub(crate) fn pad(&mut self, len: usize, out: &mut Vec<u8>) {
         self.records.pad(len, out);
@@ -148,7 +153,7 @@ impl Reader {
 }
 
 /// Returns the form of incoming records. Plain ones are not accepted: a part of a torn record may look like one.
-fn framing(secrets: Option<&Secrets>) -> Framing {
+pub(crate) fn framing(secrets: Option<&Secrets>) -> Framing {
     secrets.map_or(Framing::Numbered, |secrets| Framing::Encrypted(secrets.cipher, secrets.opening.clone()))
 }
 

@@ -8,6 +8,7 @@ use super::config::EndpointConfig;
 use crate::association::Association;
 use crate::error::SealError;
 use crate::handshake::Exchange;
+use crate::migration::MigrationSecret;
 use crate::session::Agreement;
 use crate::wire::{Handshake, TOKEN_LEN};
 
@@ -34,6 +35,8 @@ pub(super) struct Entry {
     patience: Duration,
     /// Stream that was agreed on; empty: none was named.
     stream_id: Box<str>,
+    /// Proof of the caller when the stream moves to another transport.
+    migration: Option<MigrationSecret>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,7 @@ impl Entry {
         Self {
             patience,
             stream_id: Box::default(),
+            migration: None,
             remote,
             is_ours,
             since: now,
@@ -76,6 +80,7 @@ impl Entry {
             since: now,
             exchange: None,
             keys: Some(keys),
+            migration: None,
             received: 0,
             peer_id: None,
             id_to_acknowledge: None,
@@ -106,6 +111,15 @@ impl Entry {
 
     pub(super) fn stream_id(&self) -> &str {
         &self.stream_id
+    }
+
+    pub(super) fn migration(&self) -> Option<&MigrationSecret> {
+        self.migration.as_ref()
+    }
+
+    /// Returns the number of handshake bytes received.
+    pub(super) fn received(&self) -> u16 {
+        self.received
     }
 
     /// Returns whether a call of ours to `remote` has no answer yet.
@@ -155,6 +169,7 @@ impl Entry {
         if let (Some(agreement), Some(peer)) = (&agreement, self.peer_id) {
             self.keys = Some(Association::new(peer, &agreement.secrets));
             self.stream_id = agreement.stream_id.as_str().into();
+            self.migration = Some(agreement.migration.clone());
         }
         if self.keys.is_some() && exchange.is_done() {
             self.exchange = None;
