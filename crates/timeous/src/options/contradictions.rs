@@ -33,7 +33,7 @@ impl Options {
                 Some("framing=rfc4571 carries no encryption: leave out framing, or write encryption=off")
             }
             Self { encapsulation: Encapsulation::None, .. } => {
-                Some("encap=none carries no encryption yet: leave out encap, or write encryption=off")
+                Some("encap=none carries no encryption: leave out encap, or write encryption=off")
             }
             Self { daemon: Daemon::At(_), .. } => {
                 Some("a stream of the daemon carries no encryption yet: leave out daemon, or write encryption=off")
