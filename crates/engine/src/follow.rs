@@ -8,7 +8,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use timeous_core::{Duration, Instant};
-use timeous_kernel_tcp::{Call, Hello, KernelTcp, TcpConfig};
+use timeous_kernel_tcp::{Call, HandshakeFailure, Hello, KernelTcp, TcpConfig};
+use timeous_seal::{CallerCredential, SealError};
 use timeous_stream::StreamId;
 
 use crate::listening::Listening;
@@ -33,11 +34,15 @@ pub(crate) struct Follower {
     /// UDP port that the stream uses.
     pub(crate) port: u64,
     pub(crate) tcp: TcpConfig,
+    /// Credential of an encrypted stream, for both transports.
+    pub(crate) credential: Option<CallerCredential>,
     activity: PeerActivity,
     call: Option<Call>,
     next_call: Instant,
     /// Whether the TCP port refused the connection.
     tcp_refused: bool,
+    /// Reason why the agreement on keys over TCP has failed, to be reported once.
+    tcp_error: Option<SealError>,
 }
 
 /// Progress of the DCCP connection: packets received, and whether it is open.
@@ -60,9 +65,26 @@ pub(crate) struct Followers(Vec<Follower>);
 
 impl Followers {
     /// Adds a stream that connects at `now`.
-    pub(crate) fn add(&mut self, now: Instant, (id, port): (StreamId, u64), remote: SocketAddr, tcp: TcpConfig) {
+    pub(crate) fn add(
+        &mut self,
+        now: Instant,
+        (id, port): (StreamId, u64),
+        remote: SocketAddr,
+        (tcp, credential): (TcpConfig, Option<CallerCredential>),
+    ) {
         let activity = PeerActivity { last: now, packets: 0, is_open: false };
-        self.0.push(Follower { id, remote, port, tcp, activity, call: None, next_call: now, tcp_refused: false });
+        self.0.push(Follower {
+            id,
+            remote,
+            port,
+            tcp,
+            credential,
+            activity,
+            call: None,
+            next_call: now,
+            tcp_refused: false,
+            tcp_error: None,
+        });
     }
 
     /// Connects by TCP for silent streams, and moves those that are answered there.
@@ -81,11 +103,14 @@ impl Followers {
                 port.give_in(now, follower.id);
                 return false;
             }
+            if let Some(error) = follower.tcp_error.take() {
+                port.note_tcp_failure(follower.id, error);
+            }
             if let Some(call) = answered {
                 let hello = Hello(port.identity(follower.id).filter(|_| is_open));
                 if let Some(session) = port.take(now, follower.id) {
                     tracing::debug!("UDP does not pass: a stream goes on over TCP");
-                    tcp.go_on(now, call, hello, session, &follower.tcp);
+                    tcp.go_on(now, call, &hello, session, &follower.tcp);
                 }
                 return false;
             }
@@ -109,18 +134,23 @@ impl Follower {
         if now < self.activity.deadline() && !is_refused {
             return None;
         }
-        match &self.call {
+        match &mut self.call {
             None if now >= self.next_call => {
                 self.next_call = now + CALL_AGAIN;
-                self.call = Call::start(self.remote).ok();
+                self.call = Call::start(self.remote, self.credential.as_ref()).ok();
                 None
             }
             None => None,
-            Some(call) => match call.is_answered() {
+            Some(call) => match call.advance() {
                 Ok(true) => self.call.take(),
                 Ok(false) => None,
-                Err(error) => {
-                    self.tcp_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                Err(failure) => {
+                    match failure {
+                        HandshakeFailure::Socket(error) => {
+                            self.tcp_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                        }
+                        HandshakeFailure::Seal(error) => self.tcp_error = Some(error),
+                    }
                     self.call = None;
                     self.next_call = now + CALL_AGAIN;
                     None

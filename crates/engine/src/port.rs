@@ -1,5 +1,8 @@
 //! A UDP port, or an address of DCCP without UDP: its socket, and the driver of its streams.
 
+mod calls;
+mod moving;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,8 +10,8 @@ use std::sync::Arc;
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{IdMap, Instant, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Local, ResetCode, Route};
-use timeous_kernel_tcp::{Identity, TcpSession as _};
-use timeous_seal::{AssociationId, CallerCredential};
+use timeous_kernel_tcp::TcpSession as _;
+use timeous_seal::AssociationId;
 use timeous_stream::{Driver, Order, StreamId, in_order};
 
 use crate::batch::Batch;
@@ -20,7 +23,7 @@ use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::listening::Listening;
 use crate::port_group::GroupShare;
-use crate::sealed::{Call, News, PlainNotices, Sealed};
+use crate::sealed::{PlainNotices, Sealed};
 use crate::sealing::Sealing;
 use crate::session::Session;
 use crate::streams::Streams;
@@ -183,80 +186,6 @@ impl Port {
         Ok((id, stream))
     }
 
-    /// Calls with encryption: the connection begins when there are keys.
-    fn call(
-        &mut self,
-        now: Instant,
-        (remote, user): (SocketAddr, User),
-        config: &StreamConfig,
-        credential: &CallerCredential,
-        streams: &mut Streams,
-    ) -> Result<(StreamId, Made), EngineError> {
-        let Some(sealed) = &mut self.sealed else { return Err(EngineError::WrongSealing) };
-        let life = Arc::new(());
-        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
-        session.set_peer(remote);
-        let id = session.id;
-        if !sealed.is_calling() {
-            self.socket.report_refusals(true)?;
-        }
-        streams.place(id, self.number);
-        let call = Call { remote, session, config: config.clone(), life };
-        if let Err((error, mut call)) = sealed.call(now, credential, call) {
-            call.session.unsealed(error);
-        }
-        Ok((id, stream))
-    }
-
-    /// Processes what has become of calls and keys.
-    fn hear_of_keys(&mut self, now: Instant, streams: &mut Streams) -> bool {
-        let mut progress = false;
-        while let Some(news) = self.sealed.as_mut().and_then(Sealed::poll_news) {
-            progress = true;
-            match news {
-                News::CanSeal(association, call) => self.begin(now, association, *call, streams),
-                News::Failed(mut call, error) => call.session.unsealed(error),
-                News::Lost(connection, error) => {
-                    let id = self.driver.sessions.get(connection).map(|session| session.id);
-                    if let Some(mut session) = id.and_then(|id| self.remove(now, id, Some(ResetCode::Aborted))) {
-                        session.unsealed(error);
-                    }
-                }
-            }
-            self.stop_hearing_refusals();
-        }
-        progress
-    }
-
-    /// Begins the connection of a call that has keys.
-    fn begin(&mut self, now: Instant, association: AssociationId, call: Call, streams: &mut Streams) {
-        let Call { remote, mut session, config, life } = call;
-        let route = Route::sealed(remote, association.value());
-        match self.driver.endpoint.connect_with(now, route, config.dccp_port, config.service, config.dccp()) {
-            Ok(connection) => {
-                if let Some(sealed) = &mut self.sealed {
-                    sealed.begin(association, connection);
-                }
-                self.associations.insert(connection, association);
-                self.add(connection, session, streams);
-                self.lives.insert(connection, life);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a call with encryption");
-                session.close(CloseReason::Local);
-            }
-        }
-    }
-
-    /// Stops reading ICMP messages when no call with encryption waits for an answer.
-    fn stop_hearing_refusals(&mut self) {
-        if self.sealed.as_ref().is_some_and(|sealed| !sealed.is_calling())
-            && let Err(error) = self.socket.report_refusals(false)
-        {
-            tracing::debug!(%error, "ICMP messages go on being told");
-        }
-    }
-
     /// Returns the address of a port without UDP.
     pub(crate) fn native(&self) -> Option<IpAddr> {
         if self.socket.is_raw() { self.socket.local_addr().ok().map(|local| local.ip()) } else { None }
@@ -319,36 +248,6 @@ impl Port {
         }
     }
 
-    /// Returns the number of packets received for a stream, and whether it is open; `None`: unknown stream.
-    pub(crate) fn heard(&self, id: StreamId) -> Option<(u64, bool)> {
-        let connection = self.driver.endpoint.connection(self.connection(id)?)?;
-        Some((connection.statistics().packets_received, connection.flow().is_some()))
-    }
-
-    /// Returns the identity of a stream's connection, which only its two ends know.
-    pub(crate) fn identity(&self, id: StreamId) -> Option<Identity> {
-        let connection = self.driver.endpoint.connection(self.connection(id)?)?;
-        let (sent, received) = connection.initial_sequence_numbers();
-        Some(Identity { caller: sent.value(), listener: received?.value() })
-    }
-
-    /// Returns the incoming stream whose connection has this identity.
-    pub(crate) fn identified(&self, identity: Identity) -> Option<StreamId> {
-        let among = |(id, session): (ConnectionId, &Session)| {
-            let (sent, received) = self.driver.endpoint.connection(id)?.initial_sequence_numbers();
-            let own = Identity { caller: received?.value(), listener: sent.value() };
-            own.is_seen_as(identity).then_some(session.id)
-        };
-        self.driver.sessions.iter().find_map(among)
-    }
-
-    /// Removes a stream that moves to another transport: its connection ends, and data in flight is lost.
-    pub(crate) fn take(&mut self, now: Instant, id: StreamId) -> Option<Session> {
-        let mut session = self.remove(now, id, None)?;
-        session.sending.carrier_gone();
-        Some(session)
-    }
-
     pub(crate) fn close_all(&mut self, now: Instant) {
         let Driver { endpoint, sessions, .. } = &mut self.driver;
         for connection in sessions.ids() {
@@ -374,24 +273,11 @@ impl Port {
         }
     }
 
-    /// Returns whether the host that a stream calls has no such UDP port.
-    pub(crate) fn is_refused(&self, id: StreamId) -> bool {
-        self.connection(id).is_some_and(|connection| self.callers.is_refused(connection))
-    }
-
-    /// Ends a refused connection attempt: TCP is no alternative.
-    pub(crate) fn give_in(&mut self, now: Instant, id: StreamId) {
-        let refusal = self.connection(id).and_then(|connection| self.callers.give_in(connection));
-        if let Some((remote, quoted)) = refusal {
-            in_order(self.driver.endpoint.port_unreachable(now, remote, &quoted));
-        }
-    }
-
     /// Reads ICMP messages while a connection attempt has no answer; later ones are not believed (RFC 5927).
     fn hear_refusals(&mut self, now: Instant) {
         let (endpoint, callers) = (&mut self.driver.endpoint, &mut self.callers);
         if let Some(sealed) = &mut self.sealed {
-            self.socket.receive_refusals(|remote, quoted| sealed.endpoint.port_unreachable(now, remote, quoted));
+            self.socket.receive_refusals(|remote, quoted| sealed.hear_refusal(now, remote, quoted));
             return;
         }
         self.socket.receive_refusals(|remote, quoted| {

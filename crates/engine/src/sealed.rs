@@ -9,6 +9,7 @@ use timeous_dccp::ConnectionId;
 use timeous_seal::{AssociationId, CallerCredential, Endpoint, EndpointConfig, Event, Received, SealError};
 use timeous_stream::{Order, StreamId};
 
+use crate::carrier::Carrier;
 use crate::config::StreamConfig;
 use crate::session::Session;
 use crate::udp::{Packet, Socket};
@@ -23,6 +24,10 @@ pub(crate) struct Call {
     pub(crate) session: Session,
     pub(crate) config: StreamConfig,
     pub(crate) life: Arc<()>,
+    /// Destination and quoted datagram of the last ICMP message "port unreachable", which does not end a call that TCP may answer.
+    pub(crate) refusal: Option<(SocketAddr, Vec<u8>)>,
+    /// Reason why the agreement over TCP has failed.
+    pub(crate) tcp_error: Option<SealError>,
 }
 
 /// Encryption below a port's connections.
@@ -92,14 +97,53 @@ impl Sealed {
         match order {
             Order::Finish => call.session.sending.finish(),
             Order::Rate(rate) => call.session.sending.set_rate(rate),
-            Order::Abandon | Order::Refuse => {
-                let (association, call) = self.calls.remove(stream)?;
-                self.callers.remove(association);
-                return Some(Box::new(call));
-            }
+            Order::Abandon | Order::Refuse => return self.take_call(stream).map(Box::new),
             // The connection finds the data when it begins.
             Order::Notify | Order::Ignore | Order::Tell => {}
         }
+        None
+    }
+
+    /// Takes a call without an agreement: it ends, or its stream moves to TCP.
+    pub(crate) fn take_call(&mut self, stream: StreamId) -> Option<Call> {
+        let (association, call) = self.calls.remove(stream)?;
+        self.callers.remove(association);
+        Some(call)
+    }
+
+    /// Returns the number of handshake bytes received for a call without an agreement.
+    pub(crate) fn handshake_bytes(&self, stream: StreamId) -> Option<u64> {
+        self.calls.get(stream).map(|&(association, _)| self.endpoint.handshake_bytes(association))
+    }
+
+    /// Takes in an ICMP message that nobody has the port that a call was sent to.
+    pub(crate) fn hear_refusal(&mut self, now: Instant, remote: SocketAddr, quoted: &[u8]) {
+        let stream = self.endpoint.caller_quoted(remote, quoted).and_then(|id| self.callers.get(id).copied());
+        match stream.and_then(|stream| self.calls.get_mut(stream)) {
+            Some((_, call)) if call.config.carrier == Carrier::Auto => call.refusal = Some((remote, quoted.to_vec())),
+            _ => self.endpoint.port_unreachable(now, remote, quoted),
+        }
+    }
+
+    /// Returns whether a call was refused by an ICMP message.
+    pub(crate) fn is_refused(&self, stream: StreamId) -> bool {
+        self.calls.get(stream).is_some_and(|(_, call)| call.refusal.is_some())
+    }
+
+    /// Ends a refused call: TCP is no alternative.
+    pub(crate) fn give_in(&mut self, now: Instant, stream: StreamId) {
+        if let Some((remote, quoted)) = self.calls.get_mut(stream).and_then(|(_, call)| call.refusal.take()) {
+            self.endpoint.port_unreachable(now, remote, &quoted);
+        }
+    }
+
+    /// Notes why the agreement of a call over TCP has failed; returns the call if that ends it.
+    pub(crate) fn note_tcp_failure(&mut self, stream: StreamId, error: SealError) -> Option<(Call, SealError)> {
+        let (_, call) = self.calls.get_mut(stream)?;
+        if error.is_refusal() || call.refusal.is_some() {
+            return self.take_call(stream).map(|call| (call, error));
+        }
+        call.tcp_error = Some(error);
         None
     }
 
@@ -178,7 +222,11 @@ impl Sealed {
             let call = self.callers.remove(id).and_then(|stream| self.calls.remove(stream));
             match (call, error) {
                 (Some((_, call)), None) => return Some(News::CanSeal(id, Box::new(call))),
-                (Some((_, call)), Some(error)) => return Some(News::Failed(Box::new(call), error)),
+                (Some((_, mut call)), Some(error)) => {
+                    // Where UDP is blocked, what TCP has told says more than silence.
+                    let told = call.tcp_error.take().filter(|_| error == SealError::NoAnswer);
+                    return Some(News::Failed(Box::new(call), told.unwrap_or(error)));
+                }
                 (None, Some(error)) => {
                     if let Some(connection) = self.connections.get(id).copied() {
                         return Some(News::Lost(connection, error));

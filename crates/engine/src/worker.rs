@@ -142,7 +142,7 @@ impl Worker {
         match (&config.sealing, config.carrier) {
             (Sealing::Local, _) if !is_of_this_host(remote.ip()) => return Err(EngineError::Unencrypted(remote)),
             (Sealing::Local | Sealing::Off, _) | (Sealing::Caller(_), Carrier::Udp) => {}
-            (Sealing::Caller(_), Carrier::Tcp) => check_framing(config)?,
+            (Sealing::Caller(_), Carrier::Tcp | Carrier::Auto) => check_framing(config)?,
             _ => return Err(EngineError::WrongSealing),
         }
         match config.carrier {
@@ -155,7 +155,8 @@ impl Worker {
             Carrier::Udp | Carrier::Auto => {
                 let (number, (id, stream)) = self.call(now, (remote, user), config)?;
                 if config.carrier == Carrier::Auto {
-                    self.followers.add(now, (id, number), remote, config.tcp.clone());
+                    let settings = (config.tcp.clone(), config.sealing.of_caller().cloned());
+                    self.followers.add(now, (id, number), remote, settings);
                 }
                 Ok(stream)
             }
@@ -199,7 +200,7 @@ impl Worker {
     ) -> ListenReply {
         match (&config.sealing, config.carrier) {
             (Sealing::Local | Sealing::Off, _) | (Sealing::Listener(_), Carrier::Udp) => {}
-            (Sealing::Listener(_), Carrier::Tcp) => check_framing(&config)?,
+            (Sealing::Listener(_), Carrier::Tcp | Carrier::Auto) => check_framing(&config)?,
             _ => return Err(EngineError::WrongSealing),
         }
         let id = ListenerId(self.next_listener);
@@ -314,9 +315,9 @@ impl Worker {
             if !incoming.peer().is_ok_and(is_allowed) {
                 continue;
             }
-            if let Some(identity) = incoming.identity {
-                let found = self.ports.values_mut().find_map(|port| port.take(now, port.identified(identity)?));
-                match found {
+            if let Some(identity) = &incoming.identity {
+                let port = incoming.beside.and_then(|number| self.ports.get_mut(&number));
+                match port.and_then(|port| port.take(now, port.identified(identity, &incoming.stream_id)?)) {
                     Some(session) => self.tcp.adopt(now, incoming, session, &config.tcp),
                     // The stream is gone: what was sent here is lost.
                     None => incoming.refuse(),

@@ -10,8 +10,9 @@ use timeous_seal::{CallerCredential, SealError, Secrets};
 use timeous_stream::StreamId;
 use timeous_transport::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
+use crate::call::Call;
 use crate::config::{TcpConfig, TcpFraming};
-use crate::handshake::{Failure, Handshake};
+use crate::handshake::{Handshake, HandshakeFailure};
 use crate::identity::Hello;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
@@ -110,12 +111,19 @@ impl<S: TcpSession> Connection<S> {
     pub(crate) fn moved(
         now: Instant,
         clock: fn() -> Instant,
-        socket: Socket,
+        call: Call,
         session: S,
-        (config, hello): (TcpConfig, Hello),
+        (config, hello): (TcpConfig, &Hello),
     ) -> Self {
+        let (socket, agreed) = call.into_parts();
         let mut connection = Self::new(clock, socket, session, config);
-        connection.open(now, None, &[]);
+        match agreed {
+            None => connection.open(now, None, &[]),
+            Some((agreed, sent)) => {
+                connection.handshake_len = sent;
+                connection.open(now, Some(&agreed.secrets), &agreed.rest);
+            }
+        }
         if let State::Open(both) = &mut connection.state {
             connection.refusable_until = Some(now + REFUSAL);
             both.sending.say(hello);
@@ -192,8 +200,8 @@ impl<S: TcpSession> Connection<S> {
         match advanced {
             Ok(None) => {}
             Ok(Some(agreed)) => self.open(now, Some(&agreed.secrets), &agreed.rest),
-            Err(Failure::Seal(error)) => self.unsealed(now, error),
-            Err(Failure::Socket(error)) => self.fail(now, &error),
+            Err(HandshakeFailure::Seal(error)) => self.unsealed(now, error),
+            Err(HandshakeFailure::Socket(error)) => self.fail(now, &error),
         }
     }
 
@@ -246,10 +254,10 @@ impl<S: TcpSession> Connection<S> {
     /// Returns whether a reset means that the listener is busy. TCP has no signal for that, so our listener accepts and resets, after
     /// reading a hello at most.
     fn is_refusable(&self, now: Instant) -> bool {
-        const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
+        let hello_and_syn = Hello::record_len(self.handshake_len > 0) as u64 + 1;
         self.refusable_until.is_some_and(|until| now < until)
             && self.counts.data_received == 0
-            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN + self.handshake_len)
+            && self.socket.info().is_ok_and(|info| info.acknowledged() <= hello_and_syn + self.handshake_len)
     }
 
     fn close(&mut self, now: Instant, reason: CloseReason) {

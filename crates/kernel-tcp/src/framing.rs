@@ -67,6 +67,11 @@ impl Writer {
         }
     }
 
+    /// Appends a control message to the other engine. Records only.
+    pub(crate) fn control(&mut self, number: u32, body: &[u8], out: &mut Vec<u8>) {
+        self.records.write(CONTROL, number, body, out);
+    }
+
     /// Appends `len` bytes of padding. Records only.
     pub(crate) fn pad(&mut self, len: usize, out: &mut Vec<u8>) {
         self.records.pad(len, out);

@@ -31,9 +31,9 @@ pub(crate) struct Agreed {
     pub(crate) rest: Vec<u8>,
 }
 
-/// Failure of a handshake.
+/// HandshakeFailure of a handshake.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum HandshakeFailure {
     /// The two ends cannot agree; the peer was told why.
     Seal(SealError),
     /// The connection has failed.
@@ -48,7 +48,7 @@ impl Handshake {
     }
 
     /// Reads and writes what there is; returns the result once the peer's kernel can have all that it needs.
-    pub(crate) fn advance(&mut self, socket: &mut Socket) -> Result<Option<Agreed>, Failure> {
+    pub(crate) fn advance(&mut self, socket: &mut Socket) -> Result<Option<Agreed>, HandshakeFailure> {
         self.flush(socket)?;
         for _ in 0..TURN {
             let mut buffer = [0; BUFFER];
@@ -56,22 +56,22 @@ impl Handshake {
             if self.agreed.is_some() {
                 break;
             }
-            let Some(len) = socket.receive(&mut buffer).map_err(Failure::Socket)? else { break };
+            let Some(len) = socket.receive(&mut buffer).map_err(HandshakeFailure::Socket)? else { break };
             if len == 0 {
-                return Err(Failure::Seal(match self.session.has_heard() {
+                return Err(HandshakeFailure::Seal(match self.session.has_heard() {
                     false => SealError::PeerIsPlain,
                     true => SealError::Protocol("it ends in the middle".into()),
                 }));
             }
             let read = self.session.read(&buffer[..len]);
             self.session.write(&mut self.out);
-            self.agreed = self.session.take_agreement().map(|Agreement { secrets, stream_id }| {
+            self.agreed = self.session.take_agreement().map(|Agreement { secrets, stream_id, .. }| {
                 let rest = buffer[*read.as_ref().unwrap_or(&len)..len].to_vec();
                 Agreed { secrets, stream_id, rest }
             });
             // An answer or an alert goes out before the connection is closed.
             let flushed = self.flush(socket);
-            read.map_err(Failure::Seal)?;
+            read.map_err(HandshakeFailure::Seal)?;
             flushed?;
         }
         Ok(if self.wants_write() { None } else { self.agreed.take() })
@@ -87,10 +87,10 @@ impl Handshake {
         self.sent as u64
     }
 
-    fn flush(&mut self, socket: &Socket) -> Result<(), Failure> {
+    fn flush(&mut self, socket: &Socket) -> Result<(), HandshakeFailure> {
         while self.wants_write() {
             // No record shares a segment with the handshake.
-            match socket.send(&self.out[self.sent..], End::OfSegment).map_err(Failure::Socket)? {
+            match socket.send(&self.out[self.sent..], End::OfSegment).map_err(HandshakeFailure::Socket)? {
                 Some(taken) => self.sent += taken,
                 None => break,
             }

@@ -1,6 +1,7 @@
-//! Identity of a DCCP connection: its initial sequence numbers, known to both ends alone. By it the listener recognises
-//! a stream that moves to TCP.
+//! Identity of a DCCP connection, known to its two ends alone: a secret of its handshake or, without encryption, its initial
+//! sequence numbers. By it the listener recognises a stream that moves to TCP.
 
+use timeous_seal::MigrationSecret;
 use timeous_tcp::record;
 
 /// Sub-stream of control messages between the two engines. Not available to applications.
@@ -8,23 +9,33 @@ pub(crate) const CONTROL: u8 = record::MAX_SUBSTREAM;
 /// Tolerated loss of first packets, in packets: if they were lost, the peer saw a later sequence number. Chosen by us:
 /// a higher value accepts more wrong streams.
 const LOST: u64 = 64;
-/// Message types of the caller's first record over TCP: an existing stream, or a new one.
-const GOES_ON: u8 = 1;
+/// Message types of the caller's first record over TCP: a new stream, or an existing one, plain or encrypted.
 const IS_NEW: u8 = 0;
+const GOES_ON: u8 = 1;
+const GOES_ON_SEALED: u8 = 2;
 const LEN: usize = 17;
+
+/// Identity of a stream's DCCP connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Of a plain stream: initial sequence numbers, which are unknown off the path.
+    Numbers(SequenceNumbers),
+    /// Of an encrypted stream: a secret of the handshake that has admitted its caller.
+    Secret(MigrationSecret),
+}
 
 /// Initial sequence numbers of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct SequenceNumbers {
     /// The caller's.
     pub caller: u64,
     /// The listener's.
     pub listener: u64,
 }
 
-impl Identity {
-    /// Returns whether the identity as seen by the caller may be that of this connection of the listener.
-    pub fn is_seen_as(self, by_caller: Self) -> bool {
+impl SequenceNumbers {
+    /// Returns whether the numbers as seen by the caller may be those of this connection of the listener.
+    pub fn are_seen_as(self, by_caller: Self) -> bool {
         const MASK: u64 = (1 << 48) - 1;
         let later = |late: u64, early: u64| late.wrapping_sub(early) & MASK < LOST;
         later(self.caller, by_caller.caller) && later(by_caller.listener, self.listener)
@@ -32,32 +43,49 @@ impl Identity {
 }
 
 /// First record of a caller over TCP: the stream that moves there, or `None` for a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello(pub Option<Identity>);
 
 impl Hello {
-    /// Length of the record in the stream, in bytes.
-    pub(crate) const RECORD: usize = record::numbered_len(LEN);
+    /// Maximum length of the record in the stream, in bytes.
+    pub(crate) const LONGEST_RECORD: usize = record::encrypted_len(LEN);
 
-    /// Appends the message as a record.
-    pub(crate) fn write(self, number: u32, out: &mut Vec<u8>) {
-        let (kind, Identity { caller, listener }) = match self.0 {
-            Some(identity) => (GOES_ON, identity),
-            None => (IS_NEW, Identity { caller: 0, listener: 0 }),
-        };
-        let body = [&[kind][..], &caller.to_be_bytes(), &listener.to_be_bytes()].concat();
-        record::numbered(CONTROL, number, &body, out);
+    /// Returns the length of the record in the stream, in bytes.
+    pub(crate) fn record_len(is_sealed: bool) -> usize {
+        if is_sealed { Self::LONGEST_RECORD } else { record::numbered_len(LEN) }
     }
 
-    /// Parses the message; `None` if it is malformed.
-    pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let (&kind, numbers) = body.split_first()?;
-        let (caller, listener) = numbers.split_first_chunk()?;
-        let identity =
-            Identity { caller: u64::from_be_bytes(*caller), listener: u64::from_be_bytes(listener.try_into().ok()?) };
-        match kind {
-            GOES_ON => Some(Self(Some(identity))),
-            IS_NEW => Some(Self(None)),
+    /// Returns the content of the record.
+    pub(crate) fn body(&self) -> [u8; LEN] {
+        let mut body = [IS_NEW; LEN];
+        match &self.0 {
+            None => {}
+            Some(Identity::Numbers(numbers)) => {
+                body[0] = GOES_ON;
+                body[1..9].copy_from_slice(&numbers.caller.to_be_bytes());
+                body[9..].copy_from_slice(&numbers.listener.to_be_bytes());
+            }
+            Some(Identity::Secret(secret)) => {
+                body[0] = GOES_ON_SEALED;
+                body[1..].copy_from_slice(secret.as_bytes());
+            }
+        }
+        body
+    }
+
+    /// Parses the content; `None` if it is malformed, or names a plain stream where records are encrypted, or an encrypted one
+    /// where they are plain.
+    pub(crate) fn read(body: &[u8], is_sealed: bool) -> Option<Self> {
+        let (&kind, identity) = body.split_first()?;
+        let identity: [u8; MigrationSecret::LEN] = identity.try_into().ok()?;
+        let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+        match (kind, is_sealed) {
+            (IS_NEW, _) => Some(Self(None)),
+            (GOES_ON, false) => {
+                let (caller, listener) = (number(&identity[..8])?, number(&identity[8..])?);
+                Some(Self(Some(Identity::Numbers(SequenceNumbers { caller, listener }))))
+            }
+            (GOES_ON_SEALED, true) => Some(Self(Some(Identity::Secret(MigrationSecret::new(identity))))),
             _ => None,
         }
     }
@@ -69,28 +97,33 @@ mod tests {
 
     #[test]
     fn an_identity_is_known_though_first_packets_were_lost_and_no_other_is() {
-        let listener = Identity { caller: 1_002, listener: 5 };
-        assert!(listener.is_seen_as(Identity { caller: 1_000, listener: 6 }));
-        assert!(listener.is_seen_as(Identity { caller: 1_002, listener: 5 }));
-        assert!(!listener.is_seen_as(Identity { caller: 1_003, listener: 5 }), "nobody sees what was not sent");
-        assert!(!listener.is_seen_as(Identity { caller: 1_000, listener: 4 }));
-        assert!(!listener.is_seen_as(Identity { caller: 1_000 - LOST, listener: 5 }));
-        let around = Identity { caller: 3, listener: 5 };
-        assert!(around.is_seen_as(Identity { caller: (1 << 48) - 1, listener: 5 }));
+        let listener = SequenceNumbers { caller: 1_002, listener: 5 };
+        assert!(listener.are_seen_as(SequenceNumbers { caller: 1_000, listener: 6 }));
+        assert!(listener.are_seen_as(SequenceNumbers { caller: 1_002, listener: 5 }));
+        assert!(!listener.are_seen_as(SequenceNumbers { caller: 1_003, listener: 5 }), "nobody sees what was not sent");
+        assert!(!listener.are_seen_as(SequenceNumbers { caller: 1_000, listener: 4 }));
+        assert!(!listener.are_seen_as(SequenceNumbers { caller: 1_000 - LOST, listener: 5 }));
+        let around = SequenceNumbers { caller: 3, listener: 5 };
+        assert!(around.are_seen_as(SequenceNumbers { caller: (1 << 48) - 1, listener: 5 }));
     }
 
     #[test]
-    fn a_hello_is_read_as_it_was_written() {
-        for hello in [Hello(None), Hello(Some(Identity { caller: 0, listener: u64::MAX }))] {
-            let mut wire = Vec::new();
-            hello.write(0, &mut wire);
-            assert_eq!(wire.len(), Hello::RECORD);
-            let mut reader = record::Ordered::default();
-            let mut read = None;
-            reader.push(&wire, |datagram| read = Hello::read(datagram.payload));
-            assert_eq!(read, Some(hello));
+    fn a_hello_is_read_as_it_was_written_and_only_in_its_own_kind_of_stream() {
+        let numbers = Hello(Some(Identity::Numbers(SequenceNumbers { caller: 0, listener: u64::MAX })));
+        let secret = Hello(Some(Identity::Secret(MigrationSecret::new([7; 16]))));
+        for (hello, plain, sealed) in [(Hello(None), true, true), (numbers, true, false), (secret, false, true)] {
+            for (is_sealed, is_read) in [(false, plain), (true, sealed)] {
+                assert_eq!(Hello::read(&hello.body(), is_sealed), is_read.then(|| hello.clone()));
+            }
         }
-        assert_eq!(Hello::read(&[9; LEN]), None);
-        assert_eq!(Hello::read(&[]), None);
+        assert_eq!(Hello::read(&[9; LEN], false), None);
+        assert_eq!(Hello::read(&[], true), None);
+    }
+
+    #[test]
+    fn a_hello_has_the_length_of_its_record() {
+        let mut wire = Vec::new();
+        record::numbered(CONTROL, 0, &Hello(None).body(), &mut wire);
+        assert_eq!(wire.len(), Hello::record_len(false));
     }
 }

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use rustix::event::PollFlags;
 use timeous_core::{Duration, Instant};
 use timeous_seal::{Secrets, Session};
-use timeous_tcp::record::Ordered;
+use timeous_tcp::record::{Framing, Ordered};
 
-use crate::handshake::{Agreed, Failure, Handshake};
+use crate::handshake::{Agreed, Handshake, HandshakeFailure};
 use crate::identity::{CONTROL, Hello, Identity};
 use crate::socket::Socket;
 
@@ -28,6 +28,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct Incoming<L> {
     /// Listener's data, as given by its owner.
     pub listening: L,
+    /// UDP port whose streams may move here; `None`: streams begin here only.
+    pub beside: Option<u64>,
     /// Stream that the connection continues; `None`: a new one.
     pub identity: Option<Identity>,
     /// Stream that the caller has named; empty: none.
@@ -47,15 +49,16 @@ pub struct Incoming<L> {
 }
 
 impl<L> Incoming<L> {
-    /// Takes over an accepted connection; `may_continue`: it may continue a stream.
-    pub(crate) fn new(now: Instant, socket: Socket, listening: L, may_continue: bool) -> Self {
+    /// Takes over an accepted connection, which may continue a stream of the UDP port `beside`.
+    pub(crate) fn new(now: Instant, socket: Socket, listening: L, beside: Option<u64>) -> Self {
         Self {
             listening,
+            beside,
             identity: None,
             stream_id: String::new(),
             socket,
             bytes: Vec::new(),
-            until: may_continue.then_some(now + PATIENCE),
+            until: beside.map(|_| now + PATIENCE),
             is_gone: false,
             handshake: None,
             has_failed: false,
@@ -64,10 +67,15 @@ impl<L> Incoming<L> {
     }
 
     /// Takes over an accepted connection whose caller has to agree on keys first.
-    pub(crate) fn sealed(now: Instant, socket: Socket, listening: L, session: Session) -> Self {
+    pub(crate) fn sealed(
+        now: Instant,
+        socket: Socket,
+        (listening, beside): (L, Option<u64>),
+        session: Session,
+    ) -> Self {
         let handshake = Some(Box::new(Handshake::new(session)));
         let until = Some(now + HANDSHAKE_PATIENCE);
-        Self { handshake, until, ..Self::new(now, socket, listening, false) }
+        Self { handshake, until, ..Self::new(now, socket, listening, beside) }
     }
 
     /// Returns whether its handshake is in progress.
@@ -102,11 +110,11 @@ impl<L> Incoming<L> {
                 Ok(None) => {}
                 Ok(Some(Agreed { secrets, stream_id, rest })) => {
                     (self.secrets, self.stream_id, self.bytes) = (Some(secrets), stream_id, rest);
-                    (self.handshake, self.until) = (None, None);
+                    (self.handshake, self.until) = (None, self.beside.map(|_| now + PATIENCE));
                     return true;
                 }
-                Err(Failure::Socket(_)) => self.is_gone = true,
-                Err(Failure::Seal(error)) => {
+                Err(HandshakeFailure::Socket(_)) => self.is_gone = true,
+                Err(HandshakeFailure::Seal(error)) => {
                     tracing::debug!(%error, "a caller is not admitted");
                     self.socket.shut();
                     (self.has_failed, self.until) = (true, Some(until.min(now + LINGER)));
@@ -124,13 +132,18 @@ impl<L> Incoming<L> {
     /// Goes on with the handshake, or reads the first record and no more bytes than it takes; returns whether the stream is
     /// known.
     pub(crate) fn look(&mut self, now: Instant) -> bool {
-        let Some(until) = self.until else { return true };
-        if self.is_handshaking() {
-            return self.shake_hands(now, until);
+        if self.is_handshaking()
+            && let Some(until) = self.until
+            && (!self.shake_hands(now, until) || self.is_gone)
+        {
+            return self.is_gone;
         }
-        let mut buffer = [0; Hello::RECORD];
-        while self.bytes.len() < Hello::RECORD {
-            match self.socket.receive(&mut buffer[self.bytes.len()..]) {
+        let Some(until) = self.until else { return true };
+        let is_sealed = self.secrets.is_some();
+        let len = Hello::record_len(is_sealed);
+        let mut buffer = [0; Hello::LONGEST_RECORD];
+        while self.bytes.len() < len {
+            match self.socket.receive(&mut buffer[self.bytes.len()..len]) {
                 Ok(Some(0)) | Err(_) => {
                     self.is_gone = true;
                     return true;
@@ -142,9 +155,11 @@ impl<L> Incoming<L> {
                 Ok(None) => return now >= until,
             }
         }
-        Ordered::default().push(&self.bytes, |datagram| {
+        // Bytes that came with the handshake's last ones may hold more records.
+        let first = &self.bytes[..len];
+        Ordered::new(Framing::of_received(self.secrets.as_ref()), len).push(first, |datagram| {
             if datagram.substream.0 == CONTROL {
-                self.identity = Hello::read(datagram.payload).and_then(|hello| hello.0);
+                self.identity = Hello::read(datagram.payload, is_sealed).and_then(|hello| hello.0);
             }
         });
         true

@@ -35,7 +35,8 @@ mod zone;
 
 pub use call::Call;
 pub use config::{TcpConfig, TcpFraming, Unordered};
-pub use identity::{Hello, Identity};
+pub use handshake::HandshakeFailure;
+pub use identity::{Hello, Identity, SequenceNumbers};
 pub use incoming::Incoming;
 pub use ports::KernelTcp;
 pub use session::{Reach, TcpSession, TcpView};

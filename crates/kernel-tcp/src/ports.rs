@@ -84,21 +84,20 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     }
 
     /// Continues a stream over a TCP connection that was answered.
-    pub fn go_on(&mut self, now: Instant, call: Call, hello: Hello, session: S, config: &TcpConfig) {
-        let (socket, config) = (call.into_socket(), config.clone());
-        self.add(Connection::moved(now, self.clock, socket, session, (config, hello)));
+    pub fn go_on(&mut self, now: Instant, call: Call, hello: &Hello, session: S, config: &TcpConfig) {
+        self.add(Connection::moved(now, self.clock, call, session, (config.clone(), hello)));
     }
 
     /// Accepts connections, and returns those that tell their stream by now, and whose caller is admitted: each is
     /// [adopted](Self::adopt) or [refused](Incoming::refuse).
     pub fn accept(&mut self, now: Instant) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
-            let may_continue = listener.beside.is_some();
+            let beside = listener.beside;
             let accepted = listener.accept(now).into_iter().filter_map(|socket| {
                 let listening = listener.listening.clone();
                 match listener.credential.as_ref().map(timeous_seal::Session::answer) {
-                    None => Some(Incoming::new(now, socket, listening, may_continue)),
-                    Some(Ok(session)) => Some(Incoming::sealed(now, socket, listening, session)),
+                    None => Some(Incoming::new(now, socket, listening, beside)),
+                    Some(Ok(session)) => Some(Incoming::sealed(now, socket, (listening, beside), session)),
                     Some(Err(error)) => {
                         tracing::warn!(%error, "no handshake for a caller");
                         None
@@ -139,7 +138,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     /// `credential`, callers have to agree on keys. Their framing has to be [`TcpFraming::Records`].
     ///
     /// # Errors
-    /// The system's. `InvalidInput`: streams that move here cannot be encrypted.
+    /// The system's.
     pub fn listen(
         &mut self,
         socket: TcpListener,
@@ -147,9 +146,6 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         beside: Option<u64>,
         credential: Option<ListenerCredential>,
     ) -> io::Result<SocketAddr> {
-        if beside.is_some() && credential.is_some() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let paused_until = Cell::new(None);

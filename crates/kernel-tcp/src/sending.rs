@@ -173,9 +173,10 @@ impl Sending {
     }
 
     /// Sends a hello to the other engine, before any datagram.
-    pub(crate) fn say(&mut self, hello: Hello) {
+    pub(crate) fn say(&mut self, hello: &Hello) {
         let mut bytes = Vec::new();
-        hello.write(self.writer.number(), &mut bytes);
+        let number = self.writer.number();
+        self.writer.control(number, &hello.body(), &mut bytes);
         self.under_way.skip(bytes.len());
         self.rest = Some(UnsentRecord { bytes, from: 0 });
     }

@@ -14,6 +14,7 @@ use crate::association::{Association, Secrets};
 use crate::credential::{CallerCredential, ListenerCredential};
 use crate::error::SealError;
 use crate::handshake::Exchange;
+use crate::migration::MigrationSecret;
 use crate::session::{Agreement, Session};
 use crate::token::Mint;
 use crate::wire::{Datagram, HANDSHAKE_LEN, Handshake, forgotten, quoted_caller, retry};
@@ -369,11 +370,31 @@ impl Endpoint {
         self.entries.get(id).map(|entry| entry.stream_id()).filter(|stream_id| !stream_id.is_empty())
     }
 
+    /// Returns the secret by which the caller of an association, once agreed, proves that a stream over another transport goes on
+    /// with it.
+    #[must_use]
+    pub fn migration(&self, id: AssociationId) -> Option<&MigrationSecret> {
+        self.entries.get(id)?.migration()
+    }
+
+    /// Returns the number of handshake bytes received from the peer: a call whose number grows is being answered.
+    #[must_use]
+    pub fn handshake_bytes(&self, id: AssociationId) -> u64 {
+        self.entries.get(id).map_or(0, |entry| entry.received().into())
+    }
+
+    /// Returns the call of ours without an answer that an ICMP message of `remote` is about; `quoted` is the datagram that it quotes.
+    #[must_use]
+    pub fn caller_quoted(&self, remote: SocketAddr, quoted: &[u8]) -> Option<AssociationId> {
+        let id = quoted_caller(quoted).map(AssociationId)?;
+        self.entries.get(id).filter(|entry| entry.calls(remote)).map(|_| id)
+    }
+
     /// Processes an ICMP message that `remote` has no such port; `quoted` is the datagram that it quotes. It ends a call without an
     /// answer; anything else is foreign or forged, and ignored (RFC 5927).
     pub fn port_unreachable(&mut self, now: Instant, remote: SocketAddr, quoted: &[u8]) {
-        let Some(id) = quoted_caller(quoted).map(AssociationId) else { return };
-        if let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.calls(remote)) {
+        let Some(id) = self.caller_quoted(remote, quoted) else { return };
+        if let Some(entry) = self.entries.get_mut(id) {
             entry.give_up(now);
             self.schedule.make_ready(id);
             self.fail(id, SealError::Unreachable);

@@ -95,3 +95,18 @@ pub enum SealError {
     #[error("the peer has lost the keys of this stream: it was restarted")]
     Forgotten,
 }
+
+impl SealError {
+    /// Returns whether the listener has refused the call: it would refuse it again, and over any transport.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongPassphrase
+                | Self::PassphraseWanted
+                | Self::NoPassphraseThere
+                | Self::UnknownStream(_)
+                | Self::NotAllowed(_)
+        )
+    }
+}

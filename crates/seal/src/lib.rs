@@ -18,6 +18,7 @@ mod error;
 mod handshake;
 mod identity;
 mod keys;
+mod migration;
 mod passphrase;
 mod proof;
 mod session;
@@ -33,6 +34,7 @@ pub use endpoint::{AssociationId, Endpoint, EndpointConfig, EndpointStatistics, 
 pub use error::{CertificateFault, CredentialError, SealError};
 pub use identity::{Fingerprint, Identity, read_certificates};
 pub use keys::{Cipher, Opened, OpeningKey, SealingKey, Secret, TAG_LEN};
+pub use migration::MigrationSecret;
 pub use passphrase::{MIN_PASSPHRASE, Passphrase, generate_passphrase};
 pub use proof::MAX_STREAM_ID;
 pub use rustls::pki_types::CertificateDer;

@@ -10,6 +10,7 @@ use crate::association::Secrets;
 use crate::credential::{CallerCredential, ListenerCredential};
 use crate::error::{CertificateFault, SealError};
 use crate::keys::{Cipher, Secret};
+use crate::migration::MigrationSecret;
 use crate::proof::{Answer, Request, is_proof, prove};
 use crate::verifier::OtherFingerprint;
 
@@ -26,6 +27,8 @@ pub struct Agreement {
     pub secrets: Secrets,
     /// Stream ID of the call.
     pub stream_id: String,
+    /// Proof of this handshake's caller when the stream moves to another transport.
+    pub migration: MigrationSecret,
 }
 
 /// One end of a handshake, sans-IO: bytes of the peer in, bytes for the peer out.
@@ -208,7 +211,8 @@ impl Session {
     }
 
     fn agree(&mut self, stream_id: String) -> Result<(), SealError> {
-        self.agreement = Some(Agreement { secrets: self.secrets()?, stream_id });
+        let migration = MigrationSecret::new(export(&self.tls, b"EXPORTER-timeous-migration")?);
+        self.agreement = Some(Agreement { secrets: self.secrets()?, stream_id, migration });
         self.is_over = true;
         Ok(())
     }
@@ -332,8 +336,8 @@ fn decide(
     })
 }
 
-fn export(tls: &Connection, label: &[u8]) -> Result<[u8; 32], SealError> {
-    tls.export_keying_material([0; 32], label, None).map_err(|error| failure(&error))
+fn export<const LEN: usize>(tls: &Connection, label: &[u8]) -> Result<[u8; LEN], SealError> {
+    tls.export_keying_material([0; LEN], label, None).map_err(|error| failure(&error))
 }
 
 fn export_proof(tls: &Connection) -> Result<[u8; 32], SealError> {
@@ -411,7 +415,10 @@ mod tests {
         let passphrase = Passphrase::from_key([1; 32]);
         let (mut caller, mut listener) = ends(passphrase.clone(), passphrase);
         assert_eq!(talk(&mut caller, &mut listener), (Ok(()), Ok(())));
-        let (caller, listener) = (caller.take_agreement().unwrap().secrets, listener.take_agreement().unwrap().secrets);
+        let (caller, listener) = (caller.take_agreement().unwrap(), listener.take_agreement().unwrap());
+        assert_eq!(caller.migration, listener.migration);
+        assert!(!format!("{caller:?}").contains(&format!("{:?}", caller.migration.as_bytes())));
+        let (caller, listener) = (caller.secrets, listener.secrets);
         let mut packet = b"hello".to_vec();
         let number = crate::SealingKey::new(caller.cipher, caller.sealing).seal(|_| b"", &mut packet, 0);
         let mut out = Vec::new();

@@ -72,11 +72,7 @@ fn a_call_of_another_host_needs_a_credential() {
     let words = ["timeous passphrase", "encryption=off"];
     fails(&["send", &source, "timeous://192.0.2.1:7000"], 2, &words);
     fails(&["recv", "timeous://192.0.2.1:7000", "-"], 2, &words);
-    fails(
-        &["send", &source, "timeous://192.0.2.1:7000?transport=auto"],
-        2,
-        &["transport=auto carries no encryption yet"],
-    );
+    fails(&["send", &source, "timeous://192.0.2.1:7000?encap=none"], 2, &["encap=none carries no encryption"]);
 }
 
 #[test]

@@ -2,6 +2,11 @@
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Fate};
 
+use timeous_kernel_tcp::{Identity, SequenceNumbers};
+use timeous_seal::{
+    CallerCredential, Intent, ListenerCredential, MigrationSecret, Passphrase, SharedPassphrase, Trust,
+};
+
 use super::*;
 use crate::Completion;
 use crate::carrier::Carrier;
@@ -21,9 +26,13 @@ struct End {
 
 impl End {
     fn open(seed: u64) -> Self {
+        Self::with(seed, None)
+    }
+
+    fn with(seed: u64, secret: Option<&[u8; 32]>) -> Self {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (orders, _) = Orders::new(Waker::new().unwrap());
-        let port = Port::new(0, socket, &mut Rng::from_seed(seed), None);
+        let port = Port::new(0, socket, &mut Rng::from_seed(seed), secret);
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 
@@ -73,6 +82,58 @@ fn connected() -> (End, End, Stream, Stream) {
     }
     let receiver = here(incoming.pop().expect("who calls comes in"));
     (left, right, sender, receiver)
+}
+
+/// Opens an encrypted stream; returns both ends, and the caller's identifier and stream.
+fn sealed(stream_id: &str) -> (End, End, StreamId, Stream) {
+    let passphrase = Passphrase::from_key([1; 32]);
+    let (mut left, mut right) = (End::with(1, Some(&[1; 32])), End::with(2, Some(&[2; 32])));
+    let incoming = Incoming::new(None).unwrap();
+    let access = Arc::new(SharedPassphrase(Some(passphrase.clone())));
+    let sealing = Sealing::Listener(ListenerCredential::new(None, None, access).unwrap());
+    let config = |sealing| StreamConfig { sealing, ..config() };
+    let listening = Listening {
+        id: ListenerId(0),
+        user: User::Here,
+        config: config(sealing),
+        incoming: incoming.clone(),
+        life: Arc::new(()),
+    };
+    right.port.listen(listening, None);
+    let to = right.port.local_addr().unwrap();
+    let caller = CallerCredential::new("h", &Trust::Passphrase, Some(passphrase), None, Intent::Publish).unwrap();
+    let sealing = Sealing::Caller(caller.with_stream_id(stream_id).unwrap());
+    let (id, made) = left.port.connect(clock::now(), (to, User::Here), &config(sealing), &mut left.streams).unwrap();
+    let (sender, end) = (here(made), clock::now() + PATIENCE);
+    while incoming.pop().is_none() {
+        assert!(clock::now() < end, "no connection");
+        left.round(clock::now());
+        right.round(clock::now());
+    }
+    (left, right, id, sender)
+}
+
+#[test]
+fn an_encrypted_stream_is_identified_by_its_secret_for_a_caller_of_its_stream_id_only() {
+    let (left, right, id, _sender) = sealed("camera 1");
+    let identity = left.port.identity(id).unwrap();
+    assert!(matches!(identity, Identity::Secret(_)));
+    assert!(right.port.identified(&identity, "camera 1").is_some());
+    // A copy of the secret is of no use to a caller that was admitted for another stream.
+    assert_eq!(right.port.identified(&identity, "camera 2"), None);
+    assert_eq!(right.port.identified(&identity, ""), None);
+    assert_eq!(right.port.identified(&Identity::Secret(MigrationSecret::new([7; 16])), "camera 1"), None);
+    // Sequence numbers, which an encrypted stream does not rely on.
+    let connection = left.port.driver.endpoint.connection(left.port.connection(id).unwrap()).unwrap();
+    let (sent, received) = connection.initial_sequence_numbers();
+    let numbers = SequenceNumbers { caller: sent.value(), listener: received.unwrap().value() };
+    assert_eq!(right.port.identified(&Identity::Numbers(numbers), "camera 1"), None);
+    // Each handshake has a secret of its own.
+    let (other, _, other_id, _other_sender) = sealed("camera 1");
+    assert_eq!(right.port.identified(&other.port.identity(other_id).unwrap(), "camera 1"), None);
+    // Between plain ends, the numbers are the identity, and a secret is none.
+    let (_left, plain, _plain_sender, _receiver) = connected();
+    assert_eq!(plain.port.identified(&identity, "camera 1"), None);
 }
 
 fn offer(sender: &mut Stream, seq: u64, deadline: Instant) {

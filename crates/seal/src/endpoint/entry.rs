@@ -8,6 +8,7 @@ use super::config::EndpointConfig;
 use crate::association::Association;
 use crate::error::SealError;
 use crate::handshake::Exchange;
+use crate::migration::MigrationSecret;
 use crate::session::Agreement;
 use crate::wire::{Handshake, TOKEN_LEN};
 
@@ -36,6 +37,8 @@ pub(super) struct Entry {
     patience: Duration,
     /// Stream that was agreed on; empty: none was named.
     stream_id: Box<str>,
+    /// Proof of the caller when the stream moves to another transport.
+    migration: Option<MigrationSecret>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,7 @@ impl Entry {
         Self {
             patience,
             stream_id: Box::default(),
+            migration: None,
             remote,
             is_ours,
             since: now,
@@ -80,6 +84,7 @@ impl Entry {
             exchange: None,
             keys: Some(keys),
             is_agreed: true,
+            migration: None,
             received: 0,
             peer_id: None,
             id_to_acknowledge: None,
@@ -115,6 +120,15 @@ impl Entry {
 
     pub(super) fn stream_id(&self) -> &str {
         &self.stream_id
+    }
+
+    pub(super) fn migration(&self) -> Option<&MigrationSecret> {
+        self.migration.as_ref()
+    }
+
+    /// Returns the number of handshake bytes received.
+    pub(super) fn received(&self) -> u16 {
+        self.received
     }
 
     /// Returns whether a call of ours to `remote` has no answer yet.
@@ -168,6 +182,7 @@ impl Entry {
             self.keys.get_or_insert_with(|| Association::new(peer, &agreement.secrets));
             self.stream_id = agreement.stream_id.as_str().into();
             self.is_agreed = true;
+            self.migration = Some(agreement.migration.clone());
         }
         if self.is_agreed && exchange.is_done() {
             self.exchange = None;

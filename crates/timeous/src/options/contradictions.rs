@@ -2,7 +2,7 @@
 
 use timeous_engine::TcpFraming;
 
-use super::{Daemon, Encapsulation, Options, TransportName};
+use super::{Daemon, Encapsulation, Options};
 use crate::security::{Authorities, Security};
 
 impl Options {
@@ -26,17 +26,14 @@ impl Options {
         }
     }
 
-    /// Reason why a stream with these options cannot be encrypted, with what to write. Each is lifted by removing its arm.
+    /// Reason why a stream with these options cannot be encrypted, with what to write.
     pub(crate) fn unsealable(&self) -> Option<&'static str> {
         match self {
             Self { framing: TcpFraming::Rfc4571, .. } => {
                 Some("framing=rfc4571 carries no encryption: leave out framing, or write encryption=off")
             }
-            Self { transport: TransportName::Auto, .. } => {
-                Some("transport=auto carries no encryption yet: write transport=dccp or tcp, or encryption=off")
-            }
             Self { encapsulation: Encapsulation::None, .. } => {
-                Some("encap=none carries no encryption yet: leave out encap, or write encryption=off")
+                Some("encap=none carries no encryption: leave out encap, or write encryption=off")
             }
             Self { daemon: Daemon::At(_), .. } => {
                 Some("a stream of the daemon carries no encryption yet: leave out daemon, or write encryption=off")

@@ -9,6 +9,8 @@ use timeous::{Arrival, Error, Hints, Receiver, Sender, Uri, clock};
 use timeous_net::emulator::{EmulatorError, Namespace};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Keys of an encrypted stream's URI.
+const ENCRYPTED: &str = "&passphrase=correct-horse-1";
 
 /// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 fn skip(test: &str, needs: &str) {
@@ -65,9 +67,9 @@ fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
     }
 }
 
-/// The two ends of a stream; the sender is the caller, or the listener.
-fn ends(port: u16, sender_calls: bool) -> (Sender, Receiver) {
-    let query = "transport=auto&latency=8s&policy=deadline&slots=4096&timeout=10s";
+/// The two ends of a stream; the sender is the caller, or the listener. `security`: more keys of both URIs.
+fn ends(port: u16, sender_calls: bool, security: &str) -> (Sender, Receiver) {
+    let query = format!("transport=auto&latency=8s&policy=deadline&slots=4096&timeout=10s{security}");
     let listener = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&{query}"));
     let caller = uri(&format!("timeous://127.0.0.1:{port}?{query}"));
     thread::scope(|scope| {
@@ -147,8 +149,10 @@ fn all_arrives(sender: &mut Sender, receiver: &mut Receiver, sent: &[Instant], g
 #[test]
 fn a_stream_goes_on_over_tcp_where_udp_is_blocked_and_loses_nothing() {
     within("blocked", || {
-        for (port, sender_calls) in [(7_001, true), (7_002, false)] {
-            let (mut sender, mut receiver) = ends(port, sender_calls);
+        for (port, sender_calls, security) in
+            [(7_001, true, ""), (7_002, false, ""), (7_005, true, ENCRYPTED), (7_006, false, ENCRYPTED)]
+        {
+            let (mut sender, mut receiver) = ends(port, sender_calls, security);
             let (mut sent, mut got) = (Vec::new(), BTreeSet::new());
             let began = clock::now();
             send_until_received(&mut sender, &mut receiver, &mut sent, &mut got, began + Duration::from_millis(300));
@@ -165,9 +169,11 @@ fn a_stream_goes_on_over_tcp_where_udp_is_blocked_and_loses_nothing() {
         }
 
         block_udp();
-        for (port, sender_calls) in [(7_003, true), (7_004, false)] {
+        for (port, sender_calls, security) in
+            [(7_003, true, ""), (7_004, false, ""), (7_007, true, ENCRYPTED), (7_008, false, ENCRYPTED)]
+        {
             let began = clock::now();
-            let (mut sender, mut receiver) = ends(port, sender_calls);
+            let (mut sender, mut receiver) = ends(port, sender_calls, security);
             let (mut sent, mut got) = (Vec::new(), BTreeSet::new());
             let at = send_until_received(&mut sender, &mut receiver, &mut sent, &mut got, began);
             println!("the sender calls: {sender_calls}; streams {:?} after it began", at - began);

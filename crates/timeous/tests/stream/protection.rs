@@ -20,8 +20,8 @@ fn a_call_of_another_host_without_credential_says_how_to_get_one() {
         "{words}"
     );
     assert!(!words.contains('\n'), "{words}");
-    let error = Receiver::open(&uri(&format!("{OTHER}&transport=auto"))).unwrap_err().to_string();
-    assert!(error.contains("transport=auto carries no encryption yet") && error.contains("encryption=off"), "{error}");
+    let error = Receiver::open(&uri(&format!("{OTHER}&encap=none"))).unwrap_err().to_string();
+    assert!(error.contains("encap=none carries no encryption") && error.contains("encryption=off"), "{error}");
     let dialer = Dialer::new(uri(OTHER)).unwrap();
     dialer.wait(None);
     assert!(matches!(dialer.poll(), Some(DialEvent::GivenUp { error: Error::Security(_) })));
@@ -59,5 +59,5 @@ fn an_access_check_of_ones_own_is_a_listeners_and_decides_alone() {
     assert!(refused(OTHER).contains("for listeners"));
     assert!(refused("timeous://:7000?passphrase=file:pass").contains("leave out passphrase"));
     assert!(refused("timeous://:7000?encryption=off").contains("encryption=off"));
-    assert!(refused("timeous://:7000?transport=auto").contains("transport=auto"));
+    assert!(refused("timeous://:7000?encap=none").contains("encap=none"));
 }
