@@ -10,6 +10,7 @@ mod silence;
 mod undo;
 mod validation;
 mod watch;
+mod watched;
 
 use std::collections::VecDeque;
 
@@ -29,7 +30,7 @@ use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
 use hold::Hold;
 use signs::Signs;
-use silence::Watched;
+use watched::Watched;
 
 /// Congestion events that a macroflow has responded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -180,6 +180,9 @@ impl Macroflow {
     }
 
     fn sent(&mut self, now: Instant, flow: &mut Flow, bytes: u64) {
+        if flow.outstanding == 0 {
+            flow.silence.since = now;
+        }
         flow.outstanding += bytes;
         flow.totals.sent += bytes;
         self.outstanding += bytes;

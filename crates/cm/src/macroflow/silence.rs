@@ -1,8 +1,5 @@
 //! Silence of clients: data in flight without feedback for a timeout that backs off.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use timeous_core::{Duration, Instant};
 
 use crate::flow::{ClientId, FlowId};
@@ -15,17 +12,6 @@ const FEEDBACK_DELAY: Duration = Duration::from_secs(2);
 /// Most doublings of the timeout: RFC 6298 §2.5 allows a bound of 60 seconds or more.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Flows with data in flight, by the time when they are looked at next. A flow that was heard meanwhile gets a new time then, so that
-/// feedback costs nothing.
-#[derive(Debug, Default)]
-pub(super) struct Watched(BinaryHeap<Reverse<(Instant, FlowId)>>);
-
-impl Watched {
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.0.peek().map(|&Reverse((due, _))| due)
-    }
-}
-
 impl Macroflow {
     fn silence_timeout(&self, flow: &Flow) -> Duration {
         (self.rtt.timeout() + FEEDBACK_DELAY) * (1 << flow.silence.count.min(MOST_DOUBLINGS))
@@ -36,18 +22,14 @@ impl Macroflow {
         if flow.client == ClientId::HOST || flow.outstanding == 0 || flow.silence.due.is_some() {
             return;
         }
-        flow.silence.since = now;
         let due = now + self.silence_timeout(flow);
         flow.silence.due = Some(due);
-        self.watched.0.push(Reverse((due, id)));
+        self.watched.push(due, id);
     }
 
     /// Returns a flow that has had data in flight and no feedback for its timeout.
     pub(crate) fn poll_silent(&mut self, now: Instant, flows: &mut Flows) -> Option<FlowId> {
-        while let Some(&Reverse((due, id))) = self.watched.0.peek()
-            && due <= now
-        {
-            self.watched.0.pop();
+        while let Some((due, id)) = self.watched.pop_due(now) {
             // Gone, or watched anew since.
             let Some(flow) = flows.get_mut(id).filter(|flow| flow.silence.due == Some(due)) else { continue };
             flow.silence.due = None;
@@ -59,7 +41,7 @@ impl Macroflow {
                 return Some(id);
             }
             flow.silence.due = Some(due);
-            self.watched.0.push(Reverse((due, id)));
+            self.watched.push(due, id);
         }
         None
     }

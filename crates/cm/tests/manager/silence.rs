@@ -164,3 +164,22 @@ fn feedback_every_two_seconds_is_no_silence_and_the_hosts_own_flows_are_not_watc
     pass(&mut cm, now + 600_000);
     assert_eq!(cm.query(own).unwrap().outstanding, MTU);
 }
+
+#[test]
+fn a_pause_without_data_in_flight_is_no_silence() {
+    let mut cm = Manager::default();
+    let client = cm.join();
+    let flow = cm.open_for(at(0), client, spec()).unwrap();
+    let now = flow_on(&mut cm, 0, 10, flow, client);
+    // Everything is acknowledged; the next packet leaves two seconds later, and its acknowledgement comes in time.
+    while cm.query(flow).unwrap().outstanding > 0 {
+        ack(&mut cm, now, flow, 1);
+    }
+    for pause in (1..8).map(|n| n * 1_500) {
+        pass(&mut cm, now + pause);
+        send(&mut cm, now + pause, flow, client);
+        pass(&mut cm, now + pause + 1_000);
+        ack(&mut cm, now + pause + 1_000, flow, 1);
+    }
+    assert_eq!(cm.answered(flow).unwrap().timeouts, 0);
+}
