@@ -59,7 +59,7 @@ pub(crate) struct Thresholds {
 pub(crate) struct Silence {
     /// Last feedback, or the time when the first data in flight was sent.
     pub(crate) since: Instant,
-    /// Next look at it; `None`: not watched.
+    /// Time of the next check; `None`: not watched.
     pub(crate) due: Option<Instant>,
     /// Timeouts since the last feedback.
     pub(crate) count: u32,

@@ -31,7 +31,7 @@ pub(crate) struct Agreed {
     pub(crate) rest: Vec<u8>,
 }
 
-/// HandshakeFailure of a handshake.
+/// Failure of a handshake.
 #[derive(Debug)]
 pub enum HandshakeFailure {
     /// The two ends cannot agree; the peer was told why.

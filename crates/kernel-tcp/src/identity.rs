@@ -18,9 +18,9 @@ const LEN: usize = 17;
 /// Identity of a stream's DCCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Of a plain stream: initial sequence numbers, which are unknown off the path.
+    /// Initial sequence numbers of a plain stream, unknown off the path.
     Numbers(SequenceNumbers),
-    /// Of an encrypted stream: a secret of the handshake that has admitted its caller.
+    /// Secret of the handshake that has admitted the caller of an encrypted stream.
     Secret(MigrationSecret),
 }
 
