@@ -45,9 +45,4 @@ impl Macroflow {
         }
         None
     }
-
-    /// Returns whether feedback of another flow has come since this one fell silent: the path carries data.
-    pub(crate) fn is_heard_beside(&self, flow: &Flow) -> bool {
-        self.last_feedback > flow.silence.since
-    }
 }

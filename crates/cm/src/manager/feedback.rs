@@ -97,20 +97,19 @@ impl Manager {
         Ok(())
     }
 
-    /// Counts a client's silence as persistent congestion: its data in flight is lost. Where other flows have had feedback meanwhile, only
-    /// its first timeout reduces the window that they share.
+    /// Counts a client's silence as persistent congestion: its data in flight is lost. Only its first timeout reduces the
+    /// shared window: without feedback of any flow it does not grow again, and with some the path carries data.
     pub(super) fn fall_silent(&mut self, now: Instant, id: FlowId) {
         let Ok((flow, macroflow, outbox)) = self.parts(id) else { return };
         let (name, lost, sent_at) = (flow.macroflow, flow.outstanding, flow.silence.since);
         let (before, is_first) = (macroflow.outstanding(), flow.silence.count == 0);
-        let is_path_silent = !macroflow.is_heard_beside(flow);
         flow.outstanding = 0;
         flow.totals.lost += lost;
         flow.silence.written_off += lost;
         flow.silence.count += 1;
         flow.silence.since = now;
         macroflow.lost(now, lost);
-        if is_first || is_path_silent {
+        if is_first {
             let loss = Loss::Persistent;
             macroflow.congested(now, before, CongestionSignal { loss, sent_at, again: flow.timed_out, lost });
             outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
