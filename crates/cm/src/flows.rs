@@ -41,6 +41,8 @@ pub(crate) struct Flow {
     /// Plausibility limit of its feedback; only for flows whose feedback is the client's word alone.
     pub(crate) ledger: Option<Box<Ledger>>,
     pub(crate) silence: Silence,
+    /// Key of the macroflow to which it returns with its next acknowledgement.
+    pub(crate) home: Option<u64>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
 }
@@ -101,6 +103,7 @@ impl Flow {
             totals: Totals::default(),
             ledger: None,
             silence: Silence::default(),
+            home: None,
             local: spec.local,
             remote: spec.remote,
         }

@@ -2,6 +2,7 @@
 
 mod feedback;
 mod grants;
+mod heard;
 mod held;
 mod hold;
 mod restart;
@@ -28,6 +29,7 @@ use crate::grant::Grant;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
+use heard::Heard;
 use hold::Hold;
 use signs::Signs;
 use watched::Watched;
@@ -77,6 +79,7 @@ pub(crate) struct Macroflow {
     next_release: Instant,
     last_sent: Option<Instant>,
     last_feedback: Instant,
+    heard: Heard,
     /// Losses of packets sent before this time belong to a congestion event already responded to.
     reduced_at: Option<Instant>,
     /// Last response to a timeout.
@@ -150,6 +153,7 @@ impl Macroflow {
             next_release: Instant::ZERO,
             last_sent: None,
             last_feedback: Instant::ZERO,
+            heard: Heard::default(),
             reduced_at: None,
             timed_out_at: None,
             undoable: None,

@@ -3,14 +3,18 @@
 use timeous_core::{Duration, Instant};
 
 use crate::controller::{Acked, Congestion, TimedOut};
-use crate::flow::Loss;
+use crate::flow::{FlowId, Loss};
+use crate::rtt::RttEstimator;
 use crate::sign::CongestionSignal;
 
 use super::Macroflow;
 
 impl Macroflow {
     /// Processes an acknowledgement. The window does not grow while the flow is `recovering`.
-    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
+    pub(crate) fn acked(&mut self, now: Instant, id: FlowId, bytes: u64, rtt: Option<Duration>, recovering: bool) {
+        if bytes > 0 {
+            self.heard.note(now, id);
+        }
         (self.last_feedback, self.probes) = (now, 0);
         if let Some(rtt) = rtt {
             self.doubt_resumption(rtt);
@@ -33,6 +37,13 @@ impl Macroflow {
         }
         self.heard_of(bytes);
         self.reckon();
+    }
+
+    /// Whether packets that other flows have sent after `since` arrived, so that the path is not the reason why a flow
+    /// hears nothing.
+    pub(crate) fn carries_others(&self, id: FlowId, since: Instant) -> bool {
+        let round = self.rtt.smoothed().unwrap_or(RttEstimator::INITIAL_TIMEOUT);
+        self.heard.beside(id).is_some_and(|at| at > since + round)
     }
 
     /// Ends slow start: the window stays and grows at most additively.

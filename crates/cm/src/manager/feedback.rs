@@ -36,6 +36,7 @@ impl Manager {
             CmError::Implausible { flow: id, what }
         })?;
         let claimed = update.acked + update.lost;
+        let waits_since = (flow.outstanding > 0).then_some(flow.silence.since);
         take_back(flow, macroflow, claimed, update.acked);
         (flow.silence.since, flow.silence.count) = (now, 0);
         flow.outstanding -= claimed;
@@ -44,7 +45,6 @@ impl Manager {
         if let Some(ledger) = &mut flow.ledger {
             ledger.told(now, claimed, least);
         }
-        let name = flow.macroflow;
         let before = macroflow.outstanding();
         if !update.overtaken_by.is_zero() {
             macroflow.controller.on_overtaken(now, update.overtaken_by);
@@ -53,7 +53,7 @@ impl Manager {
             // Unverified feedback may claim an RTT of zero: use at least the minimum of any path.
             let vouched = flow.ledger.is_none();
             let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(MIN_ROUND_TRIP) });
-            macroflow.acked(now, update.acked, rtt, update.recovering);
+            macroflow.acked(now, id, update.acked, rtt, update.recovering);
         }
         if update.lost > 0 {
             macroflow.lost(now, update.lost);
@@ -66,15 +66,23 @@ impl Manager {
         }
         if let Some((loss, sent_at)) = update.loss {
             let under_way = before.saturating_add(update.beyond_gap);
-            if macroflow.congested(
-                now,
-                under_way,
-                CongestionSignal { loss, sent_at, again: flow.timed_out, lost: update.lost },
-            ) {
-                outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
+            let sign = CongestionSignal { loss, sent_at, again: flow.timed_out, lost: update.lost };
+            let is_cut_off = loss == Loss::Persistent
+                && update.acked == 0
+                && macroflow.carries_others(id, waits_since.unwrap_or(sent_at));
+            let of_path = if is_cut_off { Loss::Transient } else { loss };
+            if macroflow.congested(now, under_way, CongestionSignal { loss: of_path, ..sign }) {
+                outbox.note(now, flow.macroflow, Some(id), || Happening::Congestion { kind: of_path });
             }
             flow.timed_out |= loss == Loss::Persistent;
+            if is_cut_off {
+                self.set_aside(now, id, sign);
+            }
         }
+        if update.acked > 0 {
+            self.bring_home(now, id);
+        }
+        let name = self.flow(id)?.macroflow;
         self.compare(now, name);
         self.after_feedback(now, name, id);
         Ok(())
@@ -97,24 +105,27 @@ impl Manager {
         Ok(())
     }
 
-    /// Counts a client's silence as persistent congestion: its data in flight is lost. Only its first timeout reduces the
-    /// shared window: without feedback of any flow it does not grow again, and with some the path carries data.
+    /// Counts a client's silence as persistent congestion: its data in flight is lost.
     pub(super) fn fall_silent(&mut self, now: Instant, id: FlowId) {
         let Ok((flow, macroflow, outbox)) = self.parts(id) else { return };
         let (name, lost, sent_at) = (flow.macroflow, flow.outstanding, flow.silence.since);
-        let (before, is_first) = (macroflow.outstanding(), flow.silence.count == 0);
+        let before = macroflow.outstanding();
+        let is_cut_off = macroflow.carries_others(id, sent_at);
         flow.outstanding = 0;
         flow.totals.lost += lost;
         flow.silence.written_off += lost;
         flow.silence.count += 1;
         flow.silence.since = now;
         macroflow.lost(now, lost);
-        if is_first {
-            let loss = Loss::Persistent;
-            macroflow.congested(now, before, CongestionSignal { loss, sent_at, again: flow.timed_out, lost });
+        let loss = if is_cut_off { Loss::Transient } else { Loss::Persistent };
+        let sign = CongestionSignal { loss, sent_at, again: flow.timed_out, lost };
+        if macroflow.congested(now, before, sign) {
             outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
         }
         flow.timed_out = true;
+        if is_cut_off {
+            self.set_aside(now, id, CongestionSignal { loss: Loss::Persistent, ..sign });
+        }
         self.after_feedback(now, name, id);
     }
 

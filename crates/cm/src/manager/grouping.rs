@@ -9,6 +9,7 @@ use crate::flow::{ClientId, MacroflowId, Steering};
 use crate::kind::Kind;
 use crate::macroflow::Macroflow;
 use crate::scheduler::Scheduling;
+use crate::sign::CongestionSignal;
 use crate::trace::Happening;
 
 use super::{Manager, check_weight, mind_weights};
@@ -69,8 +70,31 @@ impl Manager {
         Ok(())
     }
 
+    /// Moves a flow whose receiver is silent, while the others' data arrives, to a macroflow of its own with a window of
+    /// one packet, until it hears something: its data in flight would fill the others' window.
+    pub(super) fn set_aside(&mut self, now: Instant, id: FlowId, sign: CongestionSignal) {
+        let Ok(home) = self.flow(id).map(|flow| flow.macroflow) else { return };
+        if self.split(now, id).is_err() {
+            return;
+        }
+        let Ok((flow, macroflow, _)) = self.parts(id) else { return };
+        flow.home = Some(home);
+        macroflow.congested(now, flow.outstanding, sign);
+    }
+
+    /// Returns a flow that was set aside.
+    pub(super) fn bring_home(&mut self, now: Instant, id: FlowId) {
+        let Ok(flow) = self.flow(id) else { return };
+        let Some(home) = flow.home else { return };
+        let (destination, mtu) = (flow.destination, flow.mtu);
+        let name = if self.macroflows.get(home).is_some() { home } else { self.macroflow_for(destination, mtu) };
+        self.move_flow(now, id, name);
+        self.outbox.note(now, name, Some(id), || Happening::Merged);
+    }
+
     fn move_flow(&mut self, now: Instant, id: FlowId, name: u64) {
         let Some(flow) = self.flows.get_mut(id) else { return };
+        flow.home = None;
         let (from, waiting, weight) = (flow.macroflow, flow.waiting, flow.weight);
         if let Some(macroflow) = self.macroflows.get_mut(from) {
             macroflow.let_go(id, flow, None);

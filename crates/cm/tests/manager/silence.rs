@@ -1,6 +1,6 @@
 //! Tests of clients that fall silent: hung, stopped, or sending into a black hole.
 
-use timeous_cm::{ClientEvent, ClientId, FlowId, FlowSpec, Manager, Update};
+use timeous_cm::{ClientEvent, ClientId, FlowId, FlowSpec, Loss, Manager, Update};
 use timeous_core::{Duration, Rate};
 
 use super::script::*;
@@ -182,4 +182,79 @@ fn a_pause_without_data_in_flight_is_no_silence() {
         ack(&mut cm, now + pause + 1_000, flow, 1);
     }
     assert_eq!(cm.answered(flow).unwrap().timeouts, 0);
+}
+
+/// Two flows of the host's own transports; the receiver of the first is stopped, that of the second is there.
+#[test]
+fn probes_to_a_receiver_that_is_gone_cost_the_flows_to_others_one_reduction() {
+    let mut cm = Manager::default();
+    let (gone, other) = (cm.open(spec().destination, MTU), cm.open(spec().destination, MTU));
+    let shared = cm.macroflow_of(other).unwrap();
+    let ask = |cm: &mut Manager, now, flow| {
+        let granted = cm.ask(at(now), flow).unwrap().is_some();
+        if granted {
+            cm.notify(at(now), flow, MTU).unwrap();
+        }
+        granted
+    };
+    let mut now = 0;
+    // Both are heard.
+    while now < 1_000 {
+        let sent = [gone, other].map(|flow| (flow, u64::from(ask(&mut cm, now, flow))));
+        now += WAY;
+        pass(&mut cm, now);
+        sent.into_iter().for_each(|(flow, packets)| ack(&mut cm, now, flow, packets));
+    }
+    // The first sends all that it may from now on, and reports a timeout that backs off.
+    let (mut under_way, mut denied) = (0, 0);
+    let mut timeout = (now + 1_000, 1_000);
+    let mut sent_at = now;
+    while now < 60_000 {
+        while ask(&mut cm, now, gone) {
+            under_way += MTU;
+            sent_at = now;
+        }
+        if now >= timeout.0 && under_way > 0 {
+            let loss = Some((Loss::Persistent, at(sent_at)));
+            cm.update(at(now), gone, Update { lost: under_way, loss, ..Update::default() }).unwrap();
+            timeout = (now + 2 * timeout.1, 2 * timeout.1);
+            under_way = 0;
+        }
+        let granted = ask(&mut cm, now, other);
+        denied += u64::from(!granted && now > 2_100);
+        now += WAY;
+        pass(&mut cm, now);
+        if cm.query(other).unwrap().outstanding > 0 && granted {
+            ack(&mut cm, now, other, 1);
+        }
+    }
+    assert_eq!(denied, 0, "of a packet each {WAY} ms");
+    assert!(cm.macroflow_of(gone).unwrap() != shared);
+    let answered = cm.answered(other).unwrap();
+    assert_eq!((answered.losses, answered.timeouts), (1, 0));
+    // It goes on.
+    ack(&mut cm, now, gone, under_way / MTU);
+    assert_eq!(cm.macroflow_of(gone), cm.macroflow_of(other));
+    assert_eq!(cm.macroflow_of(other).unwrap(), shared);
+}
+
+#[test]
+fn a_path_that_carries_nobodys_data_is_congested_for_all() {
+    let mut cm = Manager::default();
+    let flows = [cm.open(spec().destination, MTU), cm.open(spec().destination, MTU)];
+    for flow in flows {
+        cm.notify_unasked(at(0), flow, MTU).unwrap();
+    }
+    pass(&mut cm, WAY);
+    for flow in flows {
+        ack(&mut cm, WAY, flow, 1);
+        cm.notify_unasked(at(WAY), flow, MTU).unwrap();
+    }
+    for flow in flows {
+        let loss = Some((Loss::Persistent, at(WAY)));
+        cm.update(at(1_100), flow, Update { lost: MTU, loss, ..Update::default() }).unwrap();
+    }
+    assert_eq!(cm.macroflow_of(flows[0]), cm.macroflow_of(flows[1]));
+    let state = cm.query(flows[0]).unwrap();
+    assert_eq!((state.window, cm.answered(flows[0]).unwrap().timeouts), (MTU, 1), "{state:?}");
 }
