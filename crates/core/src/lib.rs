@@ -30,4 +30,4 @@ pub use rate_limit::RateLimit;
 pub use rng::Rng;
 pub use schedule::Schedule;
 pub use time::{Duration, Instant, Rate};
-pub use transport::{AduSource, Copied, DriveOrder, Ecn, Misuse, NoAdus, PulledAdu, Transmit, Transport};
+pub use transport::{AduSource, Copied, DriveOrder, Ecn, Misuse, NoAdus, PulledAdu, RecvMeta, Transmit, Transport};

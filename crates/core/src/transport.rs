@@ -3,7 +3,7 @@
 use crate::adu::{AduMeta, DropReason};
 use crate::path::PathState;
 use crate::queue::Queue;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Sans-IO transport connection.
 ///
@@ -31,7 +31,7 @@ pub trait Transport {
         now: Instant,
         congestion: &mut Self::Congestion,
         datagram: &[u8],
-        ecn: Ecn,
+        meta: impl Into<RecvMeta>,
     ) -> Result<(), Misuse>;
 
     /// Handles timers: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
@@ -141,6 +141,29 @@ pub enum Ecn {
     Ect0 = 0b10,
     /// Congestion experienced.
     Ce = 0b11,
+}
+
+/// Properties of a received datagram.
+///
+/// ```
+/// use timeous_core::{Duration, Ecn, RecvMeta};
+/// // The kernel received it 3 ms ago, while another thread had the processor.
+/// let meta = RecvMeta { waited: Duration::from_millis(3), ..Ecn::Ect0.into() };
+/// assert_eq!(meta.ecn, Ecn::Ect0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RecvMeta {
+    /// ECN field that it came with.
+    pub ecn: Ecn,
+    /// Time between its arrival in this host and the call; zero if unknown. It is no delay of the path: round trips are
+    /// measured without it, and the peer is told of it as of any other delay of an acknowledgement.
+    pub waited: Duration,
+}
+
+impl From<Ecn> for RecvMeta {
+    fn from(ecn: Ecn) -> Self {
+        Self { ecn, waited: Duration::ZERO }
+    }
 }
 
 /// Result of `poll_transmit`: properties of the packet in the buffer.

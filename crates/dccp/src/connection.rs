@@ -26,7 +26,7 @@ mod timers;
 mod transmission;
 
 use timeous_cm::{Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, Rng, Transmit, Transport};
+use timeous_core::{AduSource, DriveOrder, Duration, Instant, Misuse, RecvMeta, Rng, Transmit, Transport};
 
 pub use config::{Config, Parity};
 pub use events::{CloseReason, Event, Statistics};
@@ -375,9 +375,15 @@ impl Transport for Connection {
     type Congestion = Manager;
     type Event = Event;
 
-    fn handle_datagram(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], ecn: Ecn) -> Result<(), Misuse> {
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        datagram: &[u8],
+        meta: impl Into<RecvMeta>,
+    ) -> Result<(), Misuse> {
         self.order.fed(now)?;
-        self.receive(now, cm, datagram, ecn);
+        self.receive(now, cm, datagram, meta.into());
         self.release(now, cm);
         Ok(())
     }

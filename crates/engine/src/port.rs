@@ -309,14 +309,14 @@ impl Port {
         let (sealed, notices, is_local) = (&mut self.sealed, &mut self.plain_notices, self.is_local);
         // Under a flood, sending and the other ports have their turn, too.
         for _ in 0..MOST_READS {
-            let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
+            let more = self.socket.receive(now, |Way { from, to }, meta, datagram| {
                 if share.as_ref().is_some_and(|share| !share.has(from.ip())) {
                     return;
                 }
                 if let Some(sealed) = sealed {
                     let is_ours = sealed.handle_datagram(now, from, datagram, |association, packet| {
                         let route = Route::sealed(from, association.value());
-                        in_order(driver.endpoint.handle_datagram(now, cm, route, packet, ecn));
+                        in_order(driver.endpoint.handle_datagram(now, cm, route, packet, meta));
                     });
                     if !is_ours {
                         in_order(driver.endpoint.refuse_request(now, from, datagram, ResetCode::Unencrypted));
@@ -331,7 +331,7 @@ impl Port {
                     in_order(driver.endpoint.refuse_request(now, route, datagram, ResetCode::Unencrypted));
                     return;
                 }
-                in_order(driver.endpoint.handle_datagram(now, cm, route, datagram, ecn));
+                in_order(driver.endpoint.handle_datagram(now, cm, route, datagram, meta));
             });
             match more {
                 Ok(true) => {}
@@ -356,7 +356,9 @@ impl Port {
 
     /// Sends and processes events until there is no more progress; returns whether there was any.
     pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
-        let mut progress = self.hear_of_keys(now, streams) | self.transmit(now, cm);
+        // On a busy machine the round may have begun long ago: deadlines and round trips count from the instant of sending.
+        let mut now = clock::now().max(now);
+        let mut progress = self.hear_of_keys(now, streams) | self.transmit(&mut now, cm);
         while let Some((connection, event)) = self.driver.poll_event() {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
@@ -377,17 +379,17 @@ impl Port {
     }
 
     /// Pulls and sends as many packets as allowed now. While packets wait for the kernel, none are pulled.
-    fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
+    fn transmit(&mut self, now: &mut Instant, cm: &mut Manager) -> bool {
         self.plain_notices.transmit(&mut self.socket);
-        let mut progress = self.sealed.as_mut().is_some_and(|sealed| sealed.transmit(now, &mut self.socket));
+        let mut progress = self.sealed.as_mut().is_some_and(|sealed| sealed.transmit(*now, &mut self.socket));
         loop {
-            // On a busy machine the round may have begun long ago: deadlines apply to the instant of sending.
-            let at = clock::now().max(now);
+            let at = clock::now().max(*now);
             let seal = self.sealed.as_mut().map(|sealed| &mut sealed.endpoint);
             if !self.batch.send(at, &mut self.socket, &mut self.driver.sessions, seal) {
                 return progress;
             }
-            self.pull(now, cm);
+            *now = clock::now().max(*now);
+            self.pull(*now, cm);
             if self.batch.is_empty() {
                 return progress;
             }

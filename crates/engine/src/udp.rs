@@ -85,6 +85,9 @@ impl Socket {
     }
 
     fn new(io: OwnedFd, carries: SocketEncapsulation, bundles: bool) -> Self {
+        if let Err(error) = set_option(io.as_fd(), SocketOption::ReceiveTimes, 1) {
+            tracing::debug!(%error, "time in the receive buffer counts as the path's");
+        }
         let (plan, outbound, inbound) = (Plan::default(), Outbound::default(), Inbound::default());
         Self { io, carries, plan, outbound, inbound, bundles }
     }

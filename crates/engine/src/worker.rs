@@ -365,11 +365,11 @@ impl Worker {
                 progress |= port.drain(now, cm, &mut self.streams);
             }
             progress |= self.tcp.drain(now, cm);
+            // On a busy machine that may have taken long: datagrams that expired meanwhile must not be chosen.
+            now = clock::now().max(now);
             if !progress {
                 break;
             }
-            // On a busy machine that may have taken long: datagrams that expired meanwhile must not be chosen.
-            now = clock::now().max(now);
             self.pass_time(now, cm);
         }
         for port in self.ports.values_mut() {

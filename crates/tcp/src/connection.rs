@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use timeous_cm::{Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, Rng, Transmit, Transport};
+use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, RecvMeta, Rng, Transmit, Transport};
 use timeous_seal::Secrets;
 
 pub use config::{Config, EcnMode, LossDetection, Receiving, Sending};
@@ -346,12 +346,18 @@ impl Transport for Connection {
     type Congestion = Manager;
     type Event = Event;
 
-    fn handle_datagram(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], ecn: Ecn) -> Result<(), Misuse> {
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        datagram: &[u8],
+        meta: impl Into<RecvMeta>,
+    ) -> Result<(), Misuse> {
         self.order.fed(now)?;
         let ports = (self.target.remote.port(), self.target.local.port());
         match Segment::parse(datagram, self.target.addresses().reversed()) {
             Ok(segment) if (segment.header.source_port, segment.header.dest_port) == ports => {
-                self.receive(now, cm, &segment, ecn);
+                self.receive(now, cm, &segment, meta.into().ecn);
             }
             _ => self.statistics.malformed += 1,
         }

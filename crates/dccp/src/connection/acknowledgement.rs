@@ -81,7 +81,7 @@ impl Acknowledgement {
         let (now, header) = (incoming.at, incoming.header);
         self.is_owed = true;
         if incoming.arrival == Arrival::Newest {
-            self.newest_at = now;
+            self.newest_at = incoming.arrived_at();
             self.pace.on_newest(now, header.seq, rtt);
         }
         let Some(receiver) = &mut self.rate_receiver else { return };

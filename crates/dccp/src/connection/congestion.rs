@@ -174,7 +174,9 @@ impl Congestion {
     /// there are no Ack Vectors, if it is believed. `None`: Ack Vectors that cover packets never sent are ignored, as
     /// RFC 4340 §11.4 allows.
     pub(super) fn on_ack(&mut self, iss: Seq, incoming: &Incoming<'_>, log: &mut Log) -> Option<Feedback> {
-        let (packet, elapsed, feedback) = (incoming.packet, incoming.options.elapsed, &incoming.options.feedback);
+        let (packet, feedback) = (incoming.packet, &incoming.options.feedback);
+        // What the round trip spent in the hosts, and not on the path.
+        let elapsed = incoming.options.elapsed + incoming.waited;
         let (now, ack) = (incoming.at, incoming.header.ack()?);
         let drops = packet.options().flatten().filter_map(|item| match item.opt {
             Opt::DataDropped(blocks) => Some(blocks),

@@ -33,7 +33,7 @@ impl Connection {
             self.congestion.steer(now, cm, &mut self.timers);
         }
         let least = self.congestion.path(cm).and_then(|path| path.min_rtt);
-        self.round_trip.on_ack(now, least, ack, incoming.options.elapsed);
+        self.round_trip.on_ack(incoming.arrived_at(), least, ack, incoming.options.elapsed);
         self.congestion.undo_timeout(now, cm, &mut feedback);
         // Late arrivals already had their fate, but the undone timeout put their bytes in flight again.
         if !feedback.fates.is_empty() || feedback.rtt.is_some() || feedback.acked > 0 {

@@ -1,7 +1,7 @@
 //! The handshake: Request, Response, and the Ack that completes it (RFC 4340 §8.1).
 
 use timeous_cm::Manager;
-use timeous_core::{Duration, Ecn, Instant, NoAdus};
+use timeous_core::{Duration, Instant, NoAdus, RecvMeta};
 
 use super::timers::Timer;
 use super::transmission::Control;
@@ -64,7 +64,7 @@ impl Connection {
             self.lifecycle.add_cookie(cookie);
         }
         let mut response = Vec::new();
-        self.receive(now, cm, request, Ecn::NotEct);
+        self.receive(now, cm, request, RecvMeta::default());
         let _ = self.transmit(now, cm, &mut NoAdus, &mut response);
         response
     }

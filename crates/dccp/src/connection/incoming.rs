@@ -14,13 +14,22 @@ pub(super) struct Incoming<'a> {
     pub(super) packet: &'a Packet<'a>,
     /// The packet's header, with whole sequence numbers.
     pub(super) header: &'a Header,
-    /// Time of arrival.
+    /// Time at which it is processed.
     pub(super) at: Instant,
+    /// Time for which it has waited on this host.
+    pub(super) waited: Duration,
     pub(super) ecn: Ecn,
     /// GSR before this packet.
     pub(super) gsr: Seq,
     pub(super) arrival: Arrival,
     pub(super) options: ReceivedOptions,
+}
+
+impl Incoming<'_> {
+    /// Time of its arrival in this host.
+    pub(super) fn arrived_at(&self) -> Instant {
+        self.at.saturating_sub(self.waited)
+    }
 }
 
 /// Information from a packet's options.

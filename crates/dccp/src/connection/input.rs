@@ -1,7 +1,7 @@
 //! Processing of a received packet: the steps of RFC 4340 §8.5.
 
 use timeous_cm::Manager;
-use timeous_core::{Duration, Ecn, Instant};
+use timeous_core::{Duration, Ecn, Instant, RecvMeta};
 
 use super::incoming::{Incoming, ReceivedOptions};
 use super::parity::name::ParityName;
@@ -18,7 +18,7 @@ use crate::reset::{ResetCode, ResetReason};
 
 impl Connection {
     /// Steps 1 to 7: checks the packet's connection, its sequence numbers and its type.
-    pub(super) fn receive(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], ecn: Ecn) {
+    pub(super) fn receive(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], meta: RecvMeta) {
         let Ok(packet) = Packet::parse(datagram, self.config.encapsulation) else {
             self.log.statistics.malformed += 1;
             return;
@@ -56,7 +56,7 @@ impl Connection {
             self.log.statistics.unexpected += 1;
             self.transmission.answer(now, Control::Sync(header.seq));
         } else {
-            self.process(now, cm, &packet, &header, ecn);
+            self.process(now, cm, &packet, &header, meta);
         }
     }
 
@@ -75,7 +75,8 @@ impl Connection {
     }
 
     /// Step 8 and on, unless the packet is a duplicate.
-    fn process(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header, ecn: Ecn) {
+    fn process(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header, meta: RecvMeta) {
+        let RecvMeta { ecn, waited } = meta;
         let (gsr, arrival) = (self.sequence.gsr(), self.acknowledgement.record(header.seq, ecn));
         if matches!(arrival, Arrival::Duplicate | Arrival::TooOld) {
             self.log.statistics.duplicates += 1;
@@ -83,7 +84,7 @@ impl Connection {
         }
         self.sequence.accept(header.packet_type(), header.seq, header.ack());
         let options = ReceivedOptions::default();
-        let mut incoming = Incoming { packet, header, at: now, ecn, gsr, arrival, options };
+        let mut incoming = Incoming { packet, header, at: now, waited, ecn, gsr, arrival, options };
         if let Err(with) = self.process_options(&mut incoming) {
             return self.reset(with, CloseReason::Misbehaved(with));
         }
@@ -143,7 +144,7 @@ impl Connection {
                     self.lifecycle.add_cookie(cookie);
                 }
             }
-            Opt::Timestamp(value) => self.acknowledgement.set_timestamp(Some((value, incoming.at))),
+            Opt::Timestamp(value) => self.acknowledgement.set_timestamp(Some((value, incoming.arrived_at()))),
             Opt::ElapsedTime(elapsed) => incoming.options.elapsed = elapsed.to_duration(),
             Opt::NdpCount(count) => incoming.options.ndp_count = count,
             // From the receiver of our data, for a CCID that defines such options; "on received DCCP-Data packets MUST

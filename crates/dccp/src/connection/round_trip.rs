@@ -10,6 +10,9 @@ const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Upper bound of the acknowledgement delay that we believe a peer to have: TCP's (RFC 9293 §3.8.6.3). A higher value
 /// lets a peer make our timeouts longer.
 const MAX_PEER_DELAY: Duration = Duration::from_millis(500);
+/// Time for which a reported delay counts at least, and half of the most. Chosen by us: a higher value keeps timeouts
+/// longer after a peer was busy; a lower one has more timeouts that were for nothing.
+const PEER_DELAY_PERIOD: Duration = Duration::from_secs(10);
 /// Maximum acknowledgement delay of an end that accepts retransmissions (docs/design/repair.md): with a deadline of two
 /// round trips, 20 ms are too long. A higher value makes retransmissions later, and acknowledgements fewer.
 pub(super) const MAX_REPAIR_ACK_DELAY: Duration = Duration::from_millis(5);
@@ -22,8 +25,7 @@ const MIN_MARGIN: Duration = Duration::from_millis(2);
 pub(super) struct RoundTrip {
     /// Smoothed time, once measured.
     rtt: Option<Duration>,
-    /// Longest delay of an acknowledgement that the peer has reported.
-    peer_delay: Duration,
+    peer_delay: PeerDelay,
     /// Time of the last measurement.
     measured_at: Option<Instant>,
     /// Lower bound of the next feedback timeout, while the estimate is stale; else zero.
@@ -38,6 +40,27 @@ pub(super) struct RoundTrip {
     others_since: Instant,
 }
 
+/// Longest delay of an acknowledgement that the peer has reported recently: the delay of a busy host passes.
+#[derive(Clone, Copy, Debug, Default)]
+struct PeerDelay {
+    /// Of the current period, and of the one before.
+    longest: [Duration; 2],
+    began: Instant,
+}
+
+impl PeerDelay {
+    fn note(&mut self, now: Instant, delay: Duration) {
+        if now - self.began >= PEER_DELAY_PERIOD {
+            (self.longest, self.began) = ([Duration::ZERO, self.longest[0]], now);
+        }
+        self.longest[0] = self.longest[0].max(delay);
+    }
+
+    fn longest(&self) -> Duration {
+        self.longest[0].max(self.longest[1])
+    }
+}
+
 impl RoundTrip {
     pub(super) fn rtt(&self) -> Duration {
         self.rtt.unwrap_or(DEFAULT_RTT)
@@ -46,7 +69,7 @@ impl RoundTrip {
     /// Feedback timeout: the path's, no shorter than in a wait with a stale estimate, and the peer's delay.
     pub(super) fn feedback_timeout(&self, timeout: Duration) -> Duration {
         // Round-trip samples exclude the acknowledgement delay that the peer reports, so it is added here.
-        timeout.max(self.least_timeout) + self.peer_delay
+        timeout.max(self.least_timeout) + self.peer_delay.longest()
     }
 
     pub(super) fn is_measured(&self) -> bool {
@@ -82,7 +105,7 @@ impl RoundTrip {
         self.trigger = least.map(|_| (ack, now.saturating_sub(elapsed + back)));
         self.others_since = self.acked_at.saturating_sub(back);
         self.acked_at = now;
-        self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
+        self.peer_delay.note(now, elapsed.min(MAX_PEER_DELAY));
     }
 
     /// Returns the earliest possible arrival time of a packet that is acknowledged now.
@@ -111,7 +134,7 @@ impl RoundTrip {
         if is_passed {
             rtt + (rtt / 4).max(MIN_MARGIN).max(rttvar)
         } else {
-            rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.max(MAX_REPAIR_ACK_DELAY)
+            rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.longest().max(MAX_REPAIR_ACK_DELAY)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Demultiplexing of received packets, and refusal of those of no connection (RFC 4340 §8.5 steps 2 and 3).
 
 use timeous_cm::Manager;
-use timeous_core::{Ecn, Instant, Misuse, Transport};
+use timeous_core::{Instant, Misuse, RecvMeta, Transport};
 use timeous_transport::ConnectionId;
 
 use super::Endpoint;
@@ -28,7 +28,7 @@ impl Endpoint {
         cm: &mut Manager,
         from: impl Into<Route>,
         datagram: &[u8],
-        ecn: Ecn,
+        meta: impl Into<RecvMeta>,
     ) -> Result<(), Misuse> {
         self.fed(now)?;
         let route = from.into();
@@ -50,7 +50,7 @@ impl Endpoint {
                 }
             },
         };
-        self.update(id, |connection| connection.handle_datagram(now, cm, datagram, ecn))
+        self.update(id, |connection| connection.handle_datagram(now, cm, datagram, meta))
     }
 
     /// Refuses a Request that may not be taken, with a Reset of this `code`; ignores any other datagram.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use timeous_cm::Manager;
-use timeous_core::{Duration, Ecn, Instant, Rng, Transport};
+use timeous_core::{Duration, Ecn, Instant, PathState, RecvMeta, Rng, Transport};
 use timeous_dccp::{
     Body, Ccid, Config, Connection, Encapsulation, Event, Feature, Header, Opt, Packet, PacketType, Seq, ServiceCode,
     Side, packet,
@@ -54,6 +54,8 @@ impl Seen {
 
 pub(crate) struct Timeline {
     pub(crate) now: Instant,
+    /// Time for which each packet waits on this host.
+    pub(crate) waited: Duration,
     pub(crate) connection: Connection,
     pub(crate) source: Script,
     cm: Manager,
@@ -68,6 +70,7 @@ impl Timeline {
     fn new(connection: Connection) -> Self {
         let mut line = Self {
             now: Instant::ZERO,
+            waited: Duration::ZERO,
             connection,
             source: Script::default(),
             cm: Manager::default(),
@@ -148,6 +151,10 @@ impl Timeline {
         self
     }
 
+    pub(crate) fn path(&self) -> PathState {
+        self.cm.query(self.connection.flow().unwrap()).unwrap()
+    }
+
     pub(crate) fn outstanding(&self) -> u64 {
         outstanding(&self.connection, &self.cm)
     }
@@ -197,7 +204,8 @@ impl Timeline {
     }
 
     pub(crate) fn send_bytes(&mut self, bytes: &[u8], ecn: Ecn) {
-        self.connection.handle_datagram(self.now, &mut self.cm, bytes, ecn).unwrap();
+        let meta = RecvMeta { ecn, waited: self.waited };
+        self.connection.handle_datagram(self.now, &mut self.cm, bytes, meta).unwrap();
         self.drain();
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use timeous_core::Ecn;
+use timeous_core::{Duration, Ecn};
 
 use super::packet::is_ipv4;
 
@@ -93,6 +93,8 @@ pub(super) struct Marks {
     pub(super) to: Option<IpAddr>,
     /// Size of each datagram but the last; zero: there is only one.
     pub(super) segment: usize,
+    /// Unix time of its arrival in this host, where the socket asks for it.
+    pub(super) arrived: Option<Duration>,
     /// Whether it is a sent datagram, returned with an ICMP "port unreachable".
     pub(super) refused: bool,
 }
@@ -165,6 +167,7 @@ impl Control {
                 | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &[a, b, c, d, origin, ..]) => {
                     marks.refused = i32::from_ne_bytes([a, b, c, d]) == libc::ECONNREFUSED && BY_ICMP.contains(&origin);
                 }
+                (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, data) => marks.arrived = unix_time(data),
                 (libc::SOL_UDP, libc::UDP_GRO, data) => {
                     let segment = data.first_chunk().map_or(0, |&size| i32::from_ne_bytes(size));
                     marks.segment = usize::try_from(segment).unwrap_or(0);
@@ -186,6 +189,12 @@ impl Control {
             Some((level, i32::from_ne_bytes(part(message, WORD + 4)), &message[HEAD..]))
         })
     }
+}
+
+/// Reads a `timespec` of two 64-bit numbers.
+fn unix_time(data: &[u8]) -> Option<Duration> {
+    let number = |at: usize| data.get(at..)?.first_chunk().map(|&bytes| u64::from_ne_bytes(bytes));
+    Some(Duration::from_secs(number(0)?) + Duration::from_nanos(number(8)?))
 }
 
 fn ecn_of(tos: u8) -> Ecn {
@@ -235,6 +244,10 @@ mod tests {
             assert_eq!(control.read(cut), Marks::default());
         }
         assert_eq!(control.read(len).ecn, Ecn::Ce);
+        let time = [7_u64.to_ne_bytes(), 8_u64.to_ne_bytes()].concat();
+        let len = control.put(0, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &time);
+        assert_eq!(control.read(len).arrived, Some(Duration::from_nanos(7_000_000_008)));
+        assert_eq!(control.read(len - 8).arrived, None);
         let mut endless = Control::default();
         endless.0[..WORD].copy_from_slice(&usize::MAX.to_ne_bytes());
         assert_eq!(endless.messages(Control::MOST).count(), 0);

@@ -35,6 +35,7 @@ pub(super) enum SocketOption {
     Gro,
     Gso,
     ReceiveErrors,
+    ReceiveTimes,
     ReceiveErrors6,
     #[cfg(test)]
     NoChecksum,
@@ -56,6 +57,7 @@ impl SocketOption {
             Self::ReceiveBufferForce => (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE),
             Self::Gro => (libc::SOL_UDP, libc::UDP_GRO),
             Self::Gso => (libc::SOL_UDP, libc::UDP_SEGMENT),
+            Self::ReceiveTimes => (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
             Self::ReceiveErrors => (libc::IPPROTO_IP, libc::IP_RECVERR),
             Self::ReceiveErrors6 => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             #[cfg(test)]

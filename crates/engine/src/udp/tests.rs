@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use rustix::event::{PollFd, PollFlags};
-use timeous_core::{AduMeta, Duration, Ecn, Instant, Rng};
+use timeous_core::{AduMeta, Duration, Ecn, Instant, RecvMeta, Rng};
 use timeous_ring::{Config, Consumer, create};
 
 use super::*;
+use crate::clock;
 use crate::waker::timespec;
 
 fn pair(loopback: &str) -> (Socket, Socket) {
@@ -23,7 +24,10 @@ fn received(socket: &mut Socket, count: usize) -> Vec<(SocketAddr, Ecn, Vec<u8>)
         let timeout = timespec(Duration::from_secs(5));
         let ready = rustix::event::poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout)).unwrap();
         assert!(ready > 0, "only {} of {count} came", got.borrow().len());
-        while socket.receive(|way, ecn, bytes| got.borrow_mut().push((way.from, ecn, bytes.to_vec()))).unwrap() {}
+        while socket
+            .receive(clock::now(), |way, meta, bytes| got.borrow_mut().push((way.from, meta.ecn, bytes.to_vec())))
+            .unwrap()
+        {}
     }
     got.into_inner()
 }
@@ -266,18 +270,43 @@ fn a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself() {
         while got.len() < 5 {
             let timeout = timespec(Duration::from_secs(5));
             assert!(rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap() > 0);
-            let mut add = |way: Way, ecn, bytes: &[u8]| {
+            let mut add = |way: Way, meta: RecvMeta, bytes: &[u8]| {
                 // Other tests use IPv6's only loopback address, too.
                 if bytes.starts_with(b"no DCCP") || bytes.starts_with(b"from elsewhere") {
-                    got.push((way.from, way.to, ecn, bytes.to_vec()));
+                    got.push((way.from, way.to, meta.ecn, bytes.to_vec()));
                 }
             };
-            while receiver.receive(&mut add).unwrap() {}
+            while receiver.receive(clock::now(), &mut add).unwrap() {}
         }
         for (got, mark) in got.iter().zip(marks) {
             assert_eq!(*got, ((address, 0).into(), Some(address), mark, b"no DCCP at all".to_vec()));
         }
         assert_eq!((got[4].0.ip(), &got[4].3[..]), (from, &b"from elsewhere"[..]));
+    }
+}
+
+#[test]
+fn the_kernel_tells_for_how_long_a_datagram_has_waited() {
+    let raw = raw_pair("the_kernel_tells_for_how_long_a_datagram_has_waited", "127.0.0.1");
+    let pairs = [("v4", Some(pair("127.0.0.1:0"))), ("v6", Some(pair("[::1]:0"))), ("raw", raw)];
+    for (name, (mut sender, mut receiver)) in pairs.into_iter().filter_map(|(name, pair)| Some((name, pair?))) {
+        let to = receiver.local_addr().unwrap();
+        let before = clock::now();
+        send_all(
+            &mut sender,
+            &[Packet { to, from: None, ecn: Ecn::Ect0, header: b"waits for its reader", payload: None }],
+        );
+        let after = clock::now();
+        std::thread::park_timeout(Duration::from_millis(30).into());
+        let (read, mut waited) = (clock::now(), None);
+        let mut note = |_: Way, meta: RecvMeta, bytes: &[u8]| {
+            if bytes == b"waits for its reader" {
+                waited = Some(meta.waited);
+            }
+        };
+        while receiver.receive(read, &mut note).unwrap() {}
+        let waited = waited.unwrap_or_else(|| panic!("{name}: nothing came"));
+        assert!((read - after..=read - before).contains(&waited), "{name}: {waited:?}");
     }
 }
 

@@ -122,6 +122,31 @@ fn an_acknowledgement_tells_when_its_packet_came() {
     assert_eq!(arrival(&mut line, 90, 0), MS * 70, "the queue is thought to be on the way there");
 }
 
+/// Found with a hundred streams on a busy host: their packets waited for the receiver's thread, and their acknowledgements for
+/// the sender's, which congestion control took for a queue.
+#[test]
+fn the_time_for_which_an_acknowledgement_waits_on_this_host_is_none_of_the_round_trip() {
+    let mut line = open_sender();
+    let mut round = |wait, waited| {
+        push(&mut line, 1);
+        let sent = line.take().into_iter().find(|seen| seen.header.packet_type().carries_data()).unwrap();
+        line.pass(MS * wait);
+        line.waited = MS * waited;
+        let vector = Opt::AckVector { nonce: false, vector: &[0x00] };
+        line.send_with(
+            Body::Ack { ack: Seq::new(sent.seq()) },
+            &[Opt::ElapsedTime(Ticks::elapsed(MS * 5)), vector],
+            b"",
+        );
+        let at =
+            line.events.drain(..).find_map(|event| if let Event::Acked { at, .. } = event { Some(at) } else { None });
+        (line.path().latest_rtt.unwrap(), at.unwrap() - sent.at)
+    };
+    assert_eq!(round(45, 0).0, MS * 40);
+    let (rtt, arrived) = round(145, 100);
+    assert_eq!((rtt, arrived), (MS * 40, MS * 20), "half of the round trip is the way there");
+}
+
 #[test]
 fn without_feedback_all_is_lost_and_the_timer_backs_off() {
     let mut line = open_sender();
@@ -195,6 +220,18 @@ fn every_second_data_packet_is_acknowledged_and_a_lone_one_soon() {
     assert!(ack.has(Opt::ElapsedTime(Ticks::new(2_000))), "20 ms");
     line.pass(MS * 500);
     line.expect_nothing();
+}
+
+#[test]
+fn an_acknowledgement_tells_the_time_that_its_packet_waited_on_this_host() {
+    let mut line = Timeline::open_server();
+    line.pass(MS * 100);
+    line.waited = MS * 30;
+    line.send_with(Body::Data, &[Opt::Timestamp(Ticks::new(77))], b"1");
+    line.send_with(Body::Data, &[], b"2");
+    let ack = line.expect(PacketType::Ack);
+    assert!(ack.has(Opt::ElapsedTime(Ticks::new(3_000))), "30 ms");
+    assert!(ack.has(Opt::TimestampEcho { echo: Ticks::new(77), elapsed: Ticks::new(3_000) }));
 }
 
 #[test]
