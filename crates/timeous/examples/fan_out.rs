@@ -20,11 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 fn main() -> Result<(), Box<dyn Error>> {
     // Both ends run here; real subscribers have the publisher's name in their URI.
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    // Without repair: a stream that may send lost packets again keeps a copy of each. With NewReno: the round trip to
-    // receivers on the same host or network is shorter than the time for which a busy host's threads wait for a
-    // processor, which the default, Copa, takes for a queue.
-    let uri = format!("timeous://:{port}?latency=500ms&policy=deadline&repair=off&controller=newreno");
-    let listener = Listener::open(&uri.parse()?)?;
+    // Without repair: a stream that may send lost packets again keeps a copy of each.
+    let listener = Listener::open(&format!("timeous://:{port}?latency=500ms&policy=deadline&repair=off").parse()?)?;
     let subscribers = thread::spawn(move || subscribe(port).map_err(|error| error.to_string()));
     let (written, copied) = publish(listener)?;
     let received = subscribers.join().map_err(|_| "a subscriber has panicked")??;
