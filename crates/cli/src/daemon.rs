@@ -66,7 +66,10 @@ pub(crate) struct DaemonArgs {
     /// Maximum streams of a user, including ports that listen for streams
     #[arg(long, value_name = "N", default_value_t = Limits::default().streams)]
     max_streams: u32,
-    /// Maximum memory for the packet rings of a user, such as 256MiB
+    /// Maximum packet zones of a user
+    #[arg(long, value_name = "N", default_value_t = Limits::default().zones)]
+    max_zones: u32,
+    /// Maximum memory for the packet rings and packet zones of a user, such as 256MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     max_ring_memory: u64,
     /// Maximum slots of a packet ring
@@ -126,6 +129,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
         clients: args.max_clients,
         flows: args.max_flows,
         streams: args.max_streams,
+        zones: args.max_zones,
         ring_bytes: args.max_ring_memory,
         slots: args.max_slots,
         geometry: Geometry { flows: args.max_client_flows, ..config.limits.geometry },

@@ -124,7 +124,7 @@ impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Closed(_) => Self::Peer(error.to_string()),
-            SendError::Full | SendError::TooLarge { .. } => Self::Usage(error.to_string()),
+            SendError::Full | SendError::TooLarge { .. } | SendError::ForeignZone => Self::Usage(error.to_string()),
             _ => Self::Environment(error.to_string()),
         }
     }

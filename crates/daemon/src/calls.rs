@@ -15,12 +15,14 @@ use crate::observability::Observability;
 use crate::poller::Poller;
 use crate::streams::{Owner, Streams};
 use crate::wire;
+use crate::zones::Zones;
 
 /// State shared by all clients.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     /// Dropped before the engine, so that streams end before the engine does.
     pub(crate) streams: Streams,
+    pub(crate) zones: Zones,
     pub(crate) congestion: Congestion,
     pub(crate) users: Users,
     pub(crate) poller: Poller,
@@ -51,6 +53,11 @@ impl SharedState {
                 streams.stop_listening((users, poller), owner, listener)?;
                 plain(Answer::Done)
             }
+            Call::MakeZone { buffer_size, buffers } => {
+                let SharedState { zones, users, .. } = self;
+                let (key, memory) = zones.make(users, owner, buffer_size, buffers)?;
+                Ok((Answer::Zone { key: key.0 }, vec![memory]))
+            }
             Call::Describe(what) => self.describe(owner, what),
             Call::ForgetPaths { addr } => plain(Answer::Count(self.sight.forget(owner.uid, addr)?)),
             Call::Open(open) => self.open(now, client, &open),
@@ -66,8 +73,9 @@ impl SharedState {
     /// Removes everything that a departed client had.
     pub(crate) fn forget(&mut self, now: Instant, client: &Client) {
         let owner = client.owner;
-        let SharedState { streams, users, poller, .. } = self;
+        let SharedState { streams, zones, users, poller, .. } = self;
         streams.forget((users, poller), owner);
+        zones.forget(users, owner);
         poller.forget(&client.wire);
         let mut usage = Usage { clients: 1, ..Usage::default() };
         if let Some(exchange) = &client.exchange {
@@ -148,7 +156,8 @@ fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call
         | Call::ForgetPaths { .. }
         | Call::Connect { .. }
         | Call::Listen { .. }
-        | Call::StopListening(_) => unreachable!("these are answered by the house"),
+        | Call::StopListening(_)
+        | Call::MakeZone { .. } => unreachable!("these are answered by the house"),
     };
     done.map_err(|error| failure(*handle, error))?;
     plain(Answer::Done)

@@ -26,6 +26,7 @@ use crate::socket::{ListeningSocket, NewClient};
 use crate::streams::{Owner, Streams};
 use crate::view;
 use crate::wire::{ReadResult, Wire};
+use crate::zones::Zones;
 
 /// Maximum number of clients accepted, and of a client's messages read, per turn.
 const AT_ONCE: usize = 16;
@@ -108,7 +109,15 @@ impl Daemon {
             clients: BTreeMap::new(),
             by_cm: BTreeMap::new(),
             active: VecDeque::new(),
-            house: SharedState { streams: Streams::default(), congestion, users, poller, sight, engine },
+            house: SharedState {
+                streams: Streams::default(),
+                zones: Zones::default(),
+                congestion,
+                users,
+                poller,
+                sight,
+                engine,
+            },
             ready: Arc::new(Ready::new(waker.clone())),
             waker,
             stopping: Arc::new(AtomicBool::new(false)),
@@ -325,9 +334,9 @@ impl Daemon {
     }
 
     fn pump(&mut self, stream: u64) {
-        let SharedState { streams, users, poller, .. } = &mut self.house;
+        let SharedState { streams, zones, users, poller, .. } = &mut self.house;
         self.paths_dirty = true;
-        match streams.pump((users, poller), stream) {
+        match streams.pump((users, poller), |owner, key| zones.find(owner.uid, key), stream) {
             None | Some((_, Gone::Left | Gone::Closed)) => {}
             Some((owner, broken)) => self.dismiss(owner.client, DisconnectReason::Stream(broken)),
         }
@@ -397,6 +406,7 @@ impl Daemon {
         if self.next_seldom <= now {
             self.next_seldom = now + SELDOM;
             self.house.streams.tidy(&mut self.house.users);
+            self.house.zones.tidy(&mut self.house.users);
             self.house.sight.take_down(&self.house.congestion);
             let lapsed: Vec<_> = self.clients.iter_mut().filter_map(|(&id, c)| Some((id, c.lapse(now)?))).collect();
             for (id, lapse) in lapsed {

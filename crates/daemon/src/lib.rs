@@ -30,6 +30,7 @@ mod treatment;
 pub mod view;
 pub mod wall;
 mod wire;
+mod zones;
 
 pub use config::Config;
 pub use daemon::{Daemon, Stopper};

@@ -19,7 +19,9 @@ pub struct Limits {
     pub flows: u32,
     /// Streams and listening ports per user.
     pub streams: u32,
-    /// Bytes of packet rings per user, including their packet zones.
+    /// Packet zones per user, apart from those of the rings.
+    pub zones: u32,
+    /// Bytes of packet rings and packet zones per user.
     pub ring_bytes: u64,
     /// Slots per packet ring.
     pub slots: u32,
@@ -28,13 +30,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns 1024 clients, 64 per user; per user 4096 flows, 64 streams, and 256 MiB of rings of at most 4096 slots.
+    /// Returns 1024 clients, 64 per user; per user 4096 flows, 64 streams, 64 zones, and 256 MiB of zones and rings of at
+    /// most 4096 slots.
     fn default() -> Self {
         Self {
             all_clients: 1_024,
             clients: 64,
             flows: 4_096,
             streams: 64,
+            zones: 64,
             ring_bytes: 256 << 20,
             slots: 4_096,
             geometry: Geometry { flows: 1_024, ..Geometry::default() },
@@ -57,6 +61,7 @@ pub(crate) struct Usage {
     pub(crate) clients: u32,
     pub(crate) flows: u32,
     pub(crate) streams: u32,
+    pub(crate) zones: u32,
     pub(crate) ring_bytes: u64,
 }
 
@@ -113,12 +118,28 @@ impl Users {
         Ok(())
     }
 
+    /// Adds a packet zone of `bytes`.
+    pub(crate) fn take_zone(&mut self, uid: u32, bytes: u64) -> Result<(), Failure> {
+        let Limits { zones, ring_bytes, .. } = self.limits;
+        let usage = self.of.entry(uid).or_default();
+        if usage.zones >= zones {
+            return Err(Failure::OverLimit { resource: Resource::Zones, limit: zones.into() });
+        }
+        if usage.ring_bytes + bytes > ring_bytes {
+            return Err(Failure::OverLimit { resource: Resource::RingBytes, limit: ring_bytes });
+        }
+        usage.zones += 1;
+        usage.ring_bytes += bytes;
+        Ok(())
+    }
+
     /// Releases a part of a user's usage.
     pub(crate) fn give_back(&mut self, uid: u32, what: Usage) {
         let Some(usage) = self.of.get_mut(&uid) else { return };
         usage.clients -= what.clients;
         usage.flows -= what.flows;
         usage.streams -= what.streams;
+        usage.zones -= what.zones;
         usage.ring_bytes -= what.ring_bytes;
         self.clients -= what.clients;
         self.tidy(uid);
@@ -138,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_user_gets_so_much_and_another_is_not_touched() {
-        let limits = Limits { all_clients: 3, clients: 2, flows: 1, streams: 1, ring_bytes: 100, ..Limits::default() };
+        let limits =
+            Limits { all_clients: 3, clients: 2, flows: 1, streams: 1, zones: 1, ring_bytes: 100, ..Limits::default() };
         let mut users = Users::new(limits);
         assert!(users.take_client(1) && users.take_client(1) && !users.take_client(1));
         assert!(users.take_client(2));
@@ -149,8 +171,12 @@ mod tests {
         assert!(matches!(users.take_stream(2, 101), Err(Failure::OverLimit { resource: Resource::RingBytes, .. })));
         users.take_stream(2, 100).unwrap();
         assert!(matches!(users.take_stream(2, 0), Err(Failure::OverLimit { resource: Resource::Streams, .. })));
+        assert!(matches!(users.take_zone(2, 1), Err(Failure::OverLimit { resource: Resource::RingBytes, .. })));
+        users.take_zone(1, 100).unwrap();
+        assert!(matches!(users.take_zone(1, 0), Err(Failure::OverLimit { resource: Resource::Zones, limit: 1 })));
+        users.give_back(1, Usage { zones: 1, ring_bytes: 100, ..Usage::default() });
         users.give_back(1, Usage { clients: 2, flows: 1, ..Usage::default() });
-        users.give_back(2, Usage { clients: 1, flows: 1, streams: 1, ring_bytes: 100 });
+        users.give_back(2, Usage { clients: 1, flows: 1, streams: 1, ring_bytes: 100, ..Usage::default() });
         assert!(users.of.is_empty() && users.clients == 0, "nothing is left of who has nothing");
     }
 }

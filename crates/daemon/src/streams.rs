@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served, clock};
+use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served, SharedZone, ZoneKey, clock};
 use timeous_ipc::messages::{Failure, StreamSpec};
 
 use crate::limits::{Limits, Usage, Users};
@@ -176,11 +176,16 @@ impl Streams {
         }
     }
 
-    /// Serves a stream that is ready. If it has ended, returns its owner and the reason.
-    pub(crate) fn pump(&mut self, (users, poller): (&mut Users, &Poller), id: u64) -> Option<(Owner, Gone)> {
+    /// Serves a stream that is ready; `zone` returns the zone of a key, if the owner may use one. If it has ended, returns its owner and the reason.
+    pub(crate) fn pump(
+        &mut self,
+        (users, poller): (&mut Users, &Poller),
+        zone: impl Fn(Owner, ZoneKey) -> Option<SharedZone>,
+        id: u64,
+    ) -> Option<(Owner, Gone)> {
         let streaming = self.running.get_mut(&id)?;
         let owner = streaming.owner;
-        match streaming.served.pump() {
+        match streaming.served.pump_with(|key| zone(owner, key)) {
             Ok(()) => {
                 let blocked = streaming.served.is_blocked();
                 if blocked != streaming.blocked {

@@ -47,7 +47,7 @@ pub use stream::{ReceiveHalf, SendHalf, Stream};
 pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, ConnectError, Parity, ServiceCode, Statistics};
 pub use timeous_kernel_tcp::{Reach, TcpConfig, TcpFraming, TcpView, Unordered};
 pub use timeous_ring::{
-    Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, PacketZone, Producer, ReadError,
-    ZoneBuffer, ZoneReader,
+    Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, OpenError, PacketZone, Producer,
+    ReadError, SharedZone, ZoneBuffer, ZoneKey, ZoneReader,
 };
 pub use waker::{ReadyList, Waker};

@@ -21,8 +21,8 @@ pub(crate) use socket::{hang_up, pair, wish};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// Invalid packet ring.
-    #[error("the packet ring from the daemon cannot be used: {0}")]
+    /// Invalid packet ring or zone.
+    #[error("the memory from the daemon cannot be used: {0}")]
     Ring(#[from] timeous_ring::OpenError),
     /// The system refused a thread, memory or a descriptor.
     #[error("the system refuses: {0}")]

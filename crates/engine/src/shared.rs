@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Signals a new snapshot.
     told: Condvar,
+    /// Signals the answer to a request to attach a zone, or the end of the connection.
+    answered: Condvar,
     /// Whether a snapshot is wanted: taking one costs a walk over the queue.
     wanted: AtomicBool,
 }
@@ -80,6 +82,8 @@ struct State {
     stream_id: Option<Box<str>>,
     /// Reason why the stream's packets cannot be encrypted.
     seal_error: Option<Box<SealError>>,
+    /// Whether the other process has attached the requested zone, once it has answered.
+    zone: Option<bool>,
 }
 
 impl Shared {
@@ -88,8 +92,8 @@ impl Shared {
     }
 
     pub(crate) fn with(inbox: Inbox, readable: Waker, writable: Waker) -> Arc<Self> {
-        let (state, told, wanted) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
-        Arc::new(Self { inbox, readable, writable, state, told, wanted })
+        let (state, told, answered) = (Mutex::default(), Condvar::new(), Condvar::new());
+        Arc::new(Self { inbox, readable, writable, state, told, answered, wanted: AtomicBool::new(false) })
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -120,6 +124,7 @@ impl Shared {
 
     pub(crate) fn set_status(&self, status: Status) {
         self.with_state(|state| state.status = status);
+        self.answered.notify_all();
         self.readable.wake();
         self.writable.wake();
     }
@@ -176,6 +181,21 @@ impl Shared {
         self.with_state(|state| state.violation)
     }
 
+    /// Sets the answer to a request to attach a zone.
+    pub(crate) fn answer_zone(&self, attached: bool) {
+        self.with_state(|state| state.zone = Some(attached));
+        self.answered.notify_all();
+    }
+
+    /// Waits for the answer to a request to attach a zone and returns it; `None` if the connection has ended, or there is
+    /// no answer in time.
+    pub(crate) fn await_zone(&self) -> Option<bool> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |state: &mut State| state.zone.is_none() && !matches!(state.status, Status::Closed(_));
+        let waited = self.answered.wait_timeout_while(state, ZONE_TIMEOUT.into(), waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.zone.take()
+    }
+
     /// Returns whether a snapshot is wanted.
     pub(crate) fn is_snapshot_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
@@ -201,5 +221,7 @@ impl State {
 /// Maximum wait for a requested snapshot. Chosen by us: a higher value blocks the caller for longer if the engine is
 /// busy.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Timeout of an answer to a request to attach a zone: that of other calls to a daemon (`timeous_ipc::Options`).
+const ZONE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Minimum interval between snapshots. Chosen by us: a higher value costs less time and shows older figures.
 pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use timeous_core::{AduMeta, Advice, Instant, Rate};
-use timeous_ring::{Completion, EnqueueError, Index, Limits, Producer};
+use timeous_ring::{Completion, EnqueueError, FrozenBuffer, Index, Limits, Producer};
 use timeous_seal::SealError;
 use timeous_stream::{Order, StreamId};
 
@@ -153,6 +153,30 @@ impl SendHalf {
     /// The ring's: full, or closed, or the payload is larger than a buffer.
     pub fn enqueue(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Index, EnqueueError> {
         let index = self.producer.enqueue(meta, bytes)?;
+        self.notify_if_asked();
+        Ok(index)
+    }
+
+    /// Queues a buffer of a packet zone, or a part of one, without a copy. If another process runs the stream, that process
+    /// has to have made the zone; the first packet of a zone waits for it.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue)'s; or [`EnqueueError::ForeignBuffer`], if the process that runs the stream does not
+    /// know the zone.
+    pub fn enqueue_shared(&mut self, meta: &AduMeta, buffer: &FrozenBuffer) -> Result<Index, EnqueueError> {
+        if let Some(request) = self.producer.zone_to_attach(buffer)? {
+            self.link.way.ask_for_zone(&request);
+            match self.link.shared.await_zone() {
+                Some(true) => self.producer.attached(request),
+                Some(false) => return Err(EnqueueError::ForeignBuffer),
+                None => {
+                    // A late answer would be taken for that to another request.
+                    self.link.way.send(Order::Abandon);
+                    return Err(EnqueueError::Closed);
+                }
+            }
+        }
+        let index = self.producer.enqueue_shared(meta, buffer)?;
         self.notify_if_asked();
         Ok(index)
     }

@@ -68,8 +68,9 @@ impl Streams {
                 let (here, there) = remote::pair()?;
                 let bell = Waker::new()?;
                 let shared = Shared::with(Inbox::new(UNREAD_ELSEWHERE), bell.clone(), bell.clone());
+                let zones = consumer.zones();
                 let session = Session::new(id, consumer, config, shared.clone());
-                let served = Served::new(id, shared, self.orders.clone(), bell, here);
+                let served = Served::new((id, shared), self.orders.clone(), bell, here, zones);
                 Ok((session, Made::Elsewhere(Box::new(Offer { served, ring, socket: there, port }))))
             }
         }

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use timeous_ring::ZoneRequest;
 use timeous_stream::{Order, StreamId};
 
 use crate::line::Orders;
@@ -15,6 +16,13 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// Asks another process to attach a zone to the ring.
+    pub(crate) fn ask_for_zone(&self, request: &ZoneRequest) {
+        if let Self::Process(socket) = self {
+            remote::wish(socket, RemoteRequest::Zone(request.number(), request.key()));
+        }
+    }
+
     /// Returns whether the engine is in this process.
     pub(crate) fn is_thread(&self) -> bool {
         matches!(self, Self::Thread(..))

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous_core::{AduMeta, AduSeq, Duration, Fate};
 use timeous_engine::{
-    Carrier, CloseReason, Engine, Gone, Offer, Received, Served, Status, Stream, StreamConfig, Waker, clock,
+    Carrier, CloseReason, Engine, EnqueueError, Gone, Offer, PacketZone, Received, Served, SharedZone, Status, Stream,
+    StreamConfig, Waker, ZoneKey, clock,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -15,9 +16,14 @@ fn config() -> StreamConfig {
 }
 
 /// Serves the stream until it ends, and returns the reason.
-fn serve(mut served: Served) -> Gone {
+fn serve(served: Served) -> Gone {
+    serve_with(served, |_| None)
+}
+
+/// As [`serve`], with the zones that the application may use.
+fn serve_with(mut served: Served, zone: impl Fn(ZoneKey) -> Option<SharedZone>) -> Gone {
     loop {
-        if let Err(gone) = served.pump() {
+        if let Err(gone) = served.pump_with(&zone) {
             return gone;
         }
         let writable = if served.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
@@ -149,7 +155,7 @@ fn an_application_hears_that_the_engine_is_gone() {
 fn what_is_no_wish_ends_the_stream() {
     let engine = Engine::start().unwrap();
     let listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
-    for nonsense in [&b"nonsense"[..], &[0], &[5], &[1, 1], &[7; 100_000]] {
+    for nonsense in [&b"nonsense"[..], &[0], &[5], &[1, 1], &[7, 1], &[7; 100_000]] {
         let Offer { served, ring: _ring, socket, .. } = engine.connect_for(listener.local_addr(), config()).unwrap();
         rustix::io::write(&socket, nonsense).unwrap();
         assert_eq!(serve(served), Gone::NotAWish, "{} bytes", nonsense.len());
@@ -193,4 +199,47 @@ fn an_application_that_never_reads_keeps_nobody() {
     }
     drop(elsewhere);
     assert_eq!(serving.join().unwrap(), Gone::Left);
+}
+
+#[test]
+fn a_zone_is_attached_at_its_first_packet_and_an_unknown_one_is_foreign() {
+    let Scene { engine: _engine, mut here, served, mut elsewhere } = scene();
+    let (shared, memory) = SharedZone::create(4096, 2).unwrap();
+    let open = |key| PacketZone::open(&memory, 4096, 2, ZoneKey(key), ()).unwrap();
+    let known = shared.clone();
+    let serving = std::thread::spawn(move || serve_with(served, |key| (key == ZoneKey(1)).then(|| known.clone())));
+    for (key, queued) in [(2, false), (1, true), (2, false)] {
+        let mut buffer = open(key).buffer().unwrap();
+        buffer.truncate(5);
+        buffer.bytes_mut().copy_from_slice(b"hello");
+        let queuing = elsewhere.sending().enqueue_shared(&AduMeta::default(), &buffer.freeze());
+        assert_eq!(queuing.map(drop), if queued { Ok(()) } else { Err(EnqueueError::ForeignBuffer) });
+    }
+    assert_eq!(next(&mut here).bytes, b"hello");
+    assert_eq!(elsewhere.sending().ring().copied_bytes(), 0);
+    drop(elsewhere);
+    assert_eq!(serving.join().unwrap(), Gone::Left);
+}
+
+#[test]
+fn an_application_that_asks_for_zones_without_waiting_is_left() {
+    let engine = Engine::start().unwrap();
+    let listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+    let Offer { served, ring: _ring, socket, .. } = engine.connect_for(listener.local_addr(), config()).unwrap();
+    for _ in 0..2 {
+        rustix::io::write(&socket, &[7; 18]).unwrap();
+    }
+    assert_eq!(serve(served), Gone::NotAWish);
+}
+
+#[test]
+fn a_daemon_that_does_not_attach_a_zone_in_time_is_given_up() {
+    let Scene { engine: _engine, here: _here, served: _unserved, mut elsewhere } = scene();
+    let (_shared, memory) = SharedZone::create(4096, 1).unwrap();
+    let buffer = PacketZone::open(memory, 4096, 1, ZoneKey(1), ()).unwrap().buffer().unwrap().freeze();
+    let began = clock::now();
+    let queued = elsewhere.sending().enqueue_shared(&AduMeta::default(), &buffer.part(0..5).unwrap());
+    assert_eq!(queued, Err(EnqueueError::Closed));
+    assert!(clock::now().saturating_since(began) < PATIENCE);
+    assert_eq!(closed(&elsewhere, a_moment), CloseReason::Abandoned);
 }

@@ -1,7 +1,8 @@
 //! Zones attached to a ring: those of the records whose buffers are not the ring's own.
 //!
 //! A record names a zone by a small number: 0 is the ring's own zone, the others are places in a table that the producer
-//! writes and the consumer copies. The table is private to the process: a consumer in another process has none.
+//! writes and the consumer copies. The table is private to the process: for a consumer in another process, its own
+//! process writes the table, at the request of the producer's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,10 +10,12 @@ use crate::books::Books;
 use crate::buffer::Handle;
 use crate::buffers::Buffers;
 use crate::error::EnqueueError;
+#[cfg(not(loom))]
+use crate::memory::Memory;
 use crate::record::LAST_ZONE;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Table of attached zones, shared by both sides of a ring within a process.
+/// Table of attached zones, shared by both sides of a ring within a process, or by a consumer and its process.
 #[derive(Debug)]
 pub(crate) struct Attachments {
     /// Number of changes of the table.
@@ -40,6 +43,17 @@ impl Attachments {
             zones[at] = zone;
         }
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Sets the zone with this number, which is at most one above the highest in use; `false` if it is not.
+    #[cfg(not(loom))]
+    pub(crate) fn try_set(&self, number: u8, zone: Buffers) -> bool {
+        let len = self.table.lock().unwrap_or_else(PoisonError::into_inner).zones.len();
+        let fits = (1..=LAST_ZONE).contains(&number) && usize::from(number) <= len + 1;
+        if fits {
+            self.set(usize::from(number) - 1, zone);
+        }
+        fits
     }
 
     /// Keeps references until both sides of the ring are gone.
@@ -74,21 +88,37 @@ impl AttachedZones {
     }
 
     fn attach(&mut self, books: &Arc<Books>, shared: &Attachments) -> Result<usize, EnqueueError> {
-        let zone = AttachedZone { books: Arc::clone(books), records: 0 };
+        let at = self.free_place()?;
+        self.set(at, books);
+        shared.set(at, books.buffers.clone());
+        Ok(at)
+    }
+
+    /// Whether a zone is attached.
+    #[cfg(not(loom))]
+    pub(crate) fn has(&self, books: &Arc<Books>) -> bool {
+        self.0.iter().any(|zone| Arc::ptr_eq(&zone.books, books))
+    }
+
+    /// Place for another zone: that of one without packets, or a new one.
+    pub(crate) fn free_place(&self) -> Result<usize, EnqueueError> {
         // A zone that nobody else has any more is let go.
         let unused = |zone: &AttachedZone| zone.records == 0 && Arc::strong_count(&zone.books) == 1;
         let mut free = self.0.iter().position(unused);
         if free.is_none() && self.0.len() >= usize::from(LAST_ZONE) {
             free = Some(self.0.iter().position(|zone| zone.records == 0).ok_or(EnqueueError::TooManyZones)?);
         }
-        let at = free.unwrap_or(self.0.len());
+        Ok(free.unwrap_or(self.0.len()))
+    }
+
+    /// Attaches a zone at a free place.
+    pub(crate) fn set(&mut self, at: usize, books: &Arc<Books>) {
+        let zone = AttachedZone { books: Arc::clone(books), records: 0 };
         if at == self.0.len() {
             self.0.push(zone);
         } else {
             self.0[at] = zone;
         }
-        shared.set(at, books.buffers.clone());
-        Ok(at)
     }
 
     /// Notes a record that refers to a buffer of the zone.
@@ -100,6 +130,18 @@ impl AttachedZones {
     #[cfg(not(loom))]
     pub(crate) fn books(&self, zone: u8) -> &Arc<Books> {
         &self.0[usize::from(zone) - 1].books
+    }
+
+    /// Leaves the references of all records to a consumer in another process, which sets a word of the ring's memory when
+    /// it is gone.
+    #[cfg(not(loom))]
+    pub(crate) fn leave_to(&self, gone: (&Memory, usize), mut ids: impl FnMut(u8) -> Vec<u32>) {
+        for (number, zone) in (1..).zip(&self.0) {
+            let ids = ids(number);
+            if !ids.is_empty() {
+                zone.books.linger(gone, ids);
+            }
+        }
     }
 
     /// Returns a record's reference to its buffer as a handle.

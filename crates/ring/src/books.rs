@@ -2,8 +2,15 @@
 //!
 //! They are private to the producers' process: a consumer only learns offsets and lengths.
 
+#[cfg(not(loom))]
+use std::sync::{Mutex, PoisonError};
+
 use crate::buffers::Buffers;
+#[cfg(not(loom))]
+use crate::memory::Memory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, relax};
+#[cfg(not(loom))]
+use crate::zone_origin::Origin;
 
 /// Reference counts of buffers and the list of unused ones, shared by rings, handles and threads.
 #[derive(Debug)]
@@ -16,23 +23,79 @@ pub(crate) struct Books {
     returned: AtomicU64,
     /// Buffers from here on were never used, and take no memory yet.
     fresh: AtomicU32,
+    /// Transport's process that made the memory; `None` for memory of this process.
+    #[cfg(not(loom))]
+    pub(crate) origin: Option<Origin>,
+    /// References of packets that producers left unsent to consumers in another process.
+    #[cfg(not(loom))]
+    lingering: Mutex<Vec<Lingering>>,
+}
+
+/// References of a ring whose producer is gone, until its consumer is gone, too.
+#[cfg(not(loom))]
+#[derive(Debug)]
+struct Lingering {
+    /// Memory of the ring.
+    ring: Memory,
+    /// Word that is not zero when the consumer is gone.
+    gone_at: usize,
+    ids: Vec<u32>,
 }
 
 impl Books {
     pub(crate) fn new(buffers: Buffers) -> Self {
         let zeros = || (0..buffers.count()).map(|_| AtomicU32::new(0)).collect();
         let (uses, next) = (zeros(), zeros());
-        Self { buffers, uses, next, returned: AtomicU64::new(0), fresh: AtomicU32::new(0) }
+        Self {
+            buffers,
+            uses,
+            next,
+            returned: AtomicU64::new(0),
+            fresh: AtomicU32::new(0),
+            #[cfg(not(loom))]
+            origin: None,
+            #[cfg(not(loom))]
+            lingering: Mutex::default(),
+        }
     }
+
+    /// Keeps references until the consumer of `ring`, in another process, reads no more payloads: then its word `gone_at` is
+    /// set.
+    #[cfg(not(loom))]
+    pub(crate) fn linger(&self, (ring, gone_at): (&Memory, usize), ids: Vec<u32>) {
+        let lingering = Lingering { ring: ring.clone(), gone_at, ids };
+        self.lingering.lock().unwrap_or_else(PoisonError::into_inner).push(lingering);
+        self.release_lingering();
+    }
+
+    /// Drops the references left to consumers that are gone.
+    #[cfg(not(loom))]
+    fn release_lingering(&self) {
+        let mut lingering = self.lingering.lock().unwrap_or_else(PoisonError::into_inner);
+        lingering.retain(|left| {
+            let stays = left.ring.word(left.gone_at).load(Ordering::Acquire) == 0;
+            if !stays {
+                left.ids.iter().for_each(|&id| self.let_go(id));
+            }
+            stays
+        });
+    }
+
+    #[cfg(loom)]
+    fn release_lingering(&self) {}
 
     /// Number of buffers in use at this instant.
     pub(crate) fn in_use(&self) -> usize {
+        self.release_lingering();
         self.uses.iter().filter(|uses| uses.load(Ordering::Relaxed) != 0).count()
     }
 
     /// Takes an unused buffer, with one reference.
     pub(crate) fn take(&self) -> Option<u32> {
-        let id = self.pop().or_else(|| self.take_fresh())?;
+        let id = self.pop().or_else(|| self.take_fresh()).or_else(|| {
+            self.release_lingering();
+            self.pop()
+        })?;
         self.hold_first(id);
         Some(id)
     }

@@ -46,6 +46,12 @@ impl Buffers {
         Self { memory, at, extent }
     }
 
+    /// Whether another value refers to the same memory.
+    #[cfg(not(loom))]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.memory.is_shared()
+    }
+
     /// Size of a buffer in bytes.
     pub(crate) fn size(&self) -> usize {
         self.extent.buffer_size as usize

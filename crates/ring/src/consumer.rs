@@ -523,6 +523,14 @@ impl Consumer {
     }
 }
 
+#[cfg(not(loom))]
+impl Drop for Consumer {
+    /// Lets the producer's process reuse the zones' buffers of unsent packets.
+    fn drop(&mut self) {
+        self.shared.leave_consumer();
+    }
+}
+
 /// Reason for not sending a packet just claimed, if any: expired packets are never sent.
 fn unfit(claimed: &Claimed, now: Instant, room: usize) -> Option<DropReason> {
     if claimed.meta.is_expired(now) {

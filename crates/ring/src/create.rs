@@ -47,7 +47,7 @@ mod between_processes {
     /// # Errors
     /// The configuration is invalid, or the system has no memory.
     pub fn create_shared(config: &Config) -> Result<(Producer, OwnedFd), CreateError> {
-        let (shared, fd) = make(config)?;
+        let (shared, fd) = make(config, None)?;
         shared.take_producer();
         Ok((Producer::new(shared, 0), fd))
     }
@@ -57,15 +57,15 @@ mod between_processes {
     /// # Errors
     /// The configuration is invalid, or the system has no memory.
     pub fn create_shared_for_producer(config: &Config) -> Result<(Consumer, OwnedFd), CreateError> {
-        let (shared, fd) = make(config)?;
+        let (shared, fd) = make(config, Some(Attachments::new()))?;
         shared.take_consumer();
         Ok((Consumer::new(shared, 0), fd))
     }
 
-    fn make(config: &Config) -> Result<(Arc<Shared>, OwnedFd), CreateError> {
+    fn make(config: &Config, attachments: Option<Attachments>) -> Result<(Arc<Shared>, OwnedFd), CreateError> {
         let geometry = Geometry::between_processes(config)?;
         let (memory, fd) = Memory::shared("timeous-ring", geometry.words())?;
-        Ok((Shared::format(memory, geometry, 0, None), fd))
+        Ok((Shared::format(memory, geometry, 0, attachments), fd))
     }
 
     impl Consumer {
@@ -75,7 +75,7 @@ mod between_processes {
         /// # Errors
         /// See [`OpenError`].
         pub fn open(fd: impl AsFd, limits: &Limits) -> Result<Self, OpenError> {
-            let shared = open(fd, limits)?;
+            let shared = open(fd, limits, Some(Attachments::new()))?;
             let origin = shared.dev_i().load(Ordering::Acquire);
             let kern = shared.packed().load(Ordering::Acquire) as u32;
             if origin > LAST_ORIGIN || kern != origin as u32 {
@@ -94,7 +94,7 @@ mod between_processes {
         /// # Errors
         /// See [`OpenError`].
         pub fn open(fd: impl AsFd, limits: &Limits) -> Result<Self, OpenError> {
-            let shared = open(fd, limits)?;
+            let shared = open(fd, limits, None)?;
             let origin = shared.user_i().load(Ordering::Acquire);
             let packed = shared.packed().load(Ordering::Acquire);
             let fresh = crate::index::Packed::new(origin, origin).bits();
@@ -108,7 +108,7 @@ mod between_processes {
         }
     }
 
-    fn open(fd: impl AsFd, limits: &Limits) -> Result<Arc<Shared>, OpenError> {
+    fn open(fd: impl AsFd, limits: &Limits, attachments: Option<Attachments>) -> Result<Arc<Shared>, OpenError> {
         let found = Memory::sealed_size(&fd)?.ok_or(OpenError::NotSealed)?;
         if found < HEADER as u64 * 8 {
             return Err(OpenError::Size { expected: HEADER as u64 * 8, found });
@@ -135,6 +135,6 @@ mod between_processes {
         if found > limits.bytes || config.slots > limits.slots {
             return Err(OpenError::OverLimit { bytes: found, slots: config.slots });
         }
-        Ok(Arc::new(Shared::new(Memory::map(&fd, geometry.words())?, geometry, None)))
+        Ok(Arc::new(Shared::new(Memory::map(&fd, geometry.words())?, geometry, attachments)))
     }
 }

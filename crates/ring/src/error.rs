@@ -158,7 +158,10 @@ pub enum EnqueueError {
         buffer_size: usize,
     },
     /// The buffer belongs to another zone, which the transport cannot reach: it is another process.
-    #[error("the buffer belongs to another packet zone, which the transport's process cannot read: copy the payload")]
+    #[error(
+        "the buffer belongs to a packet zone that the transport's process cannot read: copy the payload, or make the \
+         zone in that process"
+    )]
     ForeignBuffer,
     /// The ring was made without buffers of its own.
     #[error("the ring has no buffers of its own: enqueue buffers of a packet zone, or make the ring with buffers")]

@@ -10,7 +10,7 @@ use timeous_core::{AduMeta, AduSeq, DropReason, Instant, Queue, Rng};
 use crate::create::create_at;
 use crate::layout::{Config, Shared};
 use crate::sync::Ordering;
-use crate::{Broken, Consumer, PAGE, PacketZone, Producer, Violation, create};
+use crate::{Broken, Consumer, PAGE, PacketZone, Producer, SharedZone, Violation, ZoneKey, create};
 
 const SLOTS: u32 = 8;
 
@@ -206,6 +206,64 @@ fn a_ring_between_processes_has_no_other_zone() {
     producer.enqueue(&AduMeta::default(), b"payload").unwrap();
     producer.shared.record(0)[crate::record::ATTRIBUTES].store(1 << 25, Ordering::Relaxed);
     assert_eq!(consumer.claim(Instant::ZERO), Err(Violation::NoSuchZone { token: 0, zone: 1 }));
+}
+
+/// The same in a zone between two processes, whose number is given to a smaller zone meanwhile.
+#[test]
+fn any_place_in_a_zone_between_processes() {
+    let size = PAGE as u32;
+    let mut reached = BTreeSet::new();
+    for number in 0..128 {
+        for place in [0, 5, 4096, 4097, 4096 << 32 | 4096, 8192 << 32, 8192 << 32 | 1, 4100 << 32 | 4096, u64::MAX] {
+            let (mut consumer, ring) = crate::create_shared_for_producer(&Config::new(SLOTS).buffers(1)).unwrap();
+            let (shared, memory) = SharedZone::create(size, 2).unwrap();
+            let (smaller, _) = SharedZone::create(size, 1).unwrap();
+            let mut producer = Producer::open(ring, &crate::Limits::default()).unwrap();
+            let zone = PacketZone::open(memory, size, 2, ZoneKey(1), ()).unwrap();
+            let buffer = zone.buffer().unwrap().freeze();
+            let request = producer.zone_to_attach(&buffer).unwrap().unwrap();
+            assert!(consumer.zones().attach(request.number(), &shared));
+            producer.attached(request);
+            producer.enqueue_part(&AduMeta::default(), &buffer, 0..8).unwrap();
+            let words = producer.shared.record(0);
+            words[crate::record::PLACE].store(place, Ordering::Relaxed);
+            words[crate::record::ATTRIBUTES].store(number << 25, Ordering::Relaxed);
+            let claimed = match consumer.claim(Instant::ZERO) {
+                Ok(claimed) => claimed.expect("a packet is queued"),
+                Err(violation) => {
+                    assert!(number <= 1 || violation == Violation::NoSuchZone { token: 0, zone: number as u8 });
+                    reached.insert(kind(violation));
+                    continue;
+                }
+            };
+            assert!(number <= 1 && consumer.payload(claimed.token).is_some());
+            assert!(consumer.copy_payload(claimed.token, &mut Vec::new()));
+            // The consumer looks at the table again when it claims another packet.
+            assert!(consumer.zones().attach(1, &smaller));
+            producer.enqueue_part(&AduMeta::default(), &buffer, 0..8).unwrap();
+            consumer.claim(Instant::ZERO).unwrap().expect("the other is in the smaller zone, too");
+            let is_within = number == 0 || (place >> 32) + (place as u32 as u64) <= PAGE as u64;
+            assert_eq!(consumer.payload(claimed.token).is_some(), is_within, "{place:#x} in zone {number}");
+            assert_eq!(consumer.copy_payload(claimed.token, &mut Vec::new()), is_within);
+            reached.insert(if is_within { "read" } else { "gone" });
+        }
+    }
+    assert!(reached.iter().eq(["bad place", "gone", "no zone", "read"].iter()), "{reached:?}");
+}
+
+#[test]
+fn numbers_of_zones_have_no_gaps() {
+    let (consumer, _ring) = crate::create_shared_for_producer(&Config::new(SLOTS)).unwrap();
+    let (zone, _) = SharedZone::create(PAGE as u32, 1).unwrap();
+    let zones = consumer.zones();
+    assert!(!zones.attach(0, &zone) && !zones.attach(2, &zone) && !zones.attach(255, &zone));
+    for number in 1..=127 {
+        assert!(zones.attach(number, &zone));
+    }
+    assert!(!zones.attach(128, &zone) && zones.attach(64, &zone));
+    assert!(zone.is_used());
+    drop((consumer, zones));
+    assert!(!zone.is_used());
 }
 
 /// A transport that reports packets as sent that it has not claimed: their slots stay, and may be pulled back.

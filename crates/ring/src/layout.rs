@@ -23,6 +23,8 @@ pub(crate) const HEADER: usize = 16;
 
 const PRODUCER_TAKEN: usize = 5;
 const CONSUMER_TAKEN: usize = 6;
+#[cfg(not(loom))]
+const CONSUMER_GONE: usize = 7;
 const PACKED: usize = HEADER;
 const USER_I: usize = HEADER + LINE;
 const DEV_I: usize = HEADER + 2 * LINE;
@@ -122,7 +124,7 @@ impl Geometry {
         Ok(Self { config: *config, extent, completions_at, zone_at, words })
     }
 
-    /// Validates a ring between two processes, which needs buffers of its own: no other zone can be attached.
+    /// Validates a ring between two processes, which needs buffers of its own.
     #[cfg(not(loom))]
     pub(crate) fn between_processes(config: &Config) -> Result<Self, ConfigError> {
         if config.buffers == 0 {
@@ -168,7 +170,7 @@ pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
     /// The ring's own buffers.
     pub(crate) zone: Buffers,
-    /// Other zones; `None` if the two sides of the ring are in two processes.
+    /// Other zones; `None` at the producer's side of a ring between two processes.
     pub(crate) attachments: Option<Attachments>,
 }
 
@@ -204,6 +206,18 @@ impl Shared {
     /// Claims the consumer's side; `false` if it was claimed before.
     pub(crate) fn take_consumer(&self) -> bool {
         self.memory.word(CONSUMER_TAKEN).swap(1, Ordering::AcqRel) == 0
+    }
+
+    /// Notes that the consumer reads no more payloads.
+    #[cfg(not(loom))]
+    pub(crate) fn leave_consumer(&self) {
+        self.memory.word(CONSUMER_GONE).store(1, Ordering::Release);
+    }
+
+    /// Memory and word in which the consumer notes that it reads no more payloads.
+    #[cfg(not(loom))]
+    pub(crate) fn consumer_gone(&self) -> (&Memory, usize) {
+        (&self.memory, CONSUMER_GONE)
     }
 
     /// Packed `kern_i` and `umod_i`.

@@ -74,10 +74,14 @@ mod reader;
 mod record;
 mod seen;
 mod settle;
+#[cfg(not(loom))]
+mod shared_zone;
 mod source;
 pub mod sync;
 mod view;
 mod zone;
+#[cfg(not(loom))]
+mod zone_origin;
 
 pub use buffer::{FrozenBuffer, ZoneBuffer};
 pub use choose::KeepAll;
@@ -98,6 +102,10 @@ pub use producer::{Index, Producer, Queued};
 pub use pulled::{Front, PulledBack};
 #[cfg(not(loom))]
 pub use reader::{ReadError, ZoneReader};
+#[cfg(not(loom))]
+pub use shared_zone::{SharedZone, ZoneRequest, ZoneTable};
 pub use source::RingSource;
 pub use view::QueueView;
 pub use zone::PacketZone;
+#[cfg(not(loom))]
+pub use zone_origin::ZoneKey;

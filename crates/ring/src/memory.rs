@@ -30,7 +30,7 @@ mod mapped {
     pub struct Memory {
         base: NonNull<u8>,
         words: usize,
-        _mapping: Arc<Mapping>,
+        mapping: Arc<Mapping>,
     }
 
     /// Mapping that ends with its last user.
@@ -75,10 +75,22 @@ mod mapped {
         /// # Errors
         /// The system has no memory.
         pub fn shared(name: &str, words: usize) -> io::Result<(Self, OwnedFd)> {
+            let fd = Self::sealed(name, words)?;
+            Ok((Self::map(&fd, words)?, fd))
+        }
+
+        /// Creates a sealed memfd like [`shared`](Self::shared), but maps it for reading only: a write through this
+        /// memory traps.
+        pub(crate) fn shared_to_read(name: &str, words: usize) -> io::Result<(Self, OwnedFd)> {
+            let fd = Self::sealed(name, words)?;
+            Ok((Self::map_as(&fd, words, ProtFlags::READ)?, fd))
+        }
+
+        fn sealed(name: &str, words: usize) -> io::Result<OwnedFd> {
             let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
             ftruncate(&fd, words as u64 * 8)?;
             fcntl_add_seals(&fd, SEALS)?;
-            Ok((Self::map(&fd, words)?, fd))
+            Ok(fd)
         }
 
         /// Maps a file made by another process; `None` if it is not sealed or has another size.
@@ -104,16 +116,24 @@ mod mapped {
 
         /// Maps the first `words` words of a sealed file that has at least as many.
         pub(crate) fn map(fd: impl AsFd, words: usize) -> io::Result<Self> {
+            Self::map_as(fd, words, ProtFlags::READ | ProtFlags::WRITE)
+        }
+
+        fn map_as(fd: impl AsFd, words: usize, access: ProtFlags) -> io::Result<Self> {
             // SAFETY: a new mapping at an address that the kernel chooses.
-            let base =
-                unsafe { mmap(null_mut(), words * 8, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
+            let base = unsafe { mmap(null_mut(), words * 8, access, MapFlags::SHARED, fd, 0)? };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
             Ok(Self::of(base, words))
         }
 
+        /// Whether another value refers to the same mapping.
+        pub(crate) fn is_shared(&self) -> bool {
+            Arc::strong_count(&self.mapping) > 1
+        }
+
         /// Takes over a mapping.
         fn of(base: NonNull<u8>, words: usize) -> Self {
-            Self { base, words, _mapping: Arc::new(Mapping { base, bytes: words * 8 }) }
+            Self { base, words, mapping: Arc::new(Mapping { base, bytes: words * 8 }) }
         }
 
         /// Returns one word. Panics beyond the end, which a validated geometry does not reach.

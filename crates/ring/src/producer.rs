@@ -181,7 +181,8 @@ impl Producer {
     }
 
     /// Enqueues a part of a buffer, which may be used for several packets, in several rings. The buffer of another zone
-    /// attaches that zone to the ring, unless the transport is another process.
+    /// attaches that zone to the ring. If the transport is another process, that process has to
+    /// [attach](Self::zone_to_attach) it before, or the buffer is [foreign](EnqueueError::ForeignBuffer).
     ///
     /// # Errors
     /// See [`EnqueueError`]; the ring is unchanged then.
@@ -415,7 +416,7 @@ impl Producer {
     }
 
     /// Frees the buffers of sent packets.
-    fn reclaim(&mut self) -> Result<(), Broken> {
+    pub(crate) fn reclaim(&mut self) -> Result<(), Broken> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -474,14 +475,24 @@ impl Drop for Producer {
         }
         // If the ring is broken, all references stay until both sides are gone.
         let _broken = self.reclaim();
-        let mut handles = Vec::new();
+        let mut left = Vec::new();
         while let Some(slot) = self.slots.pop_first() {
             if let (Some(Use(id)), 1..) = (slot.used, slot.place.zone) {
-                handles.push(self.attached.handle(slot.place.zone, id));
+                left.push((slot.place.zone, id));
             }
         }
-        if let Some(shared) = &self.shared.attachments {
-            shared.leave_behind(handles);
+        match &self.shared.attachments {
+            Some(shared) => {
+                let handles = left.into_iter().map(|(zone, id)| self.attached.handle(zone, id)).collect();
+                shared.leave_behind(handles);
+            }
+            #[cfg(not(loom))]
+            None => {
+                let of = |number| left.iter().filter(|(zone, _)| *zone == number).map(|&(_, id)| id).collect();
+                self.attached.leave_to(self.shared.consumer_gone(), of);
+            }
+            #[cfg(loom)]
+            None => {}
         }
     }
 }

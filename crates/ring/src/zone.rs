@@ -36,7 +36,7 @@ use crate::memory::Memory;
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct PacketZone(Arc<Books>);
+pub struct PacketZone(pub(crate) Arc<Books>);
 
 impl PacketZone {
     /// Creates a zone of `buffers` buffers of `buffer_size` bytes, a multiple of [`PAGE`](crate::PAGE). Buffers that

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous_core::Duration;
-use timeous_engine::{CloseReason, ConnectError as DccpError, CreateError, EngineError, RemoteError};
+use timeous_engine::{CloseReason, ConfigError, ConnectError as DccpError, CreateError, EngineError, RemoteError};
 use timeous_ipc::messages::Failure;
 use timeous_ipc::{ClientError, ConnectError};
 use timeous_seal::{CertificateFault, SealError};
@@ -49,12 +49,15 @@ pub enum Error {
     /// The daemon that should run the stream is not running, or refused the connection.
     #[error(transparent)]
     NoDaemon(#[from] ConnectError),
-    /// The daemon did not open the stream.
+    /// The daemon did not open the stream, or did not make the zone.
     #[error("the daemon: {0}")]
     Daemon(#[from] ClientError),
     /// The daemon opened the stream, but its descriptors cannot be used here.
     #[error(transparent)]
     Remote(#[from] RemoteError),
+    /// The sizes of a zone are invalid.
+    #[error(transparent)]
+    Zone(#[from] ConfigError),
     /// No answer from the peer.
     #[error("no answer from {remote} within {after:?}: is a receiver listening there, and does UDP pass?")]
     NoAnswer {
@@ -126,7 +129,7 @@ impl Error {
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
-            Self::Uri(_) | Self::Security(_) => Culprit::Caller,
+            Self::Uri(_) | Self::Security(_) | Self::Zone(_) => Culprit::Caller,
             Self::Sealing(error) => culprit_of_call(error),
             Self::Engine(error) => culprit_of_engine(error),
             Self::Daemon(error) => culprit_of_daemon(error),
@@ -213,6 +216,9 @@ pub enum SendError {
         /// Largest size that fits.
         max: usize,
     },
+    /// The daemon runs the stream, and did not make the buffer's zone.
+    #[error("the daemon, which runs the stream, cannot read the buffer's zone: make the zone with Uri::zone")]
+    ForeignZone,
     /// The connection is over.
     #[error("the connection has ended: {0}")]
     Closed(CloseReason),
@@ -224,7 +230,7 @@ impl SendError {
     pub fn culprit(&self) -> Culprit {
         match self {
             Self::Full => Culprit::Environment,
-            Self::TooLarge { .. } => Culprit::Caller,
+            Self::TooLarge { .. } | Self::ForeignZone => Culprit::Caller,
             Self::Closed(reason) => culprit_of_end(*reason),
         }
     }

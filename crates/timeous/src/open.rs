@@ -9,7 +9,7 @@ mod sealing;
 
 use std::sync::{Arc, Mutex};
 
-use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream};
+use timeous_engine::{Engine, Listener, PacketZone, ReceiveHalf, RemoteError, SendHalf, Stream, ZoneKey};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
 
 pub(crate) use attempts::Cancel;
@@ -113,6 +113,20 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     let engine = shared_engine()?;
     let listener = by_engine::listen(&engine, handshake::local(address, port), &uri.options, None, None)?;
     Ok((engine, listener))
+}
+
+/// Makes a zone where the streams of the URI run.
+pub(crate) fn zone(uri: &Uri, buffer_size: u32, buffers: u32) -> Result<PacketZone, Error> {
+    check(uri)?;
+    match daemon_for(&uri.options)? {
+        Some(mut client) => {
+            let (key, memory) = client.make_zone(buffer_size, buffers)?;
+            // The daemon keeps the zone while its client exists.
+            let opened = PacketZone::open(memory, buffer_size, buffers, ZoneKey(key), Mutex::new(client));
+            Ok(opened.map_err(RemoteError::Ring)?)
+        }
+        None => Ok(PacketZone::new(buffer_size, buffers)?),
+    }
 }
 
 /// Connects to the daemon that should run a stream, if any.

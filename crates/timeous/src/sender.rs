@@ -100,7 +100,7 @@ impl Sender {
     /// # Errors
     /// See [`SendError`]. ADUs queued before are not affected.
     pub fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
-        self.queue(bytes.len(), hints, |ring, meta| ring.enqueue(meta, bytes).map(drop))
+        self.queue(bytes.len(), hints, |half, meta| half.ring().enqueue(meta, bytes).map(drop))
     }
 
     /// Queues an ADU of `len` bytes, which `fill` writes in place, into the memory that the transport sends from: like
@@ -124,7 +124,7 @@ impl Sender {
     /// # Panics
     /// If `fill` panics. The ADU is not queued then, and gets no number.
     pub fn send_with(&mut self, len: usize, hints: Hints, fill: impl FnOnce(&mut [u8])) -> Result<AduSeq, SendError> {
-        self.queue(len, hints, |ring, meta| ring.enqueue_with(meta, len, fill).map(drop))
+        self.queue(len, hints, |half, meta| half.ring().enqueue_with(meta, len, fill).map(drop))
     }
 
     /// Checks an ADU of `len` bytes, numbers it, and lets `enqueue` put it into the ring.
@@ -132,7 +132,7 @@ impl Sender {
         &mut self,
         len: usize,
         hints: Hints,
-        enqueue: impl FnOnce(&mut Producer, &AduMeta) -> Result<(), EnqueueError>,
+        enqueue: impl FnOnce(&mut SendHalf, &AduMeta) -> Result<(), EnqueueError>,
     ) -> Result<AduSeq, SendError> {
         if let Status::Closed(reason) = self.half.status() {
             return Err(SendError::Closed(reason));
@@ -143,7 +143,7 @@ impl Sender {
         }
         let seq = AduSeq(self.next_seq);
         let meta = self.meta(seq, hints, clock::now());
-        enqueue(self.half.ring(), &meta).map_err(|error| self.explain(&error, len))?;
+        enqueue(&mut self.half, &meta).map_err(|error| self.explain(&error, len))?;
         self.half.notify_if_asked();
         self.next_seq += 1;
         Ok(seq)
@@ -163,6 +163,7 @@ impl Sender {
             (EnqueueError::Closed, _) => SendError::Closed(timeous_engine::CloseReason::Peer),
             // Whoever runs the other side of the ring has corrupted it.
             (EnqueueError::Broken(_), _) => SendError::Closed(timeous_engine::CloseReason::Abandoned),
+            (EnqueueError::ForeignBuffer, _) => SendError::ForeignZone,
             _ => SendError::Full,
         }
     }

@@ -20,7 +20,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Uri(_) | Error::Security(_) => libc::EINVAL,
+            Error::Uri(_) | Error::Security(_) | Error::Zone(_) => libc::EINVAL,
             Error::Sealing(_) => libc::EACCES,
             Error::UnknownHost { .. } | Error::NoneAnswers { .. } => libc::EHOSTUNREACH,
             Error::NobodyListens { .. } => libc::ECONNREFUSED,
@@ -41,6 +41,7 @@ impl From<SendError> for Failure {
         let code = match &error {
             SendError::Full => libc::EAGAIN,
             SendError::TooLarge { .. } => libc::EMSGSIZE,
+            SendError::ForeignZone => libc::EINVAL,
             SendError::Closed(_) => libc::EPIPE,
             _ => libc::EIO,
         };

@@ -4,7 +4,9 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 
 use timeous::core::Fate;
-use timeous::{Arrival, CloseReason, Culprit, Error, Hints, PolicyName, Receiver, Sender, Status, Uri, clock};
+use timeous::{
+    Arrival, CloseReason, Culprit, Error, Hints, PolicyName, Receiver, SendError, Sender, Status, Uri, Zone, clock,
+};
 
 use crate::support::{PATIENCE, TestDaemon, port};
 
@@ -160,4 +162,74 @@ fn auto_takes_the_daemon_that_is_there() {
         assert!(!received.join().unwrap().unwrap().is_empty());
         assert_eq!(daemon.knows(ip), there);
     }
+}
+
+#[test]
+fn a_zone_of_the_daemon_serves_all_its_streams_without_a_copy() {
+    let daemon = TestDaemon::start();
+    let by_daemon = format!("latency=20s&repair=off&daemon={}", daemon.socket().display());
+    let (receivers, mut senders): (Vec<_>, Vec<_>) = (0..3)
+        .map(|_| {
+            let (ip, port) = free();
+            let receiver = receive(uri(&format!("timeous://{ip}:{port}?mode=listener")));
+            (receiver, call(&uri(&format!("timeous://{ip}:{port}?{by_daemon}"))))
+        })
+        .unzip();
+    // The host does not matter.
+    let place = uri(&format!("timeous://192.0.2.1?{by_daemon}"));
+    let zone = place.zone(4_096, 50).unwrap();
+    for n in 0..50 {
+        let mut buffer = zone.buffer().unwrap();
+        buffer.truncate(700);
+        buffer.bytes_mut().fill(n);
+        let buffer = buffer.freeze();
+        for sender in &mut senders {
+            sender.send_shared(&buffer, Hints::default()).unwrap();
+        }
+    }
+    // Memory of this process is none of the daemon's.
+    let own = Zone::new(4_096, 1).unwrap().buffer().unwrap().freeze().part(0..10).unwrap();
+    let refused = senders[0].send_shared(&own, Hints::default()).unwrap_err();
+    assert_eq!((refused.culprit(), refused), (Culprit::Caller, SendError::ForeignZone));
+    let end = clock::now() + PATIENCE;
+    for sender in &mut senders {
+        while sender.pending() > 0 {
+            assert!(clock::now() < end, "{} without a fate", sender.pending());
+            sender.wait(Some(end));
+            while let Some(delivery) = sender.poll_delivery() {
+                assert_eq!(delivery.fate, Fate::Acked);
+            }
+        }
+        assert_eq!(sender.ring().copied_bytes(), 0);
+    }
+    assert_eq!(zone.in_use(), 0);
+    for sender in senders {
+        sender.finish().unwrap();
+    }
+    for receiver in receivers {
+        let received = receiver.join().unwrap().unwrap();
+        assert!(received.iter().map(|bytes| bytes[0]).eq(0..50));
+    }
+    // The daemon's limits.
+    let error = place.zone(4_096, 1 << 17).unwrap_err();
+    assert!(matches!(error, Error::Daemon(_)) && error.culprit() == Culprit::Environment, "{error}");
+    let error = place.zone(100, 1).unwrap_err();
+    assert!(matches!(error, Error::Daemon(_)) && error.culprit() == Culprit::Caller, "{error}");
+}
+
+#[test]
+fn a_zone_ends_with_its_daemon() {
+    let mut daemon = TestDaemon::start();
+    let place = uri(&format!("timeous://192.0.2.1?daemon={}", daemon.socket().display()));
+    let zone = place.zone(4_096, 1).unwrap();
+    daemon.stop();
+    assert!(matches!(place.zone(4_096, 1), Err(Error::NoDaemon(_))));
+    // Its memory stays, for streams of this process.
+    let buffer = zone.buffer().unwrap().freeze().part(0..10).unwrap();
+    let (ip, port) = free();
+    let receiver = receive(uri(&format!("timeous://{ip}:{port}?mode=listener")));
+    let mut sender = call(&uri(&format!("timeous://{ip}:{port}?latency=20s")));
+    sender.send_shared(&buffer, Hints::default()).unwrap();
+    sender.finish().unwrap();
+    assert_eq!(receiver.join().unwrap().unwrap().len(), 1);
 }

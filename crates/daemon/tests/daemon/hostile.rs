@@ -258,7 +258,7 @@ fn nonsense_on_the_socket(line: &Line, rng: &mut Rng, until: Instant) {
 fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
     let handle = |rng: &mut Rng| Handle { slot: rng.below(300) as u32, generation: 1 + rng.below(3) as u32 };
     while clock::now() < until {
-        let call = match rng.below(12) {
+        let call = match rng.below(13) {
             0 => Call::Open(OpenFlow::to(IpAddr::from(rng.next_u32().to_be_bytes()), 1 + rng.below(65_535) as u32)),
             1 => Call::Close(handle(rng)),
             2 => Call::Query(handle(rng)),
@@ -270,6 +270,10 @@ fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
             8 => Call::SetScheduler { flow: handle(rng), name: "weighted".to_owned() },
             9 => Call::Describe(Document::Snapshot),
             10 => Call::StopListening(rng.below(5) as u32),
+            11 => Call::MakeZone {
+                buffer_size: [0, 100, 4_096, 1 << 20, u32::MAX][rng.below(5) as usize],
+                buffers: [0, 1, 16, 1 << 12, u32::MAX][rng.below(5) as usize],
+            },
             _ => Call::ForgetPaths { addr: None },
         };
         match send(&line.socket, &encode(&ToDaemon::Call { id: 0, call }), &[]) {
@@ -290,6 +294,10 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
     let Some((_, descriptors)) = call(line, Call::Connect { remote: at, spec: any_spec(rng) }) else { return };
     let Ok([ring, socket]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
     let Ok(size) = rustix::fs::fstat(&ring).map(|stat| stat.st_size as u64) else { return };
+    let zone = match call(line, Call::MakeZone { buffer_size: 4_096, buffers: 1 + rng.below(4) as u32 }) {
+        Some((Answer::Zone { key }, _)) => key,
+        _ => rng.next_u64().into(),
+    };
     let file = File::from(ring);
     let narrow = rng.chance(0.7);
     while clock::now() < until {
@@ -297,6 +305,13 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
             let at = rng.below(if narrow { 4_096 } else { size }) & !7;
             let word = if rng.chance(0.5) { rng.next_u64() } else { rng.below(100) };
             let _ = file.write_at(&word.to_ne_bytes(), at);
+        }
+        if rng.chance(0.2) {
+            let key = if rng.chance(0.9) { zone } else { !zone };
+            let number = if rng.chance(0.9) { 1 + rng.below(3) as u8 } else { rng.next_u32() as u8 };
+            if send(&socket, &[&[7, number][..], &key.to_le_bytes()].concat(), &[]).is_err() {
+                return;
+            }
         }
         let byte = [if rng.chance(0.95) { 1 + rng.below(3) as u8 } else { rng.next_u32() as u8 }];
         if send(&socket, &byte, &[]).is_err() {

@@ -11,3 +11,4 @@ mod silence;
 mod streams;
 mod support;
 mod users;
+mod zones;

@@ -12,6 +12,7 @@ use timeous_ipc::{Client, Geometry, OpenFlow, Options};
 use crate::hostile;
 use crate::sender::Sender;
 use crate::support::{ROLE, SOCKET, USER};
+use crate::zones;
 
 /// Entry point of the other processes; without a role it does nothing.
 #[test]
@@ -26,6 +27,7 @@ fn the_other_process() {
         "daemon" => daemon(path),
         "sender" => sender(path),
         "hostile" => hostile::attack(path),
+        "publisher" => zones::publish(path),
         other => panic!("no such role: {other}"),
     }
 }

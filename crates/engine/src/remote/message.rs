@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, SubStream, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 use timeous_kernel_tcp::{Reach, TcpView};
+use timeous_ring::ZoneKey;
 
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
@@ -25,11 +26,13 @@ pub(crate) enum RemoteRequest {
     Rate(Rate),
     /// Refuse the incoming stream as busy.
     Refuse,
+    /// Attach a packet zone to the ring under this number.
+    Zone(u8, ZoneKey),
 }
 
 impl RemoteRequest {
     /// Maximum message length, in bytes.
-    pub(crate) const LONGEST: usize = 9;
+    pub(crate) const LONGEST: usize = 18;
 
     pub(crate) fn write(self) -> Vec<u8> {
         match self {
@@ -38,6 +41,7 @@ impl RemoteRequest {
             Self::Tell => vec![3],
             Self::Ignore => vec![4],
             Self::Refuse => vec![6],
+            Self::Zone(number, ZoneKey(key)) => [[7, number].as_slice(), &key.to_le_bytes()].concat(),
             Self::Rate(rate) => [[5].as_slice(), &rate.as_bps().to_le_bytes()].concat(),
         }
     }
@@ -50,6 +54,7 @@ impl RemoteRequest {
             [3] => Some(Self::Tell),
             [4] => Some(Self::Ignore),
             [6] => Some(Self::Refuse),
+            [7, number, key @ ..] => Some(Self::Zone(*number, ZoneKey(u128::from_le_bytes(key.try_into().ok()?)))),
             [5, rate @ ..] => Some(Self::Rate(Rate::from_bps(u64::from_le_bytes(rate.try_into().ok()?)))),
             _ => None,
         }
@@ -71,6 +76,8 @@ pub(crate) enum News {
     Advice(Advice),
     /// The peer's address.
     Peer(SocketAddr),
+    /// Whether the requested packet zone is attached to the ring.
+    Zone(bool),
 }
 
 const RECEIVED: u8 = 1;
@@ -79,6 +86,7 @@ const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 const PEER: u8 = 6;
+const ZONE: u8 = 7;
 /// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
@@ -103,6 +111,7 @@ impl News {
             }
             Self::Status(status) => [[STATUS].as_slice(), &status_bytes(*status)].concat(),
             Self::Writable => vec![WRITABLE],
+            Self::Zone(attached) => vec![ZONE, u8::from(*attached)],
             Self::Peer(peer) => [[PEER].as_slice(), peer.to_string().as_bytes()].concat(),
             Self::Snapshot(snapshot) => {
                 let words = snapshot_words(snapshot);
@@ -126,6 +135,7 @@ impl News {
             }
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
             WRITABLE if body.is_empty() => Self::Writable,
+            ZONE if matches!(body, [0 | 1]) => Self::Zone(body == [1]),
             PEER => Self::Peer(std::str::from_utf8(body).ok()?.parse().ok()?),
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
             ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
@@ -460,15 +470,28 @@ mod tests {
 
     #[test]
     fn what_nobody_writes_is_not_read() {
-        for message in
-            [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 9, 0, 0, 0, 0], &[WRITABLE, 0], &[PEER, 1]]
-        {
+        for message in [
+            &[][..],
+            &[0],
+            &[9],
+            &[RECEIVED, 1],
+            &[STATUS],
+            &[STATUS, 9, 0, 0, 0, 0],
+            &[WRITABLE, 0],
+            &[PEER, 1],
+            &[ZONE, 2],
+        ] {
             assert!(News::read(message).is_none(), "{message:?}");
         }
         assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + TCP + BUFFER)]).is_none());
         assert!(RemoteRequest::read(&[]).is_none());
         assert!(RemoteRequest::read(&[1, 1]).is_none());
         assert!(RemoteRequest::read(&[5, 1, 2]).is_none());
+        assert!(RemoteRequest::read(&[7, 1, 2]).is_none());
+        assert!(RemoteRequest::read(&[7; 19]).is_none());
+        for attached in [true, false] {
+            assert!(matches!(News::read(&News::Zone(attached).write()), Some(News::Zone(read)) if read == attached));
+        }
         for wish in [
             RemoteRequest::Notify,
             RemoteRequest::Finish,
@@ -476,6 +499,7 @@ mod tests {
             RemoteRequest::Ignore,
             RemoteRequest::Refuse,
             RemoteRequest::Rate(Rate::from_kbps(900)),
+            RemoteRequest::Zone(127, ZoneKey(u128::MAX - 1)),
         ] {
             assert_eq!(RemoteRequest::read(&wish.write()), Some(wish));
             assert!(wish.write().len() <= RemoteRequest::LONGEST);

@@ -43,6 +43,7 @@ impl Reader {
             }
             News::Peer(peer) => self.shared.set_peer(peer),
             News::Status(status) => self.shared.set_status(status),
+            News::Zone(attached) => self.shared.answer_zone(attached),
             News::Writable => self.shared.writable.wake(),
             News::Advice(advice) => {
                 self.shared.set_advice(advice);

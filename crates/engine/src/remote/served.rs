@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use timeous_ring::Violation;
+use timeous_ring::{SharedZone, Violation, ZoneKey, ZoneTable};
 use timeous_stream::{Order, StreamId};
 
 use super::message::{News, RemoteRequest};
@@ -31,6 +31,8 @@ pub struct Served {
     orders: Orders,
     bell: Waker,
     socket: OwnedFd,
+    /// Zones attached to the ring.
+    zones: ZoneTable,
     told: Status,
     told_peer: Option<SocketAddr>,
     /// Message for which the socket had no room.
@@ -39,6 +41,8 @@ pub struct Served {
     writable: bool,
     /// Whether the application asked for a snapshot.
     asked: bool,
+    /// Answer to a request to attach a zone.
+    zone: Option<bool>,
 }
 
 /// Reason why a stream need not be served any more.
@@ -59,9 +63,27 @@ pub enum Gone {
 }
 
 impl Served {
-    pub(crate) fn new(id: StreamId, shared: Arc<Shared>, orders: Orders, bell: Waker, socket: OwnedFd) -> Self {
-        let told = Status::Connecting;
-        Self { id, shared, orders, bell, socket, told, told_peer: None, waiting: None, writable: false, asked: false }
+    pub(crate) fn new(
+        (id, shared): (StreamId, Arc<Shared>),
+        orders: Orders,
+        bell: Waker,
+        socket: OwnedFd,
+        zones: ZoneTable,
+    ) -> Self {
+        Self {
+            id,
+            shared,
+            orders,
+            bell,
+            socket,
+            zones,
+            told: Status::Connecting,
+            told_peer: None,
+            waiting: None,
+            writable: false,
+            asked: false,
+            zone: None,
+        }
     }
 
     /// Returns the connection's status.
@@ -93,17 +115,26 @@ impl Served {
         self.waiting.is_some()
     }
 
-    /// Processes the application's requests, and sends it notices.
+    /// Processes the application's requests, and sends it notices. The application has no packet zones.
     ///
     /// # Errors
     /// The reason why the stream need not be served any more: drop it then.
     pub fn pump(&mut self) -> Result<(), Gone> {
+        self.pump_with(|_| None)
+    }
+
+    /// As [`pump`](Self::pump), for an application with packet zones: `zone` returns the zone of a key, if the
+    /// application may use one.
+    ///
+    /// # Errors
+    /// As [`pump`](Self::pump)'s.
+    pub fn pump_with(&mut self, zone: impl FnMut(ZoneKey) -> Option<SharedZone>) -> Result<(), Gone> {
+        self.hear(zone)?;
+        // Cleared before the state is read, so that later changes signal again.
+        self.writable |= self.bell.clear();
         if let Some(violation) = self.shared.violation() {
             return Err(violation.into());
         }
-        self.hear()?;
-        // Cleared before the state is read, so that later changes signal again.
-        self.writable |= self.bell.clear();
         // Read before the inbox: data received before the end is delivered before the end.
         let status = self.shared.status();
         if !self.tell()? {
@@ -127,7 +158,7 @@ impl Served {
         if matches!(self.told, Status::Closed(_)) { Err(Gone::Closed) } else { Ok(()) }
     }
 
-    fn hear(&mut self) -> Result<(), Gone> {
+    fn hear(&mut self, mut zone: impl FnMut(ZoneKey) -> Option<SharedZone>) -> Result<(), Gone> {
         let mut message = [0; RemoteRequest::LONGEST];
         let mut notify = false;
         let mut rate = None;
@@ -150,6 +181,11 @@ impl Served {
                     self.orders.send((self.id, Order::Refuse));
                 }
                 RemoteRequest::Tell => self.asked = true,
+                // An application waits for each answer.
+                RemoteRequest::Zone(..) if self.zone.is_some() => return Err(Gone::NotAWish),
+                RemoteRequest::Zone(number, key) => {
+                    self.zone = Some(zone(key).is_some_and(|zone| self.zones.attach(number, &zone)));
+                }
                 // Only the latest rate matters.
                 RemoteRequest::Rate(said) => rate = Some(said),
             }
@@ -172,6 +208,11 @@ impl Served {
     fn tell(&mut self) -> Result<bool, Gone> {
         if let Some(message) = self.waiting.take()
             && !self.send(message)?
+        {
+            return Ok(false);
+        }
+        if let Some(attached) = self.zone.take()
+            && !self.say(&News::Zone(attached))?
         {
             return Ok(false);
         }
@@ -211,5 +252,32 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.orders.send((self.id, Order::Abandon));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_ring::Config;
+
+    use super::*;
+    use crate::inbox::Inbox;
+    use crate::line::Line;
+    use crate::remote::pair;
+
+    #[test]
+    fn a_violation_found_during_a_turn_ends_the_stream_in_that_turn() {
+        let bell = Waker::new().unwrap();
+        let shared = Shared::with(Inbox::new(1 << 10), bell.clone(), bell.clone());
+        let (orders, _worker) = Line::new(Waker::new().unwrap());
+        let (here, there) = pair().unwrap();
+        let (consumer, _ring) = timeous_ring::create_shared_for_producer(&Config::new(8)).unwrap();
+        let mut served = Served::new((StreamId(1), shared.clone()), orders, bell, here, consumer.zones());
+        rustix::io::write(&there, &RemoteRequest::Zone(1, ZoneKey(1)).write()).unwrap();
+        let violation = Violation::Contended { attempts: 1 };
+        let found = served.pump_with(|_| {
+            shared.set_violation(violation);
+            None
+        });
+        assert_eq!(found, Err(Gone::Ring(violation)));
     }
 }

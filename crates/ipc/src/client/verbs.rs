@@ -270,6 +270,19 @@ impl Client {
         }
     }
 
+    /// Makes a packet zone for streams run by the daemon; returns its key and its memory. The zone lives as long as the
+    /// connection, or a stream that it is attached to.
+    ///
+    /// # Errors
+    /// The daemon's limits, and see [`ClientError`].
+    pub fn make_zone(&mut self, buffer_size: u32, buffers: u32) -> Result<(u128, OwnedFd), ClientError> {
+        let (answer, descriptors) = self.call(Call::MakeZone { buffer_size, buffers })?;
+        match (answer, <[OwnedFd; 1]>::try_from(descriptors)) {
+            (Answer::Zone { key }, Ok([memory])) => Ok((key, memory)),
+            _ => Err(self.misfit()),
+        }
+    }
+
     /// Listens for streams at a UDP port; returns the listener and its address. Incoming streams are reported by
     /// [`Event::Incoming`](super::Event::Incoming).
     ///

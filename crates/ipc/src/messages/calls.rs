@@ -87,6 +87,14 @@ pub enum Call {
     },
     /// Stops listening.
     StopListening(u32),
+    /// Makes a packet zone, which lives as long as the client, or a ring that it is attached to. Answered by
+    /// [`Answer::Zone`].
+    MakeZone {
+        /// Size of a buffer in bytes, a multiple of the ring's page.
+        buffer_size: u32,
+        /// Number of buffers.
+        buffers: u32,
+    },
 }
 
 /// Kind of JSON document.
@@ -155,6 +163,11 @@ pub enum Answer {
         /// Actual local address.
         local: SocketAddr,
     },
+    /// The zone was made; with its memory, a sealed memfd.
+    Zone {
+        /// Secret by which it is attached to the user's streams.
+        key: u128,
+    },
 }
 
 /// Encoding of [`PathState`]; times in nanoseconds, rates in bits per second.
@@ -221,6 +234,8 @@ pub enum Resource {
     RingBytes,
     /// Entries of the path memory.
     Paths,
+    /// Packet zones of the user.
+    Zones,
 }
 
 /// Reason why a call failed. Nothing has changed, and the connection stays open.
@@ -260,7 +275,7 @@ impl Answer {
     pub const fn descriptors(&self) -> usize {
         match self {
             Self::Stream => 2,
-            Self::LongDocument { .. } => 1,
+            Self::LongDocument { .. } | Self::Zone { .. } => 1,
             _ => 0,
         }
     }
@@ -283,7 +298,8 @@ impl Call {
             | Self::Merge { .. }
             | Self::Describe(_)
             | Self::ForgetPaths { .. }
-            | Self::StopListening(_) => Ok(()),
+            | Self::StopListening(_)
+            | Self::MakeZone { .. } => Ok(()),
         }
     }
 }

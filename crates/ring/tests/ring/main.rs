@@ -9,6 +9,7 @@ mod source;
 mod threads;
 mod zone;
 mod zone_model;
+mod zone_processes;
 
 use timeous_core::{AduMeta, AduSeq};
 

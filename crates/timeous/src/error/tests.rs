@@ -46,6 +46,7 @@ fn every_error_of_a_stream_has_its_culprit() {
     let listed: Vec<(Culprit, Error)> = vec![
         (Caller, UriError::BadMode("wrong").into()),
         (Caller, SecurityError::Unprotected { remote: at(), unsealable: None }.into()),
+        (Caller, ConfigError::Buffers(0).into()),
         (Caller, SealError::WrongPassphrase.into()),
         (Caller, SealError::PassphraseWanted.into()),
         (Caller, SealError::NoPassphraseThere.into()),
@@ -110,6 +111,7 @@ fn every_error_of_a_stream_has_its_culprit() {
 fn every_error_of_sending_has_its_culprit() {
     assert_eq!(SendError::Full.culprit(), Culprit::Environment);
     assert_eq!(SendError::TooLarge { len: 2, max: 1 }.culprit(), Culprit::Caller);
+    assert_eq!(SendError::ForeignZone.culprit(), Culprit::Caller);
     assert_eq!(SendError::Closed(CloseReason::Peer).culprit(), Culprit::Peer);
     assert_eq!(SendError::Closed(CloseReason::Local).culprit(), Culprit::Caller);
     assert_eq!(SendError::Closed(CloseReason::Abandoned).culprit(), Culprit::Environment);

@@ -1,7 +1,7 @@
 //! Tests of buffers that several streams send.
 
 use timeous::core::Fate;
-use timeous::{CloseReason, FrozenBuffer, Hints, SendError, Zone, clock};
+use timeous::{CloseReason, Culprit, Error, FrozenBuffer, Hints, SendError, Uri, Zone, clock};
 
 use crate::support::{PATIENCE, collect, fates, pause, stream};
 
@@ -60,4 +60,20 @@ fn a_shared_buffer_is_refused_as_other_data_are() {
         sender.wait(Some(clock::now() + timeous::core::Duration::from_millis(5)));
     }
     drop(receiver);
+}
+
+#[test]
+fn a_uri_without_a_daemon_makes_zones_of_this_process() {
+    let (mut sender, receiver) = stream("latency=9s");
+    let receiver = collect(receiver);
+    let uri = |daemon: &str| format!("timeous://192.0.2.1?encryption=off&daemon={daemon}").parse::<Uri>().unwrap();
+    let zone = uri("off").zone(4096, 1).unwrap();
+    sender.send_shared(&buffer(&zone, b"hello"), Hints::default()).unwrap();
+    sender.finish().unwrap();
+    assert_eq!(receiver.join().unwrap(), [b"hello"]);
+
+    let error = uri("off").zone(100, 1).unwrap_err();
+    assert!(matches!(error, Error::Zone(_)) && error.culprit() == Culprit::Caller, "{error}");
+    let error = uri("/nowhere/daemon.sock").zone(4096, 1).unwrap_err();
+    assert!(matches!(error, Error::NoDaemon(_)), "{error}");
 }
