@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, SubStream, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 use timeous_kernel_tcp::{Reach, TcpView};
+use timeous_seal::SealError;
 
+use super::seal_error;
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
 
@@ -71,6 +73,10 @@ pub(crate) enum News {
     Advice(Advice),
     /// The peer's address.
     Peer(SocketAddr),
+    /// Stream that the caller has named.
+    StreamId(String),
+    /// Reason why the stream's packets cannot be encrypted.
+    SealError(SealError),
 }
 
 const RECEIVED: u8 = 1;
@@ -79,6 +85,8 @@ const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 const PEER: u8 = 6;
+const STREAM_ID: u8 = 7;
+const SEAL_ERROR: u8 = 8;
 /// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
@@ -104,6 +112,8 @@ impl News {
             Self::Status(status) => [[STATUS].as_slice(), &status_bytes(*status)].concat(),
             Self::Writable => vec![WRITABLE],
             Self::Peer(peer) => [[PEER].as_slice(), peer.to_string().as_bytes()].concat(),
+            Self::StreamId(stream_id) => [[STREAM_ID].as_slice(), stream_id.as_bytes()].concat(),
+            Self::SealError(error) => [[SEAL_ERROR].as_slice(), &seal_error::write(error)].concat(),
             Self::Snapshot(snapshot) => {
                 let words = snapshot_words(snapshot);
                 [SNAPSHOT].into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
@@ -127,6 +137,8 @@ impl News {
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
             WRITABLE if body.is_empty() => Self::Writable,
             PEER => Self::Peer(std::str::from_utf8(body).ok()?.parse().ok()?),
+            STREAM_ID => Self::StreamId(std::str::from_utf8(body).ok()?.to_owned()),
+            SEAL_ERROR => Self::SealError(seal_error::read(body)?),
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
             ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
             _ => return None,
@@ -146,6 +158,7 @@ fn status_bytes(status: Status) -> [u8; 5] {
         Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
         Status::Closed(CloseReason::Timeout) => plain(6),
         Status::Closed(CloseReason::Unreachable) => plain(8),
+        Status::Closed(CloseReason::Unsealed) => plain(9),
         // Abandoned, or a reason without a number of its own.
         Status::Closed(_) => plain(7),
     }
@@ -163,6 +176,7 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
         6 => Status::Closed(CloseReason::Timeout),
         7 => Status::Closed(CloseReason::Abandoned),
         8 => Status::Closed(CloseReason::Unreachable),
+        9 => Status::Closed(CloseReason::Unsealed),
         _ => return None,
     })
 }
@@ -387,6 +401,7 @@ mod tests {
             CloseReason::Timeout,
             CloseReason::Abandoned,
             CloseReason::Unreachable,
+            CloseReason::Unsealed,
         ];
         for status in [Status::Connecting, Status::Open].into_iter().chain(reasons.map(Status::Closed)) {
             assert!(matches!(again(&News::Status(status)), News::Status(same) if same == status), "{status:?}");
@@ -460,9 +475,18 @@ mod tests {
 
     #[test]
     fn what_nobody_writes_is_not_read() {
-        for message in
-            [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 9, 0, 0, 0, 0], &[WRITABLE, 0], &[PEER, 1]]
-        {
+        for message in [
+            &[][..],
+            &[0],
+            &[9],
+            &[RECEIVED, 1],
+            &[STATUS],
+            &[STATUS, 9, 0, 0, 0, 0],
+            &[WRITABLE, 0],
+            &[PEER, 1],
+            &[STREAM_ID, 0xff],
+            &[SEAL_ERROR, 1],
+        ] {
             assert!(News::read(message).is_none(), "{message:?}");
         }
         assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + TCP + BUFFER)]).is_none());
