@@ -35,20 +35,27 @@ impl SharedState {
     pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> CallResult {
         let owner = client.owner;
         match call {
-            Call::Connect { remote, spec } => {
+            Call::Connect { remote, spec, protection } => {
+                let sealing = client.credential.take(protection)?;
                 self.sight.recall(&self.congestion, Destination::from(remote.ip()));
                 let SharedState { streams, users, poller, engine, .. } = self;
-                let ends = streams.connect((engine, users, poller), owner, remote, &spec)?;
+                let ends = streams.connect((engine, users, poller), owner, remote, (&spec, sealing))?;
                 Ok((Answer::Stream, ends.descriptors()))
             }
-            Call::Listen { local, spec, room } => {
+            Call::Listen { local, spec, room, protection } => {
+                let sealing = client.credential.take(protection)?;
                 let SharedState { streams, users, poller, engine, .. } = self;
-                let (listener, local) = streams.listen((engine, users, poller), owner, (local, room), &spec)?;
+                let (listener, local) =
+                    streams.listen((engine, users, poller), owner, (local, room), (&spec, sealing))?;
                 plain(Answer::Listening { listener, local })
             }
             Call::StopListening(listener) => {
                 let SharedState { streams, users, poller, .. } = self;
                 streams.stop_listening((users, poller), owner, listener)?;
+                plain(Answer::Done)
+            }
+            Call::Credential { is_first, part } => {
+                client.credential.add(is_first, part)?;
                 plain(Answer::Done)
             }
             Call::Describe(what) => self.describe(owner, what),
@@ -148,6 +155,7 @@ fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call
         | Call::ForgetPaths { .. }
         | Call::Connect { .. }
         | Call::Listen { .. }
+        | Call::Credential { .. }
         | Call::StopListening(_) => unreachable!("these are answered by the house"),
     };
     done.map_err(|error| failure(*handle, error))?;

@@ -6,6 +6,7 @@ mod hostile;
 mod limits;
 mod restart;
 mod roles;
+mod sealed;
 mod sender;
 mod silence;
 mod streams;
