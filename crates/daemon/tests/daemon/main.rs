@@ -1,6 +1,7 @@
 //! Integration tests of the daemon, with clients in separate processes: well-behaved, killed and hostile ones.
 
 mod deaths;
+mod erased;
 mod flows;
 mod hostile;
 mod limits;
