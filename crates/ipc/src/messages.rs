@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 pub use calls::{Answer, Call, Document, Failure, OpenFlow, Path, Resource};
 pub(crate) use codec::encode_erased;
-pub use codec::{Malformed, decode, encode};
+pub use codec::{CREDENTIAL_MAX, Malformed, decode, encode};
 pub use credential::{
-    Access, CREDENTIAL_MAX, CallerCredential, Credential, Grant, Identity, ListenerCredential, PassphraseKey,
-    Protection, Secret, Trust,
+    Access, CallerCredential, Credential, Grant, Identity, ListenerCredential, PART_MAX, PassphraseKey, Protection,
+    Secret, Trust,
 };
 pub use streams::{Controller, Dbat, Marked, Nanos, Policy, QueueLimit, StreamSpec};
 
@@ -27,8 +27,6 @@ pub const VERSION: u16 = 5;
 
 /// Maximum packet that the daemon reads from a client, in bytes.
 pub const TO_DAEMON_MAX: usize = 4 << 10;
-/// Maximum part of a credential, in bytes.
-pub const PART_MAX: usize = TO_DAEMON_MAX - 64;
 /// Maximum packet that a client reads from the daemon, in bytes.
 pub const FROM_DAEMON_MAX: usize = 32 << 10;
 /// Maximum document that is part of its answer, in bytes; a longer one comes as a file.

@@ -481,7 +481,7 @@ mod tests {
             &[9],
             &[RECEIVED, 1],
             &[STATUS],
-            &[STATUS, 9, 0, 0, 0, 0],
+            &[STATUS, 10, 0, 0, 0, 0],
             &[WRITABLE, 0],
             &[PEER, 1],
             &[STREAM_ID, 0xff],

@@ -8,12 +8,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::codec::{Checked, Malformed, encode_erased, sensible, text};
-use super::{PART_MAX, TEXT_MAX};
+use super::codec::{CREDENTIAL_MAX, Checked, Malformed, decode, encode_erased, sensible, text};
 
-/// Maximum encoded credential, in bytes. Chosen by us: the authorities of a system take 170 kB, an entry of an access list
-/// about 50 bytes. A higher value lets a client keep more of the daemon's memory.
-pub const CREDENTIAL_MAX: usize = 512 << 10;
+/// Maximum part of a credential, in bytes: with what is around it, it fits into a packet to the daemon.
+pub const PART_MAX: usize = (4 << 10) - 64;
+/// Maximum name of a host, in bytes (RFC 1035 §2.3.4).
+const HOST_MAX: usize = 255;
 /// Maximum stream ID, in bytes.
 const STREAM_ID_MAX: usize = 512;
 
@@ -75,7 +75,7 @@ pub enum Credential {
 /// Credential of a call.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerCredential {
-    /// Name or address of the listener, for its certificate; at most [`TEXT_MAX`] bytes.
+    /// Name or address of the listener, for its certificate; at most 255 bytes.
     pub host: String,
     /// Certificates of the listener that are trusted.
     pub trust: Trust,
@@ -179,7 +179,7 @@ impl Credential {
         // Of the final size, since growth would leave copies behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| part.0.len()).sum()));
         parts.iter().for_each(|part| bytes.extend_from_slice(&part.0));
-        super::decode(&bytes)
+        decode(&bytes)
     }
 }
 
@@ -187,7 +187,7 @@ impl Checked for Credential {
     fn check(&self) -> Result<(), Malformed> {
         match self {
             Self::Caller(CallerCredential { host, stream_id, .. }) => {
-                text(host, TEXT_MAX)?;
+                text(host, HOST_MAX)?;
                 text(stream_id, STREAM_ID_MAX)
             }
             Self::Listener(ListenerCredential { access: Access::Streams { grants, .. }, .. }) => {
@@ -206,7 +206,7 @@ impl Secret {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Call, TO_DAEMON_MAX, ToDaemon, decode, encode};
+    use super::super::{Call, TO_DAEMON_MAX, ToDaemon, encode};
     use super::*;
 
     fn identity() -> Identity {
