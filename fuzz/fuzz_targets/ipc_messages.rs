@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use timeous_ipc::messages::{FromDaemon, ToDaemon, decode, encode};
+use timeous_ipc::messages::{Credential, FromDaemon, ToDaemon, decode, encode};
 use timeous_ipc::{Completion, Submission};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,6 +11,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(message) = decode::<FromDaemon>(bytes) {
         assert_eq!(decode(&encode(&message)), Ok(message));
+    }
+    if let Ok(credential) = decode::<Credential>(bytes) {
+        assert_eq!(decode(&encode(&credential)), Ok(credential));
     }
     for slot in bytes.as_chunks::<64>().0 {
         let words = std::array::from_fn(|at| {

@@ -37,15 +37,18 @@ impl SharedState {
     pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> CallResult {
         let owner = client.owner;
         match call {
-            Call::Connect { remote, spec } => {
+            Call::Connect { remote, spec, protection } => {
+                let sealing = client.credential.take(protection)?;
                 self.sight.recall(&self.congestion, Destination::from(remote.ip()));
                 let SharedState { streams, users, poller, engine, .. } = self;
-                let ends = streams.connect((engine, users, poller), owner, remote, &spec)?;
+                let ends = streams.connect((engine, users, poller), owner, remote, (&spec, sealing))?;
                 Ok((Answer::Stream, ends.descriptors()))
             }
-            Call::Listen { local, spec, room } => {
+            Call::Listen { local, spec, room, protection } => {
+                let sealing = client.credential.take(protection)?;
                 let SharedState { streams, users, poller, engine, .. } = self;
-                let (listener, local) = streams.listen((engine, users, poller), owner, (local, room), &spec)?;
+                let (listener, local) =
+                    streams.listen((engine, users, poller), owner, (local, room), (&spec, sealing))?;
                 plain(Answer::Listening { listener, local })
             }
             Call::StopListening(listener) => {
@@ -57,6 +60,10 @@ impl SharedState {
                 let SharedState { zones, users, .. } = self;
                 let (key, memory) = zones.make(users, owner, buffer_size, buffers)?;
                 Ok((Answer::Zone { key: key.0 }, vec![memory]))
+            }
+            Call::Credential { is_first, part } => {
+                client.credential.add(is_first, part)?;
+                plain(Answer::Done)
             }
             Call::Describe(what) => self.describe(owner, what),
             Call::ForgetPaths { addr } => plain(Answer::Count(self.sight.forget(owner.uid, addr)?)),
@@ -157,7 +164,8 @@ fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call
         | Call::Connect { .. }
         | Call::Listen { .. }
         | Call::StopListening(_)
-        | Call::MakeZone { .. } => unreachable!("these are answered by the house"),
+        | Call::MakeZone { .. }
+        | Call::Credential { .. } => unreachable!("these are answered by the house"),
     };
     done.map_err(|error| failure(*handle, error))?;
     plain(Answer::Done)

@@ -8,6 +8,7 @@ use timeous_ipc::messages::{Answer, Failure, FromDaemon};
 
 use crate::exchange::Exchange;
 use crate::poller::Interest;
+use crate::sealing::CredentialParts;
 use crate::streams::Owner;
 use crate::wire::Wire;
 
@@ -27,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) wire: Wire,
     /// Queues, after the hello.
     pub(crate) exchange: Option<Exchange>,
+    /// Credential for its next stream.
+    pub(crate) credential: CredentialParts,
     /// Connection time.
     since: Instant,
     /// Since when its socket has been full.
@@ -46,6 +49,7 @@ impl Client {
             cm,
             wire,
             exchange: None,
+            credential: CredentialParts::default(),
             since: now,
             blocked: None,
             interest: Interest::Readable,

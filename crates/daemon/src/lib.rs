@@ -23,6 +23,7 @@ mod observability;
 mod poller;
 pub mod qlog;
 mod ready;
+mod sealing;
 mod socket;
 pub mod store;
 mod streams;

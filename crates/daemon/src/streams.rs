@@ -5,7 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served, SharedZone, ZoneKey, clock};
+use timeous_engine::{
+    Engine, EngineError, Gone, ListenerFor, Offer, PortLife, Sealing, Served, SharedZone, ZoneKey, clock,
+};
 use timeous_ipc::messages::{Failure, StreamSpec};
 
 use crate::limits::{Limits, Usage, Users};
@@ -70,13 +72,13 @@ impl Streams {
         (engine, users, poller): (&Engine, &mut Users, &Poller),
         owner: Owner,
         remote: SocketAddr,
-        spec: &StreamSpec,
+        (spec, sealing): (&StreamSpec, Sealing),
     ) -> Result<Ends, Failure> {
         allowed(users.limits(), spec)?;
         // An early check, before memory is allocated. The actual cost is known only afterwards.
         users.take_stream(owner.uid, 0)?;
         users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
-        let offer = engine.connect_for(remote, stream_config(spec)).map_err(|e| Failure::Environment(e.to_string()))?;
+        let offer = engine.connect_for(remote, stream_config(spec, sealing)).map_err(|error| failure(&error))?;
         self.begin((users, poller), owner, offer)
     }
 
@@ -108,7 +110,7 @@ impl Streams {
         (engine, users, poller): (&Engine, &mut Users, &Poller),
         owner: Owner,
         (local, room): (SocketAddr, Option<u32>),
-        spec: &StreamSpec,
+        (spec, sealing): (&StreamSpec, Sealing),
     ) -> Result<(u32, SocketAddr), Failure> {
         allowed(users.limits(), spec)?;
         // The daemon may use any port, but the requesting user may not.
@@ -120,7 +122,7 @@ impl Streams {
         let refused = |error: String| Failure::Environment(error);
         let id = self.next_listener;
         let room = room.map(|room| room as usize);
-        let listening = engine.listen_for(local, stream_config(spec), room).map_err(|error| refused(error.to_string()));
+        let listening = engine.listen_for(local, stream_config(spec, sealing), room).map_err(|error| failure(&error));
         let watched = listening.and_then(|listener| {
             let token = Token::Callers(id.into());
             let watched = poller.watch(listener.waker(), token, Interest::Readable);
@@ -257,6 +259,13 @@ impl Streams {
         if let Some(waiting) = self.waiting.get(&listener) {
             waiting.listener.waker().wake();
         }
+    }
+}
+
+fn failure(error: &EngineError) -> Failure {
+    match error {
+        EngineError::Unencrypted(_) | EngineError::WrongSealing => Failure::Invalid(error.to_string()),
+        _ => Failure::Environment(error.to_string()),
     }
 }
 

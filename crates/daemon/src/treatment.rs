@@ -13,8 +13,8 @@ const LEAST: Duration = Duration::from_millis(100);
 /// Maximum of timers: longer ones keep unused resources.
 const MOST: Duration = Duration::from_secs(120);
 
-/// Returns the engine settings for `spec`.
-pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
+/// Returns the engine settings for `spec`, with this protection.
+pub(crate) fn stream_config(spec: &StreamSpec, sealing: Sealing) -> StreamConfig {
     let within = |time: Nanos, least: Duration, most: Duration| Duration::from(time).clamp(least, most);
     let dccp = DccpConfig {
         mps: (spec.mps as usize).max(DccpConfig::MIN_MPS),
@@ -38,7 +38,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         slots: spec.slots,
         choice: Arc::new(move || choice(policy)),
         repair: spec.repair.map(Priority),
-        sealing: Sealing::Off,
+        sealing,
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     /// path change was known were late.
     #[test]
     fn a_stream_with_deadlines_hears_of_its_path_more_often_than_once_a_round_trip() {
-        let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }).dccp.reports;
+        let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }, Sealing::Local).dccp.reports;
         assert_eq!(reports(Policy::Fifo), 1);
         assert_eq!(reports(Policy::Layers), DccpConfig::REPORTS_FOR_DEADLINES);
         assert_eq!(reports(Policy::Deadline), DccpConfig::REPORTS_FOR_DEADLINES);

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use timeous_ipc::Violation;
 use timeous_ipc::messages::{FromDaemon, TO_DAEMON_MAX, ToDaemon, decode, encode};
+use zeroize::Zeroize as _;
 
 /// Maximum number of descriptors per message.
 const DESCRIPTORS: usize = 2;
@@ -42,9 +43,17 @@ impl Wire {
         let mut packet = [0; TO_DAEMON_MAX];
         match recv(&self.socket, &mut packet, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
             Ok((_, 0)) => Ok(ReadResult::End),
-            Ok((_, length)) => match packet.get(..length) {
-                Some(packet) => Ok(ReadResult::Message(decode(packet)?)),
-                None => Err(Violation::TooLong(TO_DAEMON_MAX)),
+            Ok((_, length)) => match packet.get_mut(..length) {
+                Some(packet) => {
+                    let message = decode(packet);
+                    // It may be a part of a credential.
+                    packet.zeroize();
+                    Ok(ReadResult::Message(message?))
+                }
+                None => {
+                    packet.zeroize();
+                    Err(Violation::TooLong(TO_DAEMON_MAX))
+                }
             },
             Err(Errno::AGAIN | Errno::INTR) => Ok(ReadResult::Nothing),
             Err(_) => Ok(ReadResult::End),

@@ -9,6 +9,7 @@
 
 mod message;
 mod reader;
+mod seal_error;
 mod served;
 mod socket;
 

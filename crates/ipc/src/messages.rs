@@ -5,12 +5,18 @@
 
 mod calls;
 mod codec;
+mod credential;
 mod streams;
 
 use serde::{Deserialize, Serialize};
 
 pub use calls::{Answer, Call, Document, Failure, OpenFlow, Path, Resource};
-pub use codec::{Malformed, decode, encode};
+pub(crate) use codec::encode_erased;
+pub use codec::{CREDENTIAL_MAX, Malformed, decode, encode};
+pub use credential::{
+    Access, CallerCredential, Credential, Grant, Identity, ListenerCredential, PART_MAX, PassphraseKey, Protection,
+    Secret, Trust,
+};
 pub use streams::{Controller, Dbat, Marked, Nanos, Policy, QueueLimit, StreamSpec};
 
 use crate::layout::Geometry;

@@ -192,12 +192,27 @@ fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, Crede
 }
 
 fn system_authorities() -> Result<RootCertStore, CredentialError> {
+    let (roots, _) = parsed_system_certificates()?;
+    Ok(roots)
+}
+
+/// Reads the certificates of the authorities that the system trusts, to hand them to another process.
+///
+/// # Errors
+/// [`CredentialError::Authorities`] if the system has none.
+pub fn system_certificates() -> Result<Vec<CertificateDer<'static>>, CredentialError> {
+    parsed_system_certificates().map(|(_, certificates)| certificates)
+}
+
+/// Reads the system's authorities, without those that cannot be used.
+fn parsed_system_certificates() -> Result<(RootCertStore, Vec<CertificateDer<'static>>), CredentialError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
+    let mut certificates = found.certs;
+    certificates.retain(|certificate| roots.add(certificate.clone()).is_ok());
+    if certificates.is_empty() {
         let errors: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
         return Err(CredentialError::Authorities(format!("the system has none {}", errors.join("; "))));
     }
-    Ok(roots)
+    Ok((roots, certificates))
 }

@@ -7,7 +7,7 @@ use rcgen::{CertificateParams, KeyPair};
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::error::CredentialError;
 
@@ -30,6 +30,18 @@ impl Fingerprint {
     #[must_use]
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(digest(&SHA256, certificate).as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0
+    }
+}
+
+impl From<[u8; 32]> for Fingerprint {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -81,6 +93,31 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
+    /// Takes a certificate chain and a private key in DER: those of [`certificates`](Self::certificates) and
+    /// [`secret_der`](Self::secret_der).
+    ///
+    /// # Errors
+    /// [`CredentialError::Identity`] if the key is none, or there is no certificate.
+    pub fn from_der(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<Self, CredentialError> {
+        if chain.is_empty() {
+            return Err(CredentialError::Identity("there is no certificate".into()));
+        }
+        let key = PrivateKeyDer::try_from(key).map_err(|error| CredentialError::Identity(error.to_owned()))?;
+        Ok(Self { chain, key: key.clone_key() })
+    }
+
+    /// Returns the certificate chain.
+    #[must_use]
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// Returns the private key in DER, to hand it to another process.
+    #[must_use]
+    pub fn secret_der(&self) -> &[u8] {
+        self.key.secret_der()
+    }
+
     /// Makes a certificate for these host names or addresses, signed by its own key (ECDSA P-256), valid from 1975 to
     /// 4096 (no authority vouches for it; its fingerprint does).
     ///
@@ -122,6 +159,12 @@ impl Identity {
     }
 }
 
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
 impl Clone for Identity {
     fn clone(&self) -> Self {
         Self { chain: self.chain(), key: self.key() }
@@ -158,6 +201,16 @@ mod tests {
         let again = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         assert_eq!(identity.fingerprint(), again.fingerprint());
         assert!(!format!("{again:?}").contains(key.lines().nth(1).unwrap()));
+    }
+
+    #[test]
+    fn an_identity_survives_der() {
+        let identity = Identity::self_signed(&["camera.example".into()]).unwrap();
+        let again = Identity::from_der(identity.certificates().to_vec(), identity.secret_der()).unwrap();
+        assert_eq!((identity.fingerprint(), identity.secret_der()), (again.fingerprint(), again.secret_der()));
+        assert_eq!(Fingerprint::from(identity.fingerprint().to_bytes()), identity.fingerprint());
+        assert!(Identity::from_der(Vec::new(), identity.secret_der()).is_err());
+        assert!(Identity::from_der(identity.certificates().to_vec(), b"no key").is_err());
     }
 
     #[test]

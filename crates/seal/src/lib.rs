@@ -11,6 +11,7 @@
 //! The threat model is in docs/design/security.md.
 
 mod access;
+mod access_table;
 mod association;
 mod credential;
 mod endpoint;
@@ -28,8 +29,9 @@ mod window;
 mod wire;
 
 pub use access::{Access, Admission, Call, Intent, Refusal, SharedPassphrase};
+pub use access_table::AccessTable;
 pub use association::{OVERHEAD, Secrets};
-pub use credential::{CallerCredential, ListenerCredential, Trust};
+pub use credential::{CallerCredential, ListenerCredential, Trust, system_certificates};
 pub use endpoint::{AssociationId, Endpoint, EndpointConfig, EndpointStatistics, Event, Received};
 pub use error::{CertificateFault, CredentialError, SealError};
 pub use identity::{Fingerprint, Identity, read_certificates};

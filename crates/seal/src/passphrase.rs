@@ -1,9 +1,11 @@
 //! Passphrases: their key (Argon2id), and new ones that cannot be guessed.
 
+use std::sync::Arc;
+
 use argon2::{Algorithm, Argon2, Params, Version};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use subtle::ConstantTimeEq as _;
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::error::CredentialError;
 
@@ -19,9 +21,11 @@ const SALT: &[u8] = b"timeous passphrase 1";
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 
-/// Key of a passphrase. Erased when dropped, and never printed.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct Passphrase([u8; 32]);
+/// Key of a passphrase. Erased when its last clone is dropped, and never printed.
+///
+/// It stays in one place in memory: a value that is moved leaves a copy behind, which nobody would erase.
+#[derive(Clone)]
+pub struct Passphrase(Arc<Zeroizing<[u8; 32]>>);
 
 impl Passphrase {
     /// Derives the key of a passphrase, which takes about 50 ms.
@@ -33,11 +37,11 @@ impl Passphrase {
             return Err(CredentialError::ShortPassphrase);
         }
         let params = Params::new(MEMORY_KIB, PASSES, 1, Some(32)).expect("the parameters are within Argon2's bounds");
-        let mut key = [0; 32];
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into(passphrase.as_bytes(), SALT, &mut key)
-            .expect("salt and key have lengths that Argon2 takes");
-        Ok(Self(key))
+        Ok(Self::fill(|key| {
+            Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+                .hash_password_into(passphrase.as_bytes(), SALT, key)
+                .expect("salt and key have lengths that Argon2 takes");
+        }))
     }
 
     /// Returns the key of [`derive`](Self::derive), to hand it to another process without the passphrase.
@@ -49,6 +53,14 @@ impl Passphrase {
     /// Takes the key that [`key`](Self::key) returned.
     #[must_use]
     pub fn from_key(key: [u8; 32]) -> Self {
+        let key = Zeroizing::new(key);
+        Self::fill(|place| place.copy_from_slice(&*key))
+    }
+
+    /// Makes a key by writing it to its place.
+    fn fill(write: impl FnOnce(&mut [u8; 32])) -> Self {
+        let mut key = Arc::new(Zeroizing::new([0; 32]));
+        write(Arc::get_mut(&mut key).expect("nobody else has it yet"));
         Self(key)
     }
 }
@@ -56,7 +68,7 @@ impl Passphrase {
 /// In constant time.
 impl PartialEq for Passphrase {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+        self.key().ct_eq(other.key()).into()
     }
 }
 

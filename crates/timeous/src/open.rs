@@ -90,7 +90,7 @@ pub(crate) fn open_unless(uri: &Uri, purpose: Purpose, cancel: Option<Cancel<'_>
     check(uri)?;
     match daemon_for(&uri.options)? {
         Some(mut client) => {
-            let stream = by_daemon::open(&mut client, uri, cancel)?;
+            let stream = by_daemon::open(&mut client, uri, purpose, cancel)?;
             Ok(stream.map(|stream| Opened::new(stream, Runner::Daemon(Mutex::new(client)))))
         }
         None => {
@@ -135,9 +135,7 @@ fn daemon_for(options: &Options) -> Result<Option<Client>, ConnectError> {
         // The daemon runs streams over DCCP only.
         _ if options.transport != TransportName::Dccp => Ok(None),
         // It cannot run the application's code.
-        _ if options.own_choice.is_some() => Ok(None),
-        // It encrypts none.
-        _ if options.security.has_credential() => Ok(None),
+        _ if options.own_choice.is_some() || options.security.own_access.is_some() => Ok(None),
         Daemon::Off => Ok(None),
         Daemon::Auto => process::find_daemon(&daemon_socket()),
         Daemon::At(path) => process::daemon(path).map(Some),

@@ -117,7 +117,7 @@ impl Uri {
     /// ```
     ///
     /// [`AccessList`](crate::AccessList) reads such a list from text. Opening fails with [`UriError::BadMode`] if the URI
-    /// calls, names a passphrase or an access list, or says `encryption=off`.
+    /// calls, names a passphrase, an access list or a daemon's socket, or says `encryption=off`.
     #[must_use]
     pub fn with_access(mut self, access: impl Access + 'static) -> Self {
         self.options.security.own_access = Some(OwnAccess::new(access));

@@ -1,5 +1,6 @@
 //! Integration tests of the library through a daemon: same results as without, and a clear event when the daemon stops.
 
 mod flows;
+mod sealed;
 mod streams;
 mod support;

@@ -10,12 +10,12 @@ use timeous::{
 
 use crate::support::{PATIENCE, TestDaemon, port};
 
-fn uri(text: &str) -> Uri {
+pub(crate) fn uri(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
 /// Receives all ADUs up to the end of the stream.
-fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
+pub(crate) fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
     thread::spawn(move || {
         let mut receiver = Receiver::open(&uri)?;
         let mut received = Vec::new();
@@ -30,7 +30,7 @@ fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
 }
 
 /// Calls a receiver that may not be listening yet.
-fn call(uri: &Uri) -> Sender {
+pub(crate) fn call(uri: &Uri) -> Sender {
     let end = clock::now() + PATIENCE;
     loop {
         match Sender::open(uri) {
@@ -41,7 +41,7 @@ fn call(uri: &Uri) -> Sender {
 }
 
 /// Sends 50 ADUs and ends the stream; checks that each has a fate, and that the acknowledged ones arrived.
-fn send_and_compare(sender: &Uri, receiver: Uri) {
+pub(crate) fn send_and_compare(sender: &Uri, receiver: Uri) {
     let received = receive(receiver);
     let mut sender = call(sender);
     for n in 0..50u8 {
@@ -62,7 +62,7 @@ fn send_and_compare(sender: &Uri, receiver: Uri) {
 }
 
 /// Free port, as the port of a listener cannot be queried.
-fn free() -> (std::net::IpAddr, u16) {
+pub(crate) fn free() -> (std::net::IpAddr, u16) {
     let address = port().local_addr().unwrap();
     (address.ip(), address.port())
 }
@@ -135,7 +135,7 @@ fn a_daemon_that_was_asked_for_by_name_is_not_done_without() {
 }
 
 /// First frames of the clip, as a byte stream.
-fn video() -> Vec<u8> {
+pub(crate) fn video() -> Vec<u8> {
     let clip = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/clip.h264")).unwrap();
     let start_codes = clip.windows(3).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 1]).map(|(at, _)| at);
     let end = start_codes.skip(20).find(|&at| clip[at - 1] == 0).unwrap();

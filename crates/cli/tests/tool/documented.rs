@@ -19,7 +19,6 @@ struct Run {
 }
 
 const RECEIVE: &str = "timeous recv 'timeous://:7000?passphrase=file:pass' helper.mp4";
-const RECEIVE_PLAIN: &str = "timeous recv timeous://:7000 helper.mp4";
 const SEND: &str = "timeous send assets/clip.h264 'timeous://127.0.0.1:7000?passphrase=file:pass'";
 const TEST_PICTURES: &str = "ffmpeg -v error -re -f lavfi -i testsrc2=s=320x180:r=25 -c:v libx264 -preset ultrafast \
     -tune zerolatency -g 25";
@@ -42,7 +41,7 @@ fn runs() -> Vec<Run> {
         run("docs/guide/security.md", 2, &["@0", "@1", "@2"], Some(2), Some("call-1.mp4")),
         files("docs/guide/bad-link.md", 0, &["@0", "@1", "@2"], 2),
         files("docs/guide/tcp.md", 0, &["@0", "@1"], 1),
-        run("docs/guide/daemon.md", 0, &[RECEIVE_PLAIN, "@0", "@1"], Some(2), Some("helper.mp4")),
+        run("docs/guide/daemon.md", 0, &[RECEIVE, "@0", "@1"], Some(2), Some("helper.mp4")),
         run("docs/guide/daemon.md", 0, &["@0", "@2 --once", "@3"], None, None),
         run("docs/guide/encoder.md", 0, &[RECEIVE, "@0"], None, Some("helper.mp4")),
         run("docs/guide/encoder.md", 1, &[RECEIVE, "@0"], None, Some("helper.mp4")),

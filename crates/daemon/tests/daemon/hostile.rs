@@ -10,8 +10,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use timeous_core::{Duration, Instant, Rng};
 use timeous_engine::clock;
 use timeous_ipc::messages::{
-    Answer, Call, Dbat, Document, FROM_DAEMON_MAX, FromDaemon, Marked, Nanos, Policy, QueueLimit, StreamSpec, ToDaemon,
-    VERSION, Welcome, decode, encode,
+    Access, Answer, Call, Credential, Dbat, Document, FROM_DAEMON_MAX, FromDaemon, Identity, ListenerCredential,
+    Marked, Nanos, PART_MAX, Policy, Protection, QueueLimit, Secret, StreamSpec, ToDaemon, VERSION, Welcome, decode,
+    encode,
 };
 use timeous_ipc::socket::{receive_with_descriptors, send};
 use timeous_ipc::{Handle, OpenFlow, Peer, Submission};
@@ -258,7 +259,7 @@ fn nonsense_on_the_socket(line: &Line, rng: &mut Rng, until: Instant) {
 fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
     let handle = |rng: &mut Rng| Handle { slot: rng.below(300) as u32, generation: 1 + rng.below(3) as u32 };
     while clock::now() < until {
-        let call = match rng.below(13) {
+        let call = match rng.below(15) {
             0 => Call::Open(OpenFlow::to(IpAddr::from(rng.next_u32().to_be_bytes()), 1 + rng.below(65_535) as u32)),
             1 => Call::Close(handle(rng)),
             2 => Call::Query(handle(rng)),
@@ -274,6 +275,11 @@ fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
                 buffer_size: [0, 100, 4_096, 1 << 20, u32::MAX][rng.below(5) as usize],
                 buffers: [0, 1, 16, 1 << 12, u32::MAX][rng.below(5) as usize],
             },
+            12 => any_part(rng),
+            13 => {
+                let protection = [Protection::Local, Protection::Sealed][rng.below(2) as usize];
+                Call::Connect { remote: ([127, 0, 0, 1], 9).into(), spec: any_spec(rng), protection }
+            }
             _ => Call::ForgetPaths { addr: None },
         };
         match send(&line.socket, &encode(&ToDaemon::Call { id: 0, call }), &[]) {
@@ -284,14 +290,28 @@ fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
     }
 }
 
+/// Part of a credential: random bytes, or part of a credential with nonsense in place of certificates.
+fn any_part(rng: &mut Rng) -> Call {
+    let is_first = rng.chance(0.5);
+    if rng.chance(0.5) {
+        return Call::Credential { is_first, part: Secret::new(&[&[0], &*noise(rng, PART_MAX as u64)].concat()) };
+    }
+    let identity = Some(Identity { chain: vec![noise(rng, 100)], key: Secret::new(&noise(rng, 100)) });
+    let authorities = rng.chance(0.5).then(|| vec![noise(rng, 100); rng.below(100) as usize]);
+    let credential = Credential::Listener(ListenerCredential { identity, authorities, access: Access::Shared(None) });
+    let mut parts = credential.parts().unwrap();
+    Call::Credential { is_first, part: parts.swap_remove(rng.below(parts.len() as u64) as usize) }
+}
+
 /// Opens streams, overwrites their rings, and sends random messages on their sockets.
 fn rings(line: &Line, rng: &mut Rng, until: Instant) {
     let Some((Answer::Listening { local: at, .. }, _)) =
-        call(line, Call::Listen { local: local(), spec: spec(), room: None })
+        call(line, Call::Listen { local: local(), spec: spec(), room: None, protection: Protection::Local })
     else {
         return;
     };
-    let Some((_, descriptors)) = call(line, Call::Connect { remote: at, spec: any_spec(rng) }) else { return };
+    let connect = Call::Connect { remote: at, spec: any_spec(rng), protection: Protection::Local };
+    let Some((_, descriptors)) = call(line, connect) else { return };
     let Ok([ring, socket]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
     let Ok(size) = rustix::fs::fstat(&ring).map(|stat| stat.st_size as u64) else { return };
     let zone = match call(line, Call::MakeZone { buffer_size: 4_096, buffers: 1 + rng.below(4) as u32 }) {

@@ -64,6 +64,11 @@ impl Host {
         spawn(role, &self.path(), arguments)
     }
 
+    /// Returns the daemon's process ID.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.id()
+    }
+
     /// Returns the number of the daemon's open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.daemon.id())).unwrap().count()

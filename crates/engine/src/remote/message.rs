@@ -7,7 +7,9 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 use timeous_kernel_tcp::{Reach, TcpView};
 use timeous_ring::ZoneKey;
+use timeous_seal::SealError;
 
+use super::seal_error;
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
 
@@ -78,6 +80,10 @@ pub(crate) enum News {
     Peer(SocketAddr),
     /// Whether the requested packet zone is attached to the ring.
     Zone(bool),
+    /// Stream that the caller has named.
+    StreamId(String),
+    /// Reason why the stream's packets cannot be encrypted.
+    SealError(SealError),
 }
 
 const RECEIVED: u8 = 1;
@@ -87,6 +93,8 @@ const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 const PEER: u8 = 6;
 const ZONE: u8 = 7;
+const STREAM_ID: u8 = 8;
+const SEAL_ERROR: u8 = 9;
 /// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
@@ -113,6 +121,8 @@ impl News {
             Self::Writable => vec![WRITABLE],
             Self::Zone(attached) => vec![ZONE, u8::from(*attached)],
             Self::Peer(peer) => [[PEER].as_slice(), peer.to_string().as_bytes()].concat(),
+            Self::StreamId(stream_id) => [[STREAM_ID].as_slice(), stream_id.as_bytes()].concat(),
+            Self::SealError(error) => [[SEAL_ERROR].as_slice(), &seal_error::write(error)].concat(),
             Self::Snapshot(snapshot) => {
                 let words = snapshot_words(snapshot);
                 [SNAPSHOT].into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
@@ -137,6 +147,8 @@ impl News {
             WRITABLE if body.is_empty() => Self::Writable,
             ZONE if matches!(body, [0 | 1]) => Self::Zone(body == [1]),
             PEER => Self::Peer(std::str::from_utf8(body).ok()?.parse().ok()?),
+            STREAM_ID => Self::StreamId(std::str::from_utf8(body).ok()?.to_owned()),
+            SEAL_ERROR => Self::SealError(seal_error::read(body)?),
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
             ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
             _ => return None,
@@ -156,6 +168,7 @@ fn status_bytes(status: Status) -> [u8; 5] {
         Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
         Status::Closed(CloseReason::Timeout) => plain(6),
         Status::Closed(CloseReason::Unreachable) => plain(8),
+        Status::Closed(CloseReason::Unsealed) => plain(9),
         // Abandoned, or a reason without a number of its own.
         Status::Closed(_) => plain(7),
     }
@@ -173,6 +186,7 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
         6 => Status::Closed(CloseReason::Timeout),
         7 => Status::Closed(CloseReason::Abandoned),
         8 => Status::Closed(CloseReason::Unreachable),
+        9 => Status::Closed(CloseReason::Unsealed),
         _ => return None,
     })
 }
@@ -397,6 +411,7 @@ mod tests {
             CloseReason::Timeout,
             CloseReason::Abandoned,
             CloseReason::Unreachable,
+            CloseReason::Unsealed,
         ];
         for status in [Status::Connecting, Status::Open].into_iter().chain(reasons.map(Status::Closed)) {
             assert!(matches!(again(&News::Status(status)), News::Status(same) if same == status), "{status:?}");
@@ -473,13 +488,15 @@ mod tests {
         for message in [
             &[][..],
             &[0],
-            &[9],
+            &[10],
             &[RECEIVED, 1],
             &[STATUS],
-            &[STATUS, 9, 0, 0, 0, 0],
+            &[STATUS, 10, 0, 0, 0, 0],
             &[WRITABLE, 0],
             &[PEER, 1],
             &[ZONE, 2],
+            &[STREAM_ID, 0xff],
+            &[SEAL_ERROR, 1],
         ] {
             assert!(News::read(message).is_none(), "{message:?}");
         }

@@ -35,6 +35,10 @@ pub struct Served {
     zones: ZoneTable,
     told: Status,
     told_peer: Option<SocketAddr>,
+    /// Whether the stream ID was sent, or there is none.
+    told_stream_id: bool,
+    /// Whether the reason was sent why the stream's packets cannot be encrypted.
+    told_seal_error: bool,
     /// Message for which the socket had no room.
     waiting: Option<Vec<u8>>,
     /// Whether the application has to be notified of changes in the ring.
@@ -79,6 +83,8 @@ impl Served {
             zones,
             told: Status::Connecting,
             told_peer: None,
+            told_stream_id: false,
+            told_seal_error: false,
             waiting: None,
             writable: false,
             asked: false,
@@ -149,6 +155,10 @@ impl Served {
                 return Ok(());
             }
         }
+        // Before the status: whoever waits for that finds them.
+        if status != self.told && !self.tell_about_sealing()? {
+            return Ok(());
+        }
         if status != self.told {
             self.told = status;
             if !self.say(&News::Status(status))? {
@@ -202,6 +212,23 @@ impl Served {
             self.orders.send((self.id, Order::Tell));
         }
         Ok(())
+    }
+
+    /// Sends the stream ID that the caller has named, and the reason why packets cannot be encrypted; `false` if the socket is full.
+    fn tell_about_sealing(&mut self) -> Result<bool, Gone> {
+        if !std::mem::replace(&mut self.told_stream_id, true)
+            && let Some(stream_id) = self.shared.stream_id()
+            && !self.say(&News::StreamId(stream_id))?
+        {
+            return Ok(false);
+        }
+        if !self.told_seal_error
+            && let Some(error) = self.shared.seal_error()
+        {
+            self.told_seal_error = true;
+            return self.say(&News::SealError(error));
+        }
+        Ok(true)
     }
 
     /// Returns `false` if the socket is full.

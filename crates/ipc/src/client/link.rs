@@ -12,7 +12,9 @@ use super::watch::wait_for;
 use crate::clock::now;
 use crate::error::{Broken, ConnectError, Lost};
 use crate::handle::Handle;
-use crate::messages::{Answer, Call, FROM_DAEMON_MAX, Failure, FromDaemon, ToDaemon, VERSION, Welcome, decode, encode};
+use crate::messages::{
+    Answer, Call, FROM_DAEMON_MAX, Failure, FromDaemon, ToDaemon, VERSION, Welcome, decode, encode_erased,
+};
 use crate::peer::Peer;
 use crate::slot::{Completion, Submission};
 use crate::socket::{receive_with_descriptors, send};
@@ -327,7 +329,8 @@ impl Link {
     ) -> Result<Result<(Answer, Vec<OwnedFd>), Failure>, Lost> {
         let id = self.next_call;
         self.next_call = self.next_call.wrapping_add(1);
-        let packet = encode(&ToDaemon::Call { id, call });
+        // It may hold a part of a credential.
+        let packet = encode_erased(&ToDaemon::Call { id, call });
         loop {
             match send(&self.socket, &packet, &[]) {
                 Ok(true) => break,

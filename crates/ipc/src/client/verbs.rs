@@ -12,7 +12,7 @@ use super::{Client, Flow, State};
 use crate::clock::now;
 use crate::error::{ClientError, Lost};
 use crate::handle::Handle;
-use crate::messages::{Answer, Call, Document, Failure, OpenFlow, StreamSpec};
+use crate::messages::{Answer, Call, Credential, Document, Failure, OpenFlow, Protection, StreamSpec};
 use crate::slot::Submission;
 
 /// Maximum document length that is read, in bytes.
@@ -258,12 +258,26 @@ impl Client {
         }
     }
 
-    /// Opens a stream run by the daemon; returns its packet ring and its socket.
+    /// Opens a stream to this host, run by the daemon without encryption; returns its packet ring and its socket.
     ///
     /// # Errors
     /// The daemon's limits, and see [`ClientError`].
     pub fn connect_stream(&mut self, remote: SocketAddr, spec: StreamSpec) -> Result<[OwnedFd; 2], ClientError> {
-        let (answer, descriptors) = self.call(Call::Connect { remote, spec })?;
+        self.connect_stream_with(remote, spec, Protection::Local)
+    }
+
+    /// As [`connect_stream`](Self::connect_stream), to any host. [`Protection::Sealed`] takes the credential that was
+    /// [given](Self::give_credential) before.
+    ///
+    /// # Errors
+    /// There is no credential, or the other host needs one; the daemon's limits, and see [`ClientError`].
+    pub fn connect_stream_with(
+        &mut self,
+        remote: SocketAddr,
+        spec: StreamSpec,
+        protection: Protection,
+    ) -> Result<[OwnedFd; 2], ClientError> {
+        let (answer, descriptors) = self.call(Call::Connect { remote, spec, protection })?;
         match (answer, <[OwnedFd; 2]>::try_from(descriptors)) {
             (Answer::Stream, Ok(both)) => Ok(both),
             _ => Err(self.misfit()),
@@ -283,7 +297,18 @@ impl Client {
         }
     }
 
-    /// Listens for streams at a UDP port; returns the listener and its address. Incoming streams are reported by
+    /// Hands over the credential for the next stream or listener with [`Protection::Sealed`].
+    ///
+    /// # Errors
+    /// It is too long, and see [`ClientError`].
+    pub fn give_credential(&mut self, credential: &Credential) -> SubmitResult {
+        for (at, part) in credential.parts()?.into_iter().enumerate() {
+            self.done(Call::Credential { is_first: at == 0, part })?;
+        }
+        Ok(())
+    }
+
+    /// Listens for streams of this host at a UDP port; returns the listener and its address. Incoming streams are reported by
     /// [`Event::Incoming`](super::Event::Incoming).
     ///
     /// # Errors
@@ -302,7 +327,22 @@ impl Client {
         spec: StreamSpec,
         room: Option<u32>,
     ) -> Result<(u32, SocketAddr), ClientError> {
-        match self.call(Call::Listen { local, spec, room })?.0 {
+        self.listen_with(local, spec, room, Protection::Local)
+    }
+
+    /// As [`listen_with_room`](Self::listen_with_room), for streams of any host. [`Protection::Sealed`] takes the
+    /// credential that was [given](Self::give_credential) before.
+    ///
+    /// # Errors
+    /// There is no credential; the daemon's limits, and see [`ClientError`].
+    pub fn listen_with(
+        &mut self,
+        local: SocketAddr,
+        spec: StreamSpec,
+        room: Option<u32>,
+        protection: Protection,
+    ) -> Result<(u32, SocketAddr), ClientError> {
+        match self.call(Call::Listen { local, spec, room, protection })?.0 {
             Answer::Listening { listener, local } => Ok((listener, local)),
             _ => Err(self.misfit()),
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use timeous_core::{Duration, PathState, Rate};
 
 use super::codec::{Malformed, sensible, text};
+use super::credential::{Protection, Secret};
 use super::streams::StreamSpec;
 use crate::handle::Handle;
 
@@ -75,6 +76,8 @@ pub enum Call {
         remote: SocketAddr,
         /// Settings of the stream.
         spec: StreamSpec,
+        /// Protection of its packets.
+        protection: Protection,
     },
     /// Listens at a UDP port, port 0 for any. Answered by [`Answer::Listening`].
     Listen {
@@ -84,6 +87,8 @@ pub enum Call {
         spec: StreamSpec,
         /// Maximum number of streams accepted; others are refused as busy. `None`: any number.
         room: Option<u32>,
+        /// Protection of their packets.
+        protection: Protection,
     },
     /// Stops listening.
     StopListening(u32),
@@ -94,6 +99,13 @@ pub enum Call {
         buffer_size: u32,
         /// Number of buffers.
         buffers: u32,
+    },
+    /// Hands over a part of the [`Credential`](super::Credential) for the client's next stream or listener, which takes it.
+    Credential {
+        /// Whether it is the first part: earlier ones are forgotten.
+        is_first: bool,
+        /// The part, at most [`PART_MAX`](super::PART_MAX) bytes.
+        part: Secret,
     },
 }
 
@@ -292,6 +304,7 @@ impl Call {
             Self::SetWeight { weight, .. } => sensible(*weight > 0, "weight"),
             Self::SetScheduler { name, .. } | Self::SetController { name, .. } => text(name, NAME_MAX),
             Self::Connect { spec, .. } | Self::Listen { spec, .. } => spec.check(),
+            Self::Credential { part, .. } => part.check_part(),
             Self::Close(_)
             | Self::Query(_)
             | Self::Split(_)

@@ -2,6 +2,11 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+/// Maximum encoded credential, in bytes. Chosen by us: the authorities of a system take 170 kB, an entry of an access list
+/// about 50 bytes. A higher value lets a client keep more of the daemon's memory.
+pub const CREDENTIAL_MAX: usize = 512 << 10;
 
 /// Invalid message: the other side's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +25,9 @@ pub enum Malformed {
         /// Maximum length.
         max: usize,
     },
+    /// A credential exceeds its maximum length.
+    #[error("a credential of {0} bytes, where the daemon takes {CREDENTIAL_MAX}: shorten it, or leave out the daemon")]
+    LongCredential(usize),
     /// Invalid value of a field.
     #[error("the {0} of a message makes no sense")]
     Senseless(&'static str),
@@ -51,6 +59,15 @@ pub fn decode<M: Checked>(packet: &[u8]) -> Result<M, Malformed> {
 #[must_use]
 pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are made of what postcard can write, into memory that grows")
+}
+
+/// Encodes a message that may hold a secret: the bytes are erased when dropped, and there is no copy of them.
+pub(crate) fn encode_erased(message: &impl Serialize) -> Zeroizing<Vec<u8>> {
+    // Of the final size, since growth would leave copies behind.
+    let size = postcard::experimental::serialized_size(message).expect("messages are made of what postcard can write");
+    let mut bytes = Zeroizing::new(vec![0; size]);
+    postcard::to_slice(message, &mut bytes).expect("the message has this size");
+    bytes
 }
 
 pub(super) fn text(text: &str, max: usize) -> Result<(), Malformed> {

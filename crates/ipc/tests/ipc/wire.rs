@@ -4,7 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use timeous_cm::{Loss, Update};
 use timeous_core::{Duration, Instant, PathState, Rate};
-use timeous_ipc::messages::{Call, FromDaemon, Malformed, TEXT_MAX, ToDaemon, VERSION, decode, encode};
+use timeous_ipc::messages::{
+    Call, FromDaemon, Malformed, PART_MAX, Secret, TEXT_MAX, ToDaemon, VERSION, decode, encode,
+};
 use timeous_ipc::{Completion, Handle, OpenFlow, Refusal, Submission};
 
 fn handle() -> impl Strategy<Value = Handle> {
@@ -139,6 +141,8 @@ fn what_serde_does_not_know_of_is_refused() {
         Call::Open(OpenFlow::to(addr, 65_536)),
         Call::Open(OpenFlow { weight: 0, ..OpenFlow::to(addr, 1_200) }),
         Call::SetWeight { flow, weight: 0 },
+        Call::Credential { is_first: true, part: Secret::default() },
+        Call::Credential { is_first: true, part: Secret::new(&[0; PART_MAX + 1]) },
         Call::Thresh { flow, down: f64::NAN, up: 1.0 },
         Call::Thresh { flow, down: -0.1, up: 1.0 },
         Call::Thresh { flow, down: 0.5, up: f64::INFINITY },

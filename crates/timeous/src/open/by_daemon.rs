@@ -1,39 +1,66 @@
 //! Opening of a stream that the daemon runs, with the ring shared between two processes.
 
+mod credential;
+
 use std::net::SocketAddr;
 
 use timeous_choice::QueueLimit;
 use timeous_choice::dbat::DropRule;
 use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Dbat, Marked as Marks, Nanos, Policy, QueueLimit as Limit, StreamSpec};
-use timeous_ipc::{Client, Event};
+use timeous_ipc::{Client, ClientError, Event};
 
 use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
-use super::sealing::{check_call, takes_plain};
+use super::purpose::Purpose;
+use super::sealing::check_call;
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role};
 use crate::policy::{DbatSettings, Marked, PolicyName};
 use crate::uri::Uri;
+use credential::StreamProtection;
 
 /// Calls, or waits for a caller, until the stream is open.
-pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Stream>, Error> {
+pub(super) fn open(
+    client: &mut Client,
+    uri: &Uri,
+    purpose: Purpose,
+    cancel: Option<Cancel<'_>>,
+) -> Result<Option<Stream>, Error> {
     let options = &uri.options;
     match &uri.role {
-        Role::Caller { host, port } => call((host, *port), options, cancel, |remote| {
-            check_call(options, remote)?;
-            let [ring, socket] = client.connect_stream(remote, spec(options))?;
-            Ok(Stream::remote(ring, socket)?)
-        }),
-        Role::Listener { address, port } => be_called(client, local(*address, *port), options).map(Some),
+        Role::Caller { host, port } => {
+            let protection = credential::of_caller(options, host, purpose.intent())?;
+            call((host, *port), options, cancel, |remote| {
+                check_call(options, remote)?;
+                hand_over(client, &protection)?;
+                let [ring, socket] = client.connect_stream_with(remote, spec(options), protection.protection)?;
+                Ok(Stream::remote(ring, socket)?)
+            })
+        }
+        Role::Listener { address, port } => {
+            let protection = credential::of_listener(options, purpose.callers())?;
+            be_called(client, local(*address, *port), options, &protection).map(Some)
+        }
     }
 }
 
+/// Hands over the credential for the next stream, which takes it.
+fn hand_over(client: &mut Client, protection: &StreamProtection) -> Result<(), ClientError> {
+    protection.credential.as_ref().map_or(Ok(()), |credential| client.give_credential(credential))
+}
+
 /// Waits for a caller; one that does not finish its handshake is ignored.
-fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
+fn be_called(
+    client: &mut Client,
+    local: SocketAddr,
+    options: &Options,
+    protection: &StreamProtection,
+) -> Result<Stream, Error> {
     loop {
+        hand_over(client, protection)?;
         // The listener stays open with the stream, to tell other callers that it is busy.
-        let (listener, _) = client.listen_with_room(local, spec(options), Some(1))?;
+        let (listener, _) = client.listen_with(local, spec(options), Some(1), protection.protection)?;
         if let Some(stream) = first_caller(client, options)? {
             return Ok(stream);
         }
@@ -48,11 +75,6 @@ fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>
             Some(Event::Incoming { ring, socket, .. }) => {
                 let mut stream = Stream::remote(ring, socket)?;
                 return match handshake(&mut stream, Some(clock::now() + options.timeout)) {
-                    // The daemon takes callers of any host.
-                    Ok(()) | Err(Some(CloseReason::Peer)) if !is_from_here(&stream, options) => {
-                        stream.refuse();
-                        Ok(None)
-                    }
                     // A caller that has already closed may have sent data.
                     Ok(()) | Err(Some(CloseReason::Peer)) => Ok(Some(stream)),
                     Err(_) => Ok(None),
@@ -65,11 +87,6 @@ fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>
             }
         }
     }
-}
-
-/// Whether the caller is one that a listener without credential takes.
-fn is_from_here(stream: &Stream, options: &Options) -> bool {
-    stream.peer().is_some_and(|peer| takes_plain(options, peer.ip()))
 }
 
 fn spec(options: &Options) -> StreamSpec {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_engine::Sealing;
-use timeous_seal::{CallerCredential, Intent, ListenerCredential};
+use timeous_seal::{Access, CallerCredential, CertificateDer, Identity, Intent, ListenerCredential, Passphrase, Trust};
 
 use crate::error::Error;
 use crate::options::Options;
@@ -30,29 +30,66 @@ fn unsealed(options: &Options) -> Sealing {
     if options.security.is_plain { Sealing::Off } else { Sealing::Local }
 }
 
+/// Credential of a call, as read from the places that the options name.
+pub(super) struct CallerParts {
+    pub(super) trust: Trust,
+    pub(super) passphrase: Option<Passphrase>,
+    pub(super) identity: Option<Identity>,
+}
+
+impl CallerParts {
+    pub(super) fn read(options: &Options) -> Result<Self, SecurityError> {
+        let security = &options.security;
+        let passphrase = security.passphrase.as_ref().map(read::passphrase).transpose()?;
+        Ok(Self { passphrase, trust: read::trust(security)?, identity: read::identity(security)? })
+    }
+
+    pub(super) fn credential(
+        &self,
+        options: &Options,
+        host: &str,
+        intent: Intent,
+    ) -> Result<CallerCredential, SecurityError> {
+        let stream_id = options.security.stream_id.as_deref().unwrap_or_default();
+        CallerCredential::new(host, &self.trust, self.passphrase.clone(), self.identity.as_ref(), intent)
+            .and_then(|credential| credential.with_stream_id(stream_id))
+            .map_err(|error| SecurityError::Credential { from: format!("calling {host}"), error })
+    }
+}
+
+/// Credential of a listener, as read from the places that the options name, apart from access.
+pub(super) struct ListenerParts {
+    pub(super) identity: Option<Identity>,
+    pub(super) authorities: Option<Vec<CertificateDer<'static>>>,
+}
+
+impl ListenerParts {
+    pub(super) fn read(options: &Options) -> Result<Self, SecurityError> {
+        let security = &options.security;
+        let authorities = match &security.authorities {
+            Some(Authorities::File(path)) => Some(read::authorities(path)?),
+            _ => None,
+        };
+        Ok(Self { identity: read::identity(security)?, authorities })
+    }
+
+    pub(super) fn credential(&self, access: Arc<dyn Access>) -> Result<ListenerCredential, SecurityError> {
+        ListenerCredential::new(self.identity.as_ref(), self.authorities.as_deref(), access)
+            .map_err(|error| SecurityError::Credential { from: "listening".to_owned(), error })
+    }
+}
+
 fn caller(options: &Options, host: &str, intent: Intent) -> Result<CallerCredential, SecurityError> {
-    let security = &options.security;
-    let passphrase = security.passphrase.as_ref().map(read::passphrase).transpose()?;
-    let (trust, identity) = (read::trust(security)?, read::identity(security)?);
-    let stream_id = security.stream_id.as_deref().unwrap_or_default();
-    CallerCredential::new(host, &trust, passphrase, identity.as_ref(), intent)
-        .and_then(|credential| credential.with_stream_id(stream_id))
-        .map_err(|error| SecurityError::Credential { from: format!("calling {host}"), error })
+    CallerParts::read(options)?.credential(options, host, intent)
 }
 
 fn listener(options: &Options, callers: Option<Intent>) -> Result<ListenerCredential, SecurityError> {
     let security = &options.security;
     let access = match &security.own_access {
         Some(own) => own.0.clone(),
-        None => Arc::from(read::access(security, callers)?),
+        None => read::access(security, callers)?.into(),
     };
-    let identity = read::identity(security)?;
-    let authorities = match &security.authorities {
-        Some(Authorities::File(path)) => Some(read::authorities(path)?),
-        _ => None,
-    };
-    ListenerCredential::new(identity.as_ref(), authorities.as_deref(), access)
-        .map_err(|error| SecurityError::Credential { from: "listening".to_owned(), error })
+    ListenerParts::read(options)?.credential(access)
 }
 
 /// Checks that a call is encrypted, goes to this host, or may go without protection.
@@ -72,7 +109,7 @@ pub(super) fn takes_plain(options: &Options, peer: IpAddr) -> bool {
 mod tests {
     use std::fs;
 
-    use timeous_seal::{Admission, Call, Identity, Passphrase};
+    use timeous_seal::{Admission, Call};
 
     use super::*;
     use crate::uri::Uri;

@@ -15,6 +15,12 @@ impl Options {
         if security.certificate.is_some() != security.key.is_some() {
             return Err("cert and key belong together: add the missing one (`timeous cert` makes both)");
         }
+        if security.own_access.is_some() && matches!(self.daemon, Daemon::At(_)) {
+            return Err(
+                "an access check of one's own runs in this process, and the daemon's streams in the daemon's: \
+                 leave out daemon, or write access=FILE",
+            );
+        }
         if listens {
             of_listener(security)?;
         } else {
@@ -34,9 +40,6 @@ impl Options {
             }
             Self { encapsulation: Encapsulation::None, .. } => {
                 Some("encap=none carries no encryption: leave out encap, or write encryption=off")
-            }
-            Self { daemon: Daemon::At(_), .. } => {
-                Some("a stream of the daemon carries no encryption yet: leave out daemon, or write encryption=off")
             }
             _ => None,
         }

@@ -5,13 +5,10 @@ use std::fmt;
 use std::thread;
 
 use timeous_seal::{
-    Access, Admission, Call, CredentialError, Intent, MAX_STREAM_ID, MIN_PASSPHRASE, Passphrase, Refusal,
+    Access, AccessTable, Admission, Call, CredentialError, Intent, MAX_STREAM_ID, MIN_PASSPHRASE, Passphrase,
 };
 
 use super::derived::derived;
-
-/// Stream ID of a line that holds for all streams without a line of their own.
-const ANY: &str = "*";
 
 /// Passphrases for sending and receiving, by stream ID: the file of the key `access`.
 ///
@@ -29,18 +26,7 @@ const ANY: &str = "*";
 /// # Ok::<(), timeous::AccessListError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct AccessList {
-    streams: BTreeMap<String, Grants>,
-    /// The only intent that is admitted, if not all.
-    only: Option<Intent>,
-}
-
-/// Passphrases for one stream.
-#[derive(Clone, Debug, Default)]
-struct Grants {
-    publish: Option<Passphrase>,
-    play: Option<Passphrase>,
-}
+pub struct AccessList(AccessTable);
 
 impl AccessList {
     /// Reads a list, and derives the key of each passphrase: about 50 ms each, on all processors.
@@ -55,12 +41,8 @@ impl AccessList {
         let mut list = Self::default();
         for (line, passphrase) in lines.iter().zip(keys(&lines)) {
             let passphrase = passphrase.map_err(|error| line.wrong(AccessListProblem::Passphrase(error)))?;
-            let grants = list.streams.entry(line.stream_id.to_owned()).or_default();
-            if line.grants(Intent::Publish) {
-                grants.publish = Some(passphrase.clone());
-            }
-            if line.grants(Intent::Play) {
-                grants.play = Some(passphrase);
+            for intent in [Intent::Publish, Intent::Play].into_iter().filter(|intent| line.grants(*intent)) {
+                list.0.grant(line.stream_id, intent, passphrase.clone());
             }
         }
         Ok(list)
@@ -68,32 +50,20 @@ impl AccessList {
 
     /// Admits callers of this intent only, for a listener that only sends or only receives.
     #[must_use]
-    pub fn only(mut self, intent: Intent) -> Self {
-        self.only = Some(intent);
-        self
+    pub fn only(self, intent: Intent) -> Self {
+        Self(self.0.only(intent))
+    }
+
+    /// Returns its passphrases and rights.
+    pub(crate) fn into_table(self) -> AccessTable {
+        self.0
     }
 }
 
 impl Access for AccessList {
     fn admit(&self, call: &Call<'_>) -> Admission {
-        let Some(grants) = self.streams.get(call.stream_id).or_else(|| self.streams.get(ANY)) else {
-            return Admission::Refused(Refusal::UnknownStream);
-        };
-        match self.only {
-            Some(Intent::Publish) if call.intent == Intent::Play => return not_allowed("it only receives"),
-            Some(Intent::Play) if call.intent == Intent::Publish => return not_allowed("it only sends"),
-            _ => {}
-        }
-        let (granted, refusal) = match call.intent {
-            Intent::Publish => (&grants.publish, "the stream may be received, not sent"),
-            Intent::Play => (&grants.play, "the stream may be sent, not received"),
-        };
-        granted.clone().map_or_else(|| not_allowed(refusal), Admission::With)
+        self.0.admit(call)
     }
-}
-
-fn not_allowed(words: &str) -> Admission {
-    Admission::Refused(Refusal::NotAllowed(words.to_owned()))
 }
 
 /// Derives the keys of all lines, in order, by as many threads as there are processors.
@@ -227,6 +197,7 @@ impl fmt::Display for AccessListProblem {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use timeous_seal::Refusal;
 
     use super::*;
 

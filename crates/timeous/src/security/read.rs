@@ -1,8 +1,11 @@
 //! Reading of credentials from files and environment variables, when a stream opens.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use timeous_seal::{CertificateDer, Identity, Intent, Passphrase, SharedPassphrase, Trust, read_certificates};
+use timeous_seal::{
+    Access, AccessTable, CertificateDer, Identity, Intent, Passphrase, SharedPassphrase, Trust, read_certificates,
+};
 use zeroize::Zeroizing;
 
 use super::access_list::AccessList;
@@ -60,22 +63,35 @@ pub(crate) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, S
     read_certificates(&file("ca", path)?).map_err(|error| SecurityError::Credential { from: from(), error })
 }
 
-/// Reads who may call a listener, unless the application decides. `callers`: the intent that an access list admits.
-pub(crate) fn access(
-    security: &Security,
-    callers: Option<Intent>,
-) -> Result<Box<dyn timeous_seal::Access>, SecurityError> {
+/// Access of callers that is data, not decided by the application.
+pub(crate) enum ReadAccess {
+    /// One passphrase for all streams; `None`: no passphrase is asked for.
+    Shared(Option<Passphrase>),
+    /// Passphrases by stream.
+    Table(AccessTable),
+}
+
+impl From<ReadAccess> for Arc<dyn Access> {
+    fn from(access: ReadAccess) -> Self {
+        match access {
+            ReadAccess::Shared(passphrase) => Self::from(Box::new(SharedPassphrase(passphrase)) as Box<dyn Access>),
+            ReadAccess::Table(table) => Self::from(Box::new(table) as Box<dyn Access>),
+        }
+    }
+}
+
+/// Reads the access of callers, unless the application decides. `callers`: the intent that an access list admits.
+pub(crate) fn access(security: &Security, callers: Option<Intent>) -> Result<ReadAccess, SecurityError> {
     let Some(path) = &security.access else {
-        let shared = security.passphrase.as_ref().map(passphrase).transpose()?;
-        return Ok(Box::new(SharedPassphrase(shared)));
+        return Ok(ReadAccess::Shared(security.passphrase.as_ref().map(passphrase).transpose()?));
     };
     let shown = || path.display().to_string();
     let error = |error| SecurityError::File { key: "access", path: shown(), error };
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(error)?);
     let list = AccessList::parse(&text).map_err(|error| SecurityError::Access { path: shown(), error })?;
-    Ok(Box::new(match callers.or(security.callers) {
-        Some(intent) => list.only(intent),
-        None => list,
+    Ok(ReadAccess::Table(match callers.or(security.callers) {
+        Some(intent) => list.only(intent).into_table(),
+        None => list.into_table(),
     }))
 }
 

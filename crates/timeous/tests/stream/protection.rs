@@ -60,4 +60,6 @@ fn an_access_check_of_ones_own_is_a_listeners_and_decides_alone() {
     assert!(refused("timeous://:7000?passphrase=file:pass").contains("leave out passphrase"));
     assert!(refused("timeous://:7000?encryption=off").contains("encryption=off"));
     assert!(refused("timeous://:7000?encap=none").contains("encap=none"));
+    let by_daemon = refused("timeous://:7000?daemon=/nowhere/daemon.sock");
+    assert!(by_daemon.contains("leave out daemon") && by_daemon.contains("access=FILE"), "{by_daemon}");
 }
