@@ -78,6 +78,9 @@ pub struct Consumer {
     flights: PositionMap<Flight>,
     /// Queued packets.
     seen: PositionMap<Seen>,
+    /// End of those whose records were read, and the producer's count of changes at that time.
+    looked: u64,
+    changes: u64,
     unsettled: Unsettled,
     completions: Writer,
     /// Latest claimed packet, as a field to avoid copies.
@@ -104,6 +107,8 @@ impl Consumer {
             zones: KnownZones::default(),
             flights: PositionMap::new(origin),
             seen: PositionMap::new(origin),
+            looked: origin,
+            changes: 0,
             unsettled: Unsettled::new(slots),
             completions: Writer::default(),
             newest: Claimed { token: 0, meta: AduMeta::default(), len: 0 },
@@ -143,11 +148,17 @@ impl Consumer {
         Ok((self.umod()? - self.next) as usize)
     }
 
-    /// Updates the private copies of queued records; returns the number of queued packets.
+    /// Updates the private copies of queued records; returns the number of queued packets. Only new records are read, unless
+    /// the producer has changed others.
     pub(crate) fn look_over(&mut self) -> Result<usize, Violation> {
+        // Before the count: what the producer publishes after a change comes with the new count.
         let len = self.queued_len()?;
+        let end = self.next + len as u64;
+        let changes = self.shared.changes().load(Ordering::Acquire);
+        let known = if changes == self.changes { self.looked.clamp(self.next, end) } else { self.next };
+        (self.looked, self.changes) = (end, changes);
         self.seen.remove_before(self.next);
-        for position in self.next..self.next + len as u64 {
+        for position in known..end {
             let slot = self.shared.geometry.slot_of(position);
             self.seen.entry(position).refresh(position, self.shared.record(slot));
         }

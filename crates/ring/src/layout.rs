@@ -17,7 +17,7 @@ const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };
 const _: () = assert!(RECORD >= crate::record::WORDS);
 
 /// "timeous" and the version of this layout, as a magic number.
-pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7301;
+pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7302;
 /// Number of header words; see [`Geometry::header`].
 pub(crate) const HEADER: usize = 16;
 
@@ -33,7 +33,8 @@ const COMPLETIONS_WRITTEN: usize = HEADER + 4 * LINE;
 const COMPLETIONS_READ: usize = HEADER + 5 * LINE;
 const COMPLETIONS_LOST: usize = HEADER + 6 * LINE;
 const CLOSED: usize = HEADER + 7 * LINE;
-const RECORDS: usize = HEADER + 8 * LINE;
+const CHANGES: usize = HEADER + 8 * LINE;
+const RECORDS: usize = HEADER + 9 * LINE;
 
 /// Size of a ring.
 ///
@@ -227,6 +228,11 @@ impl Shared {
 
     pub(crate) fn user_i(&self) -> &AtomicU64 {
         self.memory.word(USER_I)
+    }
+
+    /// Counts changes of queued records, except for packets added at the end. The consumer reads only new records unless it moves.
+    pub(crate) fn changes(&self) -> &AtomicU64 {
+        self.memory.word(CHANGES)
     }
 
     pub(crate) fn dev_i(&self) -> &AtomicU64 {

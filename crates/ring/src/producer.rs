@@ -234,6 +234,12 @@ impl Producer {
     pub(crate) fn give_up(&mut self, position: u64, reason: DropReason) {
         record::mark_dead(self.record(position), reason);
         self.slot_mut(position).dead = Some(reason);
+        self.tell_changes();
+    }
+
+    /// Tells the consumer that it has to read queued records again.
+    pub(crate) fn tell_changes(&self) {
+        self.shared.changes().fetch_add(1, Ordering::Release);
     }
 
     /// Whether `kern_acked` is set in the packet's record. The record is overwritten when the ring wraps;

@@ -208,6 +208,7 @@ impl Queue for PulledBack<'_> {
 
 impl Drop for PulledBack<'_> {
     fn drop(&mut self) {
+        self.producer.tell_changes();
         // An invalid word was noted by the producer, and is reported by the next call that returns errors.
         let _noted = self.producer.publish();
     }

@@ -1,4 +1,4 @@
-//! The consumer's view of the queue, updated at a cost of two loads per packet.
+//! The consumer's view of the queue. Its cost follows the packets that are new, and all of them where the producer changes some.
 
 use timeous_core::{AduMeta, DropReason, Queue};
 
