@@ -205,25 +205,33 @@ fn consumer_side_choice_against_rewrite() {
 /// records that it was told of.
 #[test]
 fn a_look_after_changes_sees_all_of_them() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    explore(builder, || {
-        let (mut producer, mut consumer) = ring(4, 2);
-        assert_eq!(consumer.queued().unwrap().len(), 2);
-        let transport = thread::spawn(move || {
-            let _during = consumer.queued().unwrap().len();
-            consumer
+    let is_seen = |change: fn(&mut Producer), seen: [Option<u64>; 2]| {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound.get_or_insert(3);
+        explore(builder, move || {
+            let (mut producer, mut consumer) = ring(4, 2);
+            assert_eq!(consumer.queued().unwrap().len(), 2);
+            let transport = thread::spawn(move || {
+                let _during = consumer.queued().unwrap().len();
+                consumer
+            });
+            change(&mut producer);
+            let mut consumer = transport.join().unwrap();
+            let queue = consumer.queued().unwrap();
+            let seqs: Vec<_> = (0..queue.len()).map(|at| queue.get(at).map(|(meta, _)| meta.seq.0)).collect();
+            assert_eq!(seqs, seen);
         });
-        let mut pulled = producer.pull_back(1).unwrap();
-        pulled.set_meta(0, &adu(7)).unwrap();
-        pulled.release();
+    };
+    let rewrite = |producer: &mut Producer| {
+        let mut pulled = producer.pull_back_all().unwrap();
+        pulled.set_meta(1, &adu(7)).unwrap();
+    };
+    is_seen(rewrite, [Some(1), Some(7)]);
+    let withdraw = |producer: &mut Producer| {
         let index = producer.queued().next().unwrap().index;
         assert!(producer.mark_dead(index));
-        let mut consumer = transport.join().unwrap();
-        let queue = consumer.queued().unwrap();
-        let seqs: Vec<_> = (0..queue.len()).map(|at| queue.get(at).map(|(meta, _)| meta.seq.0)).collect();
-        assert_eq!(seqs, [None, Some(7)]);
-    });
+    };
+    is_seen(withdraw, [None, Some(2)]);
 }
 
 /// Fates pass the completion ring intact, also when it wraps.
