@@ -247,7 +247,8 @@ mod tests {
         write_bare(&header, Encapsulation::Udp, &mut datagram);
         let packet = Packet::parse(&datagram, Encapsulation::Udp).unwrap();
         let (gsr, arrival, options) = (Seq::new(10), Arrival::Newest, ReceivedOptions::default());
-        let incoming = Incoming { packet: &packet, header: &header, at, waited: Duration::ZERO, ecn, gsr, arrival, options };
+        let incoming =
+            Incoming { packet: &packet, header: &header, at, waited: Duration::ZERO, ecn, gsr, arrival, options };
         owed.on_data(&incoming, ratio, RTT);
         owed.is_due()
     }
