@@ -34,6 +34,22 @@ fn leave(free: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 
+/// Number of open descriptors, with that of the directory.
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Waits until the engine has closed what it let go: a number that becomes free later is one more than the test leaves.
+fn until_closed() {
+    let (mut count, mut since) = (open_descriptors(), clock::now());
+    while clock::now() - since < Duration::from_millis(500) {
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+        if open_descriptors() != count {
+            (count, since) = (open_descriptors(), clock::now());
+        }
+    }
+}
+
 /// One test: the limit is the process's.
 #[test]
 fn a_listener_without_descriptors_does_not_spin_and_resets_whom_it_cannot_serve() {
@@ -50,7 +66,8 @@ fn a_listener_without_descriptors_does_not_spin_and_resets_whom_it_cannot_serve(
     let used = processor_time().saturating_sub(before);
     assert!(used < Duration::from_millis(200), "{used:?} of a second");
     assert!(listener.accept(Some(clock::now() + PATIENCE)).is_some(), "it was not lost");
-    drop(listener);
+    drop((listener, caller));
+    until_closed();
 
     // A stream that requires a packet tap needs a descriptor more than its caller leaves.
     let tcp = TcpConfig { unordered: Unordered::Require, ..TcpConfig::default() };
@@ -67,6 +84,7 @@ fn a_listener_without_descriptors_does_not_spin_and_resets_whom_it_cannot_serve(
     leave(Some(1));
     connect(&caller, &local).unwrap();
     let mut caller = TcpStream::from(caller);
+    caller.set_read_timeout(Some(PATIENCE.into())).unwrap();
     // It may be reset already.
     let _ = caller.write_all(b"acknowledged, and lost");
     let read = caller.read(&mut [0]);
