@@ -81,6 +81,7 @@ fn a_listener_without_descriptors_does_not_spin_and_resets_whom_it_cannot_serve(
     };
     let local: SocketAddr = listener.local_addr();
     let caller = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    until_closed();
     leave(Some(1));
     connect(&caller, &local).unwrap();
     let mut caller = TcpStream::from(caller);
