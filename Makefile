@@ -58,7 +58,7 @@ peers:
 	$(CARGO) build --release -p timeous-lab
 	target/release/timeous-lab peers --real --out peers-out
 
-# Our own programs around other people's transports are no part of `make lint`: it would build what only they need.
+# Of our own programs around other people's transports, `make lint` checks the lock file alone: it would build what only they need.
 peers-lint:
 	@scripts/peers.sh lint
 
@@ -77,6 +77,7 @@ lint:
 	@scripts/links.py
 	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio -- -D warnings
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --locked --target-dir target --quiet
+	$(CARGO) update --manifest-path peers/Cargo.toml --workspace --locked --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet
 	@scripts/typos.sh
 	@scripts/deny.sh
