@@ -1,5 +1,6 @@
 //! `timeous daemon`: runs one Congestion Manager and one transport engine for all processes of the host.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{ArgAction, Args};
+use nix::unistd::User;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use timeous::core::units::parse_bytes;
 use timeous_daemon::metrics::{MetricsAccess, MetricsError};
@@ -51,6 +53,10 @@ pub(crate) struct DaemonArgs {
     /// Share no windows with the kernel's TCP, even if `timeous cm kernel-tcp` is loaded
     #[arg(long)]
     no_kernel_tcp: bool,
+    /// Share congestion windows between this user's flows (a name or a number), the host's streams, and the kernel's TCP;
+    /// may be repeated. Trust is needed: false feedback of this user makes all of them too fast or too slow
+    #[arg(long, value_name = "USER", value_parser = parse_user)]
+    share_with_host: Vec<u32>,
     /// Maximum clients of a user
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
     max_clients: u32,
@@ -83,7 +89,7 @@ pub(crate) struct DaemonArgs {
 const NOTES: &str = "\
 What it says goes to standard error: who was shown out and why, and what the system refuses.
 
-Applications use it by themselves where there is one: `daemon=auto` in a timeous:// URI, `Where::Auto` of the library.
+Applications use it by themselves where there is one: `daemon=auto` in a timeous:// URI, `ManagerLocation::Auto` of the library.
 `timeous top` shows what it does, `timeous paths` what it remembers.
 
 Exit codes:
@@ -124,6 +130,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     config.metrics_access = if args.metrics_beyond_loopback { MetricsAccess::Beyond } else { MetricsAccess::Loopback };
     config.qlog = args.qlog;
     config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::PINNED.into());
+    config.share_with_host = BTreeSet::from_iter(args.share_with_host);
     config.limits = Limits {
         all_clients: args.max_all_clients,
         clients: args.max_clients,
@@ -163,6 +170,17 @@ fn stop_on_signals(stopper: &Stopper) -> io::Result<()> {
         stopper.stop();
     };
     std::thread::Builder::new().name("timeous-signals".to_owned()).spawn(wait).map(drop)
+}
+
+fn parse_user(text: &str) -> Result<u32, String> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(format!("there is no user {text:?} on this host: take a name of `getent passwd`, or a number")),
+        Err(error) => Err(format!("the system cannot look up users: {error}")),
+    }
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use timeous_cm::{CmError, Destination, FlowId, FlowSpec, Kind, Manager, Scheduling, User};
+use timeous_cm::{CmError, Destination, FlowId, FlowSpec, Kind, Manager, Scheduling};
 use timeous_core::Instant;
 use timeous_engine::{Congestion, Engine};
 use timeous_ipc::Handle;
@@ -14,6 +14,7 @@ use crate::limits::{Usage, Users};
 use crate::observability::Observability;
 use crate::poller::Poller;
 use crate::streams::{Owner, Streams};
+use crate::view::Reader;
 use crate::wire;
 use crate::zones::Zones;
 
@@ -66,7 +67,7 @@ impl SharedState {
                 plain(Answer::Done)
             }
             Call::Describe(what) => self.describe(owner, what),
-            Call::ForgetPaths { addr } => plain(Answer::Count(self.sight.forget(owner.uid, addr)?)),
+            Call::ForgetPaths { addr } => plain(Answer::Count(self.sight.forget(&self.reader(owner), addr)?)),
             Call::Open(open) => self.open(now, client, &open),
             Call::Close(flow) => self.close(now, client, flow),
             other => {
@@ -95,6 +96,11 @@ impl SharedState {
         self.sight.board().remove(client.cm.as_u64());
     }
 
+    /// Returns what a client may see.
+    fn reader(&self, Owner { uid, .. }: Owner) -> Reader {
+        Reader { uid, sees_host: self.users.domain(uid).is_none() }
+    }
+
     fn open(&mut self, now: Instant, client: &mut Client, open: &OpenFlow) -> CallResult {
         let exchange = client.exchange.as_mut().ok_or_else(unannounced)?;
         let limit = exchange.channel().geometry().flows;
@@ -103,7 +109,8 @@ impl SharedState {
         }
         let uid = client.owner.uid;
         self.users.take_flow(uid)?;
-        let destination = Destination::from(open.addr).with_dscp(open.dscp).with_user(User(uid));
+        let destination =
+            Destination { user: self.users.domain(uid), ..Destination::from(open.addr).with_dscp(open.dscp) };
         self.sight.recall(&self.congestion, destination);
         let mut spec = FlowSpec::to(destination, open.mtu.into());
         (spec.weight, spec.local, spec.remote) = (open.weight, open.local, open.remote);
@@ -128,9 +135,10 @@ impl SharedState {
     }
 
     fn describe(&self, owner: Owner, what: Document) -> CallResult {
+        let reader = self.reader(owner);
         let json = match what {
-            Document::Snapshot => self.sight.snapshot(owner.uid)?,
-            Document::Paths => self.sight.paths(owner.uid)?,
+            Document::Snapshot => self.sight.snapshot(&reader)?,
+            Document::Paths => self.sight.paths(&reader)?,
         };
         if json.len() <= DOCUMENT_MAX {
             return plain(Answer::Document(json));

@@ -1,5 +1,6 @@
 //! Settings of a daemon.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -15,6 +16,10 @@ pub struct Config {
     pub mode: u32,
     /// Limits per user.
     pub limits: Limits,
+    /// Users whose feedback is believed as the host's own: their flows share macroflows with the host's streams, with each
+    /// other and, through [`kernel_tcp`](Self::kernel_tcp), with the kernel's TCP. A false report of theirs makes all of these
+    /// too fast or too slow (Andersen et al. §5, "Trust issues").
+    pub share_with_host: BTreeSet<u32>,
     /// File of the path memory; `None`: paths are not remembered.
     pub store: Option<PathBuf>,
     /// Address of the metrics server; `None`: no metrics.
@@ -37,6 +42,7 @@ impl Config {
             path: path.into(),
             mode,
             limits: Limits::default(),
+            share_with_host: BTreeSet::new(),
             store: None,
             metrics: None,
             metrics_access: MetricsAccess::Loopback,

@@ -103,7 +103,7 @@ impl Daemon {
         let poller = Poller::new()?;
         poller.watch(&door, Token::ListeningSocket, Interest::Readable)?;
         poller.watch(&waker, Token::Waker, Interest::Readable)?;
-        let users = Users::new(config.limits);
+        let users = Users::new(config.limits, config.share_with_host);
         Ok(Self {
             door,
             clients: BTreeMap::new(),

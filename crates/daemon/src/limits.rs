@@ -1,7 +1,8 @@
 //! Limits per user, and the current usage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use timeous_cm::User;
 use timeous_core::Instant;
 use timeous_ipc::Geometry;
 use timeous_ipc::messages::{Failure, Resource};
@@ -50,6 +51,8 @@ impl Default for Limits {
 #[derive(Debug)]
 pub(crate) struct Users {
     limits: Limits,
+    /// Users whose feedback is believed as the host's own.
+    trusted: BTreeSet<u32>,
     clients: u32,
     of: BTreeMap<u32, Usage>,
     log: LogLimit,
@@ -66,8 +69,13 @@ pub(crate) struct Usage {
 }
 
 impl Users {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, clients: 0, of: BTreeMap::new(), log: LogLimit::default() }
+    pub(crate) fn new(limits: Limits, trusted: BTreeSet<u32>) -> Self {
+        Self { limits, trusted, clients: 0, of: BTreeMap::new(), log: LogLimit::default() }
+    }
+
+    /// Returns the trust domain of a user's flows: the user, or the host for one who shares with it.
+    pub(crate) fn domain(&self, uid: u32) -> Option<User> {
+        (!self.trusted.contains(&uid)).then_some(User(uid))
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -161,7 +169,7 @@ mod tests {
     fn a_user_gets_so_much_and_another_is_not_touched() {
         let limits =
             Limits { all_clients: 3, clients: 2, flows: 1, streams: 1, zones: 1, ring_bytes: 100, ..Limits::default() };
-        let mut users = Users::new(limits);
+        let mut users = Users::new(limits, BTreeSet::new());
         assert!(users.take_client(1) && users.take_client(1) && !users.take_client(1));
         assert!(users.take_client(2));
         assert!(!users.take_client(3), "all together");

@@ -15,7 +15,7 @@ use crate::error::DaemonError;
 use crate::metrics::Server;
 use crate::qlog::Log;
 use crate::store::{Store, StoreError};
-use crate::view::{Path, sees};
+use crate::view::{Path, Reader};
 use crate::wall::WallTime;
 
 #[derive(Debug)]
@@ -96,21 +96,22 @@ impl Observability {
     }
 
     /// Removes the remembered paths that a user may see, and returns their number.
-    pub(crate) fn forget(&self, uid: u32, addr: Option<IpAddr>) -> Result<u64, Failure> {
-        let its =
-            |destination: &Destination| may_see(uid, destination) && addr.is_none_or(|addr| addr == destination.addr);
+    pub(crate) fn forget(&self, reader: &Reader, addr: Option<IpAddr>) -> Result<u64, Failure> {
+        let its = |destination: &Destination| {
+            may_see(reader, destination) && addr.is_none_or(|addr| addr == destination.addr)
+        };
         Ok(self.store()?.forget(its) as u64)
     }
 
     /// Returns macroflows, flows and clients that the user may see, as JSON.
-    pub(crate) fn snapshot(&self, uid: u32) -> Result<Vec<u8>, Failure> {
-        json(&self.board.view().for_user(uid))
+    pub(crate) fn snapshot(&self, reader: &Reader) -> Result<Vec<u8>, Failure> {
+        json(&self.board.view().for_reader(reader))
     }
 
     /// Returns the remembered paths that the user may see, as JSON.
-    pub(crate) fn paths(&self, uid: u32) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn paths(&self, reader: &Reader) -> Result<Vec<u8>, Failure> {
         let remembered = self.store()?.remembered(WallTime::now());
-        let its = remembered.iter().filter(|one| may_see(uid, &one.destination));
+        let its = remembered.iter().filter(|one| may_see(reader, &one.destination));
         json(&its.map(Path::from).collect::<Vec<_>>())
     }
 
@@ -119,8 +120,8 @@ impl Observability {
     }
 }
 
-fn may_see(uid: u32, destination: &Destination) -> bool {
-    sees(uid, destination.user.map(|user| user.0))
+fn may_see(reader: &Reader, destination: &Destination) -> bool {
+    reader.sees(destination.user.map(|user| user.0))
 }
 
 fn json(what: &impl Serialize) -> Result<Vec<u8>, Failure> {

@@ -204,19 +204,31 @@ impl View {
         }
     }
 
-    /// Returns the part that a user may see, see [`sees`].
+    /// Returns the part that a reader may see.
     #[must_use]
-    pub fn for_user(mut self, uid: u32) -> Self {
-        self.clients.retain(|client| sees(uid, Some(client.uid)));
-        self.macroflows.retain(|macroflow| sees(uid, macroflow.user));
+    pub fn for_reader(mut self, reader: &Reader) -> Self {
+        self.clients.retain(|client| reader.sees(Some(client.uid)));
+        self.macroflows.retain(|macroflow| reader.sees(macroflow.user));
         self
     }
 }
 
-/// Returns whether a user may see data of `owner`: users see their own, root and the daemon's own user see everything. Data without an
-/// owner is the daemon's, including streams that it runs for others.
-pub fn sees(uid: u32, owner: Option<u32>) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == Some(uid)
+/// Who asks for a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// The user.
+    pub uid: u32,
+    /// Whether the user's flows are among the host's ([`Config::share_with_host`](crate::Config::share_with_host)).
+    pub sees_host: bool,
+}
+
+impl Reader {
+    /// Returns whether data of `owner` may be shown: users see their own, root and the daemon's own user see everything. Data
+    /// without an owner is the host's, including streams that the daemon runs for users.
+    pub fn sees(&self, owner: Option<u32>) -> bool {
+        let Self { uid, sees_host } = *self;
+        uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == Some(uid) || (owner.is_none() && sees_host)
+    }
 }
 
 impl From<&MacroflowView> for Macroflow {

@@ -67,11 +67,14 @@ fn json_is_read_back_as_it_was() {
 fn users_see_what_is_theirs() {
     let own = rustix::process::geteuid().as_raw();
     let (user, other) = (1_000 + u32::from(own == 1_000) * 5_000, 2_000 + u32::from(own == 2_000) * 5_000);
-    assert!(sees(user, Some(user)) && !sees(user, Some(other)) && !sees(user, None));
-    assert!([Some(user), Some(other), None].iter().all(|&owner| sees(0, owner) && sees(own, owner)));
+    let [theirs, root, daemon, stranger] = [user, 0, own, other].map(|uid| Reader { uid, sees_host: false });
+    assert!(theirs.sees(Some(user)) && !theirs.sees(Some(other)) && !theirs.sees(None));
+    assert!([Some(user), Some(other), None].iter().all(|&owner| root.sees(owner) && daemon.sees(owner)));
+    let sharing = Reader { sees_host: true, ..theirs };
+    assert!(sharing.sees(Some(user)) && !sharing.sees(Some(other)) && sharing.sees(None));
     let all = view();
     assert_eq!(all.macroflows.len(), 2);
-    let stranger = all.clone().for_user(other);
+    let stranger = all.clone().for_reader(&stranger);
     assert_eq!((stranger.macroflows.len(), stranger.clients.len()), (0, 0));
-    assert_eq!(all.clone().for_user(0), all);
+    assert_eq!(all.clone().for_reader(&root), all);
 }

@@ -35,7 +35,8 @@ fn the_other_process() {
 /// Runs a daemon until its standard input ends.
 fn daemon(path: PathBuf) {
     let limits = Limits { clients: 40, geometry: Geometry { flows: 256, ..Geometry::default() }, ..Limits::default() };
-    let daemon = Daemon::bind(Config { mode: 0o666, limits, ..Config::at(path) }).unwrap();
+    let share_with_host = [TRUSTED].into();
+    let daemon = Daemon::bind(Config { mode: 0o666, limits, share_with_host, ..Config::at(path) }).unwrap();
     let stopper = daemon.stopper();
     std::thread::spawn(move || {
         let _ = stdin().read(&mut [0]);
@@ -44,6 +45,8 @@ fn daemon(path: PathBuf) {
     daemon.run().unwrap();
 }
 
+/// User whose flows share congestion state with the host's.
+pub(crate) const TRUSTED: u32 = 61_003;
 /// Variable for the number of a sender's flows.
 pub(crate) const FLOWS: &str = "TIMEOUS_DAEMON_TEST_FLOWS";
 /// Variable for their destination.

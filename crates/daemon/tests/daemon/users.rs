@@ -10,7 +10,7 @@ use timeous_ipc::OpenFlow;
 use timeous_ipc::messages::Failure;
 use timeous_ipc::{Client, ClientError};
 
-use crate::roles::LIES;
+use crate::roles::{LIES, TRUSTED};
 use crate::sender::Sender;
 use crate::streams::spec;
 use crate::support::{Host, USER, is_root, pause, skip, view};
@@ -109,4 +109,29 @@ fn a_user_sees_and_changes_what_is_its_own() {
     drop(client);
     pause(Duration::from_millis(5));
     root.query(mine).unwrap();
+}
+
+#[test]
+fn the_flows_of_a_user_who_is_trusted_are_the_hosts() {
+    if !is_root() {
+        return skip("the_flows_of_a_user_who_is_trusted_are_the_hosts", "it needs root to be several users");
+    }
+    let host = Host::start();
+    let to = OpenFlow::to([192, 0, 2, 1].into(), 1_000);
+    let join = |uid: u32| {
+        let options = host.options();
+        let client = move || {
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(uid)).unwrap();
+            let mut client = Client::connect(options).unwrap();
+            client.open(to).unwrap();
+            client
+        };
+        std::thread::spawn(client).join().unwrap()
+    };
+    let [mut first, _second, mut alice] = [TRUSTED, TRUSTED, ALICE].map(join);
+    let owners =
+        |client: &mut Client| view(client).macroflows.iter().map(|of| (of.user, of.flows.len())).collect::<Vec<_>>();
+    assert_eq!(owners(&mut host.client()), [(None, 2), (Some(ALICE), 1)]);
+    assert_eq!(owners(&mut first), [(None, 2)], "who shares with the host sees what is shared");
+    assert_eq!(owners(&mut alice), [(Some(ALICE), 1)]);
 }
