@@ -21,9 +21,9 @@ static void may_send(cm_flowid flow, void *data)
 		size = sizeof packet;
 	memset(packet, 0, sizeof packet);
 	put(packet + HEADER, (uint64_t)now_ns(), 8); /* the reading */
-	if (cm_notify(flow, send_packet(&s->feedback, s->sock, packet, size)) < 0)
+	if (cm_notify(flow, send_packet(&s->feedback, s->sock, flow, packet, size)) < 0)
 		die("cm_notify");
-	if (s->feedback.next < s->packets && cm_request(flow) < 0)
+	if (s->feedback.packets < s->packets && cm_request(flow) < 0)
 		die("cm_request");
 }
 
@@ -41,17 +41,18 @@ int main(int argc, char **argv)
 	s.sock = connect_flow(argv[1], argv[2], &flow);
 	if (cm_register_send(flow, may_send, &s) < 0 || cm_request(flow) < 0)
 		die("libcm");
-	while (s.feedback.next < s.packets || s.feedback.told < s.feedback.sent) {
-		struct timeval second = {1, 0};
+	while (s.feedback.packets < s.packets || cm_unacked(flow) > 0) {
+		struct timeval limit;
 		fd_set ready;
-		int control = cm_fd(), most = control > s.sock ? control : s.sock;
+		int control = cm_fd(), most = control > s.sock ? control : s.sock, millis = cm_timeout();
+
+		limit.tv_sec = millis / 1000;
+		limit.tv_usec = millis % 1000 * 1000;
 
 		FD_ZERO(&ready);
 		FD_SET(control, &ready);
 		FD_SET(s.sock, &ready);
-		if (select(most + 1, &ready, NULL, NULL, &second) == 0)
-			give_up(&s.feedback, flow);
-		else if (FD_ISSET(s.sock, &ready))
+		if (select(most + 1, &ready, NULL, NULL, millis < 0 ? NULL : &limit) > 0 && FD_ISSET(s.sock, &ready))
 			take_acks(&s.feedback, s.sock, flow);
 		if (cm_dispatch() < 0)
 			die("cm_dispatch");

@@ -1,28 +1,14 @@
-/* Feedback that libcm needs from a protocol: bytes that arrived, and the round-trip time. */
+/* The sender's half of the examples: a socket with a flow, numbered packets, and the receiver's acknowledgements. */
 #ifndef FEEDBACK_H
 #define FEEDBACK_H
 
-#include <cm.h>
-
 #include "wire.h"
 
-enum { REMEMBERED = 65536 };
-
 struct feedback {
-	uint32_t next;             /* the number of the next packet */
-	uint32_t answered;         /* below it, packets have been told of */
-	uint64_t sent;             /* bytes */
-	uint64_t told;             /* bytes of which cm_update() knows */
-	uint64_t acked;            /* bytes of them that arrived */
-	uint64_t counted;          /* bytes that the receiver has counted, by its last word */
-	uint64_t upto[REMEMBERED]; /* bytes sent, up to and with packet n */
+	uint32_t packets; /* sent */
+	uint64_t sent;    /* bytes */
+	uint64_t acked;   /* bytes of them that arrived */
 };
-
-static inline void die(const char *what)
-{
-	fprintf(stderr, "%s: %s\n", what, cm_error());
-	exit(1);
-}
 
 /* A UDP socket to host and port, and the Congestion Manager's flow for it. */
 static inline int connect_flow(const char *host, const char *port, cm_flowid *flow)
@@ -51,51 +37,35 @@ static inline int connect_flow(const char *host, const char *port, cm_flowid *fl
 	return sock;
 }
 
-/* Sends one packet of `size` bytes; what left, or 0. What follows the header is the application's to choose, now. */
-static inline uint64_t send_packet(struct feedback *f, int sock, unsigned char *packet, size_t size)
+/* Sends one packet of `size` bytes; what left. What follows the header is the application's to choose, now. A packet that the
+ * system does not take counts as one that the path loses. */
+static inline uint64_t send_packet(struct feedback *f, int sock, cm_flowid flow, unsigned char *packet, size_t size)
 {
-	ssize_t n;
-	put(packet, f->next, 4);
-	put(packet + 4, (uint64_t)now_ns(), 8);
-	n = send(sock, packet, size, MSG_DONTWAIT);
-	if (n <= 0)
-		return 0;
-	f->sent += (uint64_t)n;
-	f->upto[f->next++ % REMEMBERED] = f->sent;
-	return (uint64_t)n;
+	int64_t number = cm_sent(flow, size);
+
+	if (number < 0)
+		die("cm_sent");
+	put(packet, (uint64_t)number, HEADER);
+	if (send(sock, packet, size, MSG_DONTWAIT) < 0)
+		perror("send");
+	f->packets++;
+	f->sent += size;
+	return size;
 }
 
 /* Reads the acknowledgements that are there, and tells the Congestion Manager. */
 static inline void take_acks(struct feedback *f, int sock, cm_flowid flow)
 {
-	unsigned char ack[ACK];
+	unsigned char ack[CM_ACK_MAX];
+	ssize_t n;
 
-	while (recv(sock, ack, sizeof ack, MSG_DONTWAIT) == ACK) {
-		uint32_t number = (uint32_t)get(ack, 4);
-		uint64_t nsent, nrecd, arrived = get(ack + 12, 8);
-		if (number < f->answered || number >= f->next || f->next - number > REMEMBERED)
-			continue; /* overtaken: a later one has told it all */
-		nsent = f->upto[number % REMEMBERED] - f->told;
-		nrecd = arrived - f->counted;
-		if (nrecd > nsent)
-			nrecd = nsent; /* late ones, given up before */
-		if (cm_update(flow, nsent, nrecd, nrecd < nsent ? CM_TRANSIENT : CM_NO_LOSS,
-			      now_ns() - (int64_t)get(ack + 4, 8)) < 0)
-			die("cm_update");
-		f->answered = number + 1;
-		f->told += nsent;
-		f->acked += nrecd;
-		f->counted = arrived;
+	while ((n = recv(sock, ack, sizeof ack, MSG_DONTWAIT)) >= 0) {
+		int64_t arrived = cm_acked(flow, ack, (size_t)n);
+		if (arrived > 0)
+			f->acked += (uint64_t)arrived;
+		else if (arrived < 0)
+			fprintf(stderr, "left aside: %s\n", cm_error());
 	}
-}
-
-/* Nothing came back for long: all that is under way counts as lost. */
-static inline void give_up(struct feedback *f, cm_flowid flow)
-{
-	if (f->told < f->sent && cm_update(flow, f->sent - f->told, 0, CM_PERSISTENT, 0) < 0)
-		die("cm_update");
-	f->answered = f->next;
-	f->told = f->sent;
 }
 
 #endif

@@ -12,7 +12,7 @@ static int sock;
 
 static void finish_when_done(void)
 {
-	if (feedback.next >= packets && feedback.told >= feedback.sent)
+	if (feedback.packets >= packets && cm_unacked(flow) == 0)
 		cm_stop();
 }
 
@@ -21,9 +21,9 @@ void cmapp_send(cm_flowid granted)
 	unsigned char packet[SIZE];
 
 	memset(packet, 0, sizeof packet);
-	if (cm_notify(granted, feedback.next < packets ? send_packet(&feedback, sock, packet, SIZE) : 0) < 0)
+	if (cm_notify(granted, feedback.packets < packets ? send_packet(&feedback, sock, granted, packet, SIZE) : 0) < 0)
 		die("cm_notify");
-	if (feedback.next < packets && cm_request(granted) < 0)
+	if (feedback.packets < packets && cm_request(granted) < 0)
 		die("cm_request");
 }
 

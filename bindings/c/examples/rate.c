@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		unsigned layer;
 
 		for (layer = 0; layer < layers; layer++)
-			if (cm_notify_unasked(flow, send_packet(&feedback, sock, packet, SIZE)) < 0)
+			if (cm_notify_unasked(flow, send_packet(&feedback, sock, flow, packet, SIZE)) < 0)
 				die("cm_notify_unasked");
 		if (layers > most)
 			most = layers;

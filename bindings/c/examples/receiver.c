@@ -1,13 +1,18 @@
-/* Receiver for the other examples, which acknowledges each packet at once: receiver PORT */
+/* Receiver for the other examples, for one sender after the other: receiver PORT */
 #include "wire.h"
 
 int main(int argc, char **argv)
 {
 	struct addrinfo hints, *at;
-	uint64_t arrived = 0;
-	int sock;
+	struct sockaddr_storage from, sender;
+	socklen_t fromlen, senderlen = 0;
+	struct cm_receiver *receiver = cm_receiver_open(0, 0);
+	struct pollfd ready;
 
+	memset(&from, 0, sizeof from);
+	memset(&sender, 0, sizeof sender);
 	memset(&hints, 0, sizeof hints);
+	memset(&ready, 0, sizeof ready);
 	hints.ai_flags = AI_PASSIVE;
 	hints.ai_family = AF_INET;
 	hints.ai_socktype = SOCK_DGRAM;
@@ -15,8 +20,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: receiver PORT\n");
 		return 2;
 	}
-	sock = socket(at->ai_family, at->ai_socktype, 0);
-	if (sock < 0 || bind(sock, at->ai_addr, at->ai_addrlen) < 0) {
+	ready.fd = socket(at->ai_family, at->ai_socktype, 0);
+	ready.events = POLLIN;
+	if (receiver == NULL || ready.fd < 0 || bind(ready.fd, at->ai_addr, at->ai_addrlen) < 0) {
 		perror(argv[1]);
 		return 1;
 	}
@@ -24,14 +30,26 @@ int main(int argc, char **argv)
 	puts("listening");
 	fflush(stdout);
 	for (;;) {
-		unsigned char packet[65536];
-		struct sockaddr_storage from;
-		socklen_t fromlen = sizeof from;
-		ssize_t n = recvfrom(sock, packet, sizeof packet, 0, (struct sockaddr *)&from, &fromlen);
-		if (n < HEADER)
-			continue;
-		arrived += (uint64_t)n;
-		put(packet + HEADER, arrived, 8);
-		sendto(sock, packet, ACK, 0, (struct sockaddr *)&from, fromlen);
+		unsigned char packet[65536], ack[CM_ACK_MAX];
+		ssize_t n;
+
+		if (poll(&ready, 1, cm_receiver_timeout(receiver)) > 0) {
+			fromlen = sizeof from;
+			n = recvfrom(ready.fd, packet, sizeof packet, 0, (struct sockaddr *)&from, &fromlen);
+			if (n < HEADER)
+				continue;
+			if (fromlen != senderlen || memcmp(&from, &sender, fromlen) != 0) {
+				/* another sender, whose numbers begin anew */
+				cm_receiver_close(receiver);
+				receiver = cm_receiver_open(0, 0);
+				sender = from;
+				senderlen = fromlen;
+			}
+			if (cm_receiver_packet(receiver, get(packet, HEADER), 0) < 0)
+				die("cm_receiver_packet");
+		}
+		n = cm_receiver_ack(receiver, ack, sizeof ack);
+		if (n > 0)
+			sendto(ready.fd, ack, (size_t)n, 0, (struct sockaddr *)&sender, senderlen);
 	}
 }

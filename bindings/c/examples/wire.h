@@ -1,4 +1,4 @@
-/* Wire format of the examples: numbered packets one way, acknowledgements the other. */
+/* Wire format of the examples: a packet starts with its number; what comes back are libcm's acknowledgements. */
 #ifndef WIRE_H
 #define WIRE_H
 
@@ -12,8 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A packet starts with its number and the time it was sent; an acknowledgement repeats both and adds all bytes received. */
-enum { HEADER = 12, ACK = 20 };
+#include <cm.h>
+
+enum { HEADER = 8 };
+
+static inline void die(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, cm_error());
+	exit(1);
+}
 
 static inline int64_t now_ns(void)
 {

@@ -55,7 +55,7 @@ cm_flowid cm_open(const struct sockaddr *src, socklen_t srclen, const struct soc
 
 /* What cm_open_with() can be told beyond addresses. Zero means the default. */
 struct cm_options {
-	uint32_t mtu;    /* the largest packet, in bytes of UDP payload; default 1200 */
+	uint32_t mtu;    /* the largest packet, in bytes of UDP payload; default: what the route carries, at most 8972 */
 	uint32_t weight; /* share among the flows of a macroflow, where it is scheduled by weight; default 1 */
 	uint8_t dscp;    /* flows with different code points do not share a macroflow (RFC 3124 section 5) */
 	uint8_t reserved[7]; /* zero */
@@ -68,7 +68,8 @@ cm_flowid cm_open_with(const struct sockaddr *src, socklen_t srclen, const struc
 /* Closes a flow. What it held goes to others. */
 int cm_close(cm_flowid flow);
 
-/* The largest packet of a flow, in bytes. */
+/* The largest packet of a flow, in bytes of UDP payload: what cm_open_with() was told, or what the route carries; less once
+ * the kernel has learnt of a router that passes less (RFC 1191). */
 int cm_mtu(cm_flowid flow);
 
 /* ---- Sending ---- */
@@ -92,6 +93,48 @@ int cm_notify_unasked(cm_flowid flow, uint64_t nsent);
 /* What the receiver told: of nsent bytes whose fate is known now, nrecd arrived. rtt_ns is a round-trip time sample, or
  * 0 for none. Feedback that cannot be true is refused (EBADMSG) and changes nothing. */
 int cm_update(cm_flowid flow, uint64_t nsent, uint64_t nrecd, int lossmode, int64_t rtt_ns);
+
+/* ---- Feedback by libcm's own acknowledgements ----
+ * For protocols that have none. A packet carries the number that cm_sent() gives for it; the receiver's half notes the
+ * numbers that arrive, and writes acknowledgements, which the application sends back; cm_acked() tells the manager what
+ * arrived, what is lost (three later packets arrived), round-trip times and ECN marks. Packets of which nothing is heard
+ * are given up by cm_dispatch() and cm_loop(). With it, cm_update() is not called. */
+
+/* The next packet of the flow leaves, with nsent bytes, as told by cm_notify(). Its number, counted from 0. */
+int64_t cm_sent(cm_flowid flow, uint64_t nsent);
+
+/* An acknowledgement has arrived. The bytes that it newly tells to have arrived, which may be 0. EBADMSG: it is no
+ * acknowledgement, or of packets never sent. */
+int64_t cm_acked(cm_flowid flow, const void *ack, size_t len);
+
+/* The bytes of the packets of which it is not known yet whether they arrived. */
+int64_t cm_unacked(cm_flowid flow);
+
+/* For poll(2): milliseconds until cm_dispatch() has to be called though cm_fd() is not readable; -1: never. */
+int cm_timeout(void);
+
+/* The receiver's half, for the packets of one flow. It needs no manager. */
+struct cm_receiver;
+
+/* The longest acknowledgement, in bytes. */
+enum { CM_ACK_MAX = 530 };
+
+/* An acknowledgement for every `every` packets, or delay_ns after the first of them (at most 200 ms); 0 and 0: for every
+ * other packet, or after 20 ms. A gap and an ECN mark are acknowledged at once. NULL with errno set if that cannot be. */
+struct cm_receiver *cm_receiver_open(unsigned every, int64_t delay_ns);
+void cm_receiver_close(struct cm_receiver *receiver);
+
+/* A packet has arrived; marked: 1 if with the ECN mark CE, else 0. 1 if it is new, 0 if it was there before. */
+int cm_receiver_packet(struct cm_receiver *receiver, uint64_t number, int marked);
+
+/* Writes the acknowledgement that is due now, for the application to send back; its length, or 0 if none is. `len` is at
+ * least CM_ACK_MAX. */
+ssize_t cm_receiver_ack(struct cm_receiver *receiver, void *buffer, size_t len);
+
+/* For poll(2): milliseconds until an acknowledgement is due; -1: none is. */
+int cm_receiver_timeout(struct cm_receiver *receiver);
+
+/* ---- The path ---- */
 
 /* What is known of a flow's path. */
 int cm_query(cm_flowid flow, struct cm_path *path);

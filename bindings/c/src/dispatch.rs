@@ -15,6 +15,7 @@ impl Library {
     /// Calls back for all events up to now; returns the number of callbacks. Later events are left to the next call, so
     /// that a callback that requests again does not keep its caller here.
     pub(crate) fn dispatch(&self) -> c_int {
+        self.report_overdue();
         let events: Vec<Event> = iter::from_fn(|| self.manager.poll_event()).collect();
         events.into_iter().map(|event| self.tell(event)).sum()
     }

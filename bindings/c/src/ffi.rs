@@ -7,6 +7,7 @@
     reason = "what a caller promises is cm(3) and utl(3): pointers are null or what they are said to be"
 )]
 
+pub mod acknowledged;
 pub mod buffered;
 pub mod callbacks;
 pub mod datagrams;

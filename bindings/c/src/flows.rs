@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use timeous::cm::{FlowId, FlowSpec};
+use timeous::cm::{Feedback, FlowId, FlowSpec};
+use timeous::core::Instant;
 
 use crate::failure::Failure;
 use crate::sys::callback::{Callback, ErrorFn, SendFn, UpdateFn};
@@ -30,6 +31,8 @@ struct Flow {
     callbacks: Callbacks,
     /// Grants reported to the application and not answered yet.
     told: u32,
+    /// The sender's half of the library's own feedback, from the first numbered packet on.
+    feedback: Option<Feedback>,
 }
 
 /// All flows. Numbers are never reused, so that a stale one is recognized.
@@ -44,7 +47,8 @@ impl Flows {
     /// Assigns a number to an open flow.
     pub(crate) fn add(&mut self, id: FlowId, recipe: Recipe) -> i64 {
         self.last += 1;
-        self.by_number.insert(self.last, Flow { id: Some(id), recipe, callbacks: Callbacks::default(), told: 0 });
+        let callbacks = Callbacks::default();
+        self.by_number.insert(self.last, Flow { id: Some(id), recipe, callbacks, told: 0, feedback: None });
         self.numbers.insert(id, self.last);
         self.last
     }
@@ -64,6 +68,12 @@ impl Flows {
         flow.id.ok_or_else(|| Failure::gone(number))
     }
 
+    /// Manager's ID of the flow, and how it was opened.
+    pub(crate) fn opened(&self, number: i64) -> Result<(FlowId, FlowSpec), Failure> {
+        let flow = self.by_number.get(&number).ok_or_else(|| Failure::not_open(number))?;
+        Ok((flow.id.ok_or_else(|| Failure::gone(number))?, flow.recipe.spec))
+    }
+
     /// Notes that the application is told of a grant, unless it has closed the flow.
     pub(crate) fn grant(&mut self, number: i64) {
         if let Some(flow) = self.by_number.get_mut(&number) {
@@ -78,6 +88,23 @@ impl Flows {
         let id = flow.id.ok_or_else(|| Failure::gone(number))?;
         flow.told = flow.told.checked_sub(1).ok_or_else(|| Failure::not_granted(number))?;
         Ok(id)
+    }
+
+    /// The sender's half of a flow's feedback, with the manager's flow.
+    pub(crate) fn feedback(&mut self, number: i64) -> Result<(FlowId, &mut Feedback), Failure> {
+        let flow = self.by_number.get_mut(&number).ok_or_else(|| Failure::not_open(number))?;
+        let id = flow.id.ok_or_else(|| Failure::gone(number))?;
+        Ok((id, flow.feedback.get_or_insert_default()))
+    }
+
+    /// The feedback of all flows that have some.
+    pub(crate) fn all_feedback(&mut self) -> impl Iterator<Item = (FlowId, &mut Feedback)> {
+        self.by_number.values_mut().filter_map(|flow| Some((flow.id?, flow.feedback.as_mut()?)))
+    }
+
+    /// Time at which the first packets of a flow are overdue.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.by_number.values().filter_map(|flow| flow.feedback.as_ref()?.poll_timeout()).min()
     }
 
     /// Callbacks of a flow, for modification.
@@ -119,6 +146,7 @@ impl Flows {
     pub(crate) fn found(&mut self, number: i64, id: FlowId) -> Option<Callbacks> {
         let flow = self.by_number.get_mut(&number).filter(|flow| flow.id.is_none())?;
         flow.id = Some(id);
+        flow.feedback.iter_mut().for_each(Feedback::forget);
         self.numbers.insert(id, number);
         Some(flow.callbacks)
     }

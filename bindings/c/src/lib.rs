@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod acknowledged;
 mod buffer;
 mod buffered;
 mod datagrams;

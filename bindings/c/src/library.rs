@@ -16,10 +16,12 @@ use crate::flows::{Flows, Recipe};
 use crate::run::Loop;
 use crate::sigio::Sigio;
 use crate::sys::callback::CmPath;
-use crate::sys::{fork, signal};
+use crate::sys::{fork, route, signal};
 
-/// Passes wherever IPv6 does, even through a tunnel.
-const DEFAULT_MTU: u32 = 1_200;
+/// Largest packet where the kernel knows no route yet. Passes wherever IPv6 does, even through a tunnel.
+const DEFAULT_MTU: u64 = 1_200;
+/// Largest packet on routes for more, such as loopback, unless the application asks for it: an Ethernet frame of 9000 bytes, less IPv4 and UDP.
+const MOST_BY_DEFAULT: u64 = 8_972;
 
 /// Process-wide state. Locks are held for table lookups only, never while the manager or a callback runs.
 #[derive(Debug)]
@@ -106,13 +108,12 @@ impl Library {
         }
         // One host is one destination, whether its address is IPv4 or IPv4-mapped.
         let destination = Destination::from(remote.ip().to_canonical()).with_dscp(options.dscp);
-        let or = |given: u32, default: u32| if given == 0 { default } else { given };
-        let spec = FlowSpec {
-            weight: or(options.weight, 1),
-            local,
-            remote: Some(remote),
-            ..FlowSpec::to(destination, or(options.mtu, DEFAULT_MTU).into())
+        let mtu = match options.mtu {
+            0 => route::payload(local, remote).map_or(DEFAULT_MTU, |mtu| mtu.min(MOST_BY_DEFAULT)),
+            given => given.into(),
         };
+        let weight = if options.weight == 0 { 1 } else { options.weight };
+        let spec = FlowSpec { weight, local, remote: Some(remote), ..FlowSpec::to(destination, mtu) };
         let id = self.manager.open_flow(spec)?;
         Ok(self.flows.write().add(id, Recipe { spec, thresholds: None }))
     }
@@ -129,8 +130,12 @@ impl Library {
         self.flows.read().id(flow)
     }
 
+    /// Returns a flow's largest packet: what it was opened with, or less if the kernel has learnt since that less passes.
     pub(crate) fn mtu(&self, flow: i64) -> Result<u64, Failure> {
-        Ok(self.manager.mtu(self.id(flow)?)?)
+        let (id, FlowSpec { mtu, local, remote, .. }) = self.flows.read().opened(flow)?;
+        let learnt = remote.and_then(|remote| route::payload(local, remote));
+        let _is_open = self.manager.mtu(id)?;
+        Ok(learnt.map_or(mtu, |learnt| learnt.min(mtu)))
     }
 
     pub(crate) fn request(&self, flow: i64) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use rustix::event::EventfdFlags;
+use timeous::core::Duration;
 
 use crate::failure::Failure;
 use crate::sys::callback::{Callback, ReadyFn};
@@ -67,8 +68,13 @@ impl Drop for Running<'_> {
 }
 
 impl Loop {
-    /// Waits, and calls `dispatch` when `control` is readable, until it is stopped.
-    pub(crate) fn run(&self, control: c_int, dispatch: impl Fn()) -> Result<(), Failure> {
+    /// Waits, and calls `dispatch` when `control` is readable or `limit` has passed, until it is stopped.
+    pub(crate) fn run(
+        &self,
+        control: c_int,
+        limit: impl Fn() -> Option<Duration>,
+        dispatch: impl Fn(),
+    ) -> Result<(), Failure> {
         if self.running.swap(true, SeqCst) {
             return Err(Failure::new(
                 libc::EBUSY,
@@ -81,14 +87,15 @@ impl Loop {
             entries.clear();
             entries.extend([poll::entry(control, libc::POLLIN), poll::entry(self.bell.as_raw_fd(), libc::POLLIN)]);
             entries.extend(self.watches.lock().iter().map(|(&fd, watch)| poll::entry(fd, watch.events)));
-            if !poll::wait(&mut entries)? {
+            let limit = limit();
+            if !poll::wait(&mut entries, limit)? {
                 continue;
             }
             if entries[1].revents != 0 {
                 // Empty if another thread has read it.
                 let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             }
-            if entries[0].revents != 0 {
+            if entries[0].revents != 0 || limit.is_some() {
                 dispatch();
             }
             entries[2..].iter().filter(|entry| entry.revents != 0).for_each(|entry| self.ready(entry));

@@ -9,4 +9,5 @@ pub(crate) mod descriptor;
 pub(crate) mod errno;
 pub(crate) mod fork;
 pub(crate) mod poll;
+pub(crate) mod route;
 pub(crate) mod signal;

@@ -50,6 +50,9 @@ pub(crate) struct DaemonArgs {
     /// Write the Congestion Manager's events to this qlog file
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
+    /// Share windows with the kernel's TCP by this name, if `timeous cm kernel-tcp` has loaded it
+    #[arg(long, value_name = "NAME", default_value = timeous_kernel::NAME)]
+    kernel_tcp: String,
     /// Share no windows with the kernel's TCP, even if `timeous cm kernel-tcp` is loaded
     #[arg(long)]
     no_kernel_tcp: bool,
@@ -129,7 +132,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     config.metrics = args.metrics;
     config.metrics_access = if args.metrics_beyond_loopback { MetricsAccess::Beyond } else { MetricsAccess::Loopback };
     config.qlog = args.qlog;
-    config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::PINNED.into());
+    config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::pinned(&args.kernel_tcp));
     config.share_with_host = BTreeSet::from_iter(args.share_with_host);
     config.limits = Limits {
         all_clients: args.max_all_clients,

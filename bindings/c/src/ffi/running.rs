@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::guard::call;
 use crate::sigio::Sigio;
 use crate::sys::callback::Callback;
+use crate::sys::poll;
 use crate::{library, run};
 
 /// `cm_fd`: the control descriptor.
@@ -20,6 +21,13 @@ pub extern "C" fn cm_fd() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_dispatch() -> c_int {
     call(|| Ok(library::get()?.dispatch()))
+}
+
+/// `cm_timeout`: milliseconds until `cm_dispatch` is due without an event, for `poll(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_timeout() -> c_int {
+    // -1 says "none", as poll() has it: an error cannot be told apart, and concerns a library that is not open.
+    call(|| library::get().map(|library| poll::millis(library.until_overdue())))
 }
 
 /// `cm_set_sigio`: switches `SIGIO` for pending events on or off.
@@ -46,7 +54,7 @@ pub extern "C" fn cm_loop() -> c_int {
         let dispatch = || {
             library.dispatch();
         };
-        library.run.run(library.control().as_raw_fd(), dispatch).map(|()| 0)
+        library.run.run(library.control().as_raw_fd(), || library.until_overdue(), dispatch).map(|()| 0)
     })
 }
 

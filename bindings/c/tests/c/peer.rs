@@ -1,6 +1,6 @@
 //! Receiver that acknowledges the examples' packets, over a simulated path.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time;
 
 use timeous::clock;
+use timeous::cm::Acks;
 use timeous::core::{Duration, Instant};
 
 /// Properties of the emulated path.
@@ -51,7 +52,9 @@ impl Peer {
 }
 
 fn receive(socket: &UdpSocket, path: Path, arrived: &AtomicU64, stop: &AtomicBool) {
-    let mut under_way: VecDeque<(Instant, [u8; 20], SocketAddr)> = VecDeque::new();
+    let mut under_way: VecDeque<(Instant, Vec<u8>, SocketAddr)> = VecDeque::new();
+    // One after the other, several examples send to it.
+    let mut halves: BTreeMap<SocketAddr, Acks> = BTreeMap::new();
     let mut packets = 0;
     while !stop.load(SeqCst) {
         let due = under_way.front().map_or(Duration::from_millis(20), |(due, ..)| *due - clock::now());
@@ -61,11 +64,11 @@ fn receive(socket: &UdpSocket, path: Path, arrived: &AtomicU64, stop: &AtomicBoo
         if let Ok((len, from)) = socket.recv_from(&mut packet) {
             packets += 1;
             if path.lost == 0 || packets % path.lost != 0 {
-                let all = arrived.fetch_add(len as u64, SeqCst) + len as u64;
-                let mut ack = [0; 20];
-                ack[..12].copy_from_slice(&packet[..12]);
-                ack[12..].copy_from_slice(&all.to_be_bytes());
-                under_way.push_back((clock::now() + path.rtt, ack, from));
+                arrived.fetch_add(len as u64, SeqCst);
+                let now = clock::now();
+                let acks = halves.entry(from).or_insert_with(|| Acks::every(1, Duration::ZERO));
+                acks.received(now, u64::from_be_bytes(*packet.first_chunk().unwrap()));
+                under_way.extend(acks.poll_ack(now).map(|ack| (now + path.rtt, ack.encode(), from)));
             }
         }
         while under_way.front().is_some_and(|(due, ..)| *due <= clock::now()) {

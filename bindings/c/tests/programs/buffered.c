@@ -14,7 +14,7 @@ static int64_t now_ns(void)
 
 int main(void)
 {
-	char datagram[SIZE + 1000];
+	char datagram[9000];
 	struct sockaddr_in to = v4("127.0.0.1", 0);
 	socklen_t len = sizeof to;
 	int receiver = socket(AF_INET, SOCK_DGRAM, 0), sender = socket(AF_INET, SOCK_DGRAM, 0);

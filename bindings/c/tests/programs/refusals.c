@@ -124,7 +124,7 @@ int main(void)
 	of_no_flow(INT64_MIN);
 	flow = open_to("127.0.0.1");
 	CHECK(flow != closed);
-	CHECK(cm_mtu(flow) == 1200);
+	CHECK(cm_mtu(flow) == 8972);
 	addresses();
 	feedback(flow);
 	arguments(flow);

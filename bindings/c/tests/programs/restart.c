@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 
 	until(&again, "back");
 	granted = 0;
-	CHECK(cm_mtu(flow) == 1200);
+	CHECK(cm_mtu(flow) == 8972);
 	CHECK(cm_query(flow, &path) == 0 && path.outstanding == 0);
 	CHECK(cm_request(flow) == 0);
 	until(&granted, "again");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use timeous_cm::{ClientId, Destination, FlowSpec, Manager, Update, User};
 use timeous_core::{Duration, Instant};
 
-use super::{Client, View, sees};
+use super::{Client, Reader, View};
 
 /// Returns a view of two flows: one of user 1000 that has sent a packet and received feedback, and one of the host
 /// without any.

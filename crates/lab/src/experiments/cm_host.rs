@@ -2,12 +2,12 @@
 //! false feedback.
 
 mod client;
-mod false_feedback;
-mod feedback_receiver;
-mod host;
+pub(super) mod false_feedback;
+pub(super) mod feedback_receiver;
+pub(super) mod host;
 mod judge;
 mod killed_clients;
-mod messages;
+pub(super) mod messages;
 mod scale;
 mod users;
 

@@ -1,4 +1,4 @@
-//! The experiment on this machine's kernel: its TCP in a macroflow, beside Reno of another host.
+//! The experiment on this machine's kernel: its TCP in a macroflow, alone and with a UDP program, beside Reno of another host.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +11,10 @@ use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
 
+use super::super::cm_host::false_feedback::FalseFeedback;
+use super::super::cm_host::feedback_receiver::FeedbackReceiver;
+use super::super::cm_host::host::{ClientProcess, DaemonHost};
+use super::super::cm_host::messages::Work;
 use super::super::managed::Managed;
 use super::super::tcp::shared::jain;
 use super::super::tcp_kernel::network::{Links, TestNetwork};
@@ -32,11 +36,15 @@ const EVEN: Bound = Bound::Within(0.4, 0.6);
 const JAIN: Bound = Bound::AtLeast(0.98);
 /// Addresses of the far end, and of a second host there.
 const RIGHT: [[u8; 4]; 2] = [[10, 77, 0, 2], [10, 77, 0, 3]];
+/// User of the UDP program, and its packet size in bytes.
+const USER: u32 = 61_001;
+const LEN: u64 = 1_400;
 values! {
     /// Flows at the bottleneck.
     enum Case {
             One = "four connections in one macroflow, one Reno of another host",
             Two = "four connections in a macroflow, two in another",
+            Mixed = "three connections and a UDP program in one macroflow, one Reno of another host",
             Apart = "four Reno that share nothing, one Reno of another host",
     }
 }
@@ -44,7 +52,11 @@ values! {
 impl Case {
     /// Returns the number of connections on either side.
     fn sides(self) -> [usize; 2] {
-        if self == Self::Two { [4, 2] } else { [4, 1] }
+        match self {
+            Self::Two => [4, 2],
+            Self::Mixed => [3, 1],
+            Self::One | Self::Apart => [4, 1],
+        }
     }
 }
 
@@ -104,7 +116,7 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
     let other = other_host(&network, number)?;
     let [first, second] = case.sides();
     let controls = match case {
-        Case::One => [managed.name(), "reno"],
+        Case::One | Case::Mixed => [managed.name(), "reno"],
         Case::Two => [managed.name(); 2],
         Case::Apart => ["reno"; 2],
     };
@@ -121,10 +133,55 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
         [(0, first), (1, second)].map(|(side, count)| (0..count).map(|_| connect(side)).collect::<Result<Vec<_>, _>>());
     let [first, second] = sides;
     let sides = [first?, second?];
-    let sides = measure(&sides)?;
+    let program = if case == Case::Mixed { Some(Program::start(&network, &managed)?) } else { None };
+    let sides = measure(&sides, program.as_ref())?;
+    program.map(Program::end).transpose()?;
     let reductions = managed.macroflows()?.iter().map(|macroflow| macroflow.losses).sum();
     network.end()?;
     Ok(Outcome { case, sides, reductions })
+}
+
+/// A UDP program of a user who shares with the host, and the daemon that controls it.
+struct Program {
+    _daemon: DaemonHost,
+    far: FeedbackReceiver,
+    process: ClientProcess,
+}
+
+impl Program {
+    fn start(network: &TestNetwork, managed: &Managed) -> Result<Self, LabError> {
+        let far = network.right.within(FeedbackReceiver::start).map_err(machine)??;
+        let options = [&format!("--share-with-host={USER}"), "--kernel-tcp", managed.name()].map(str::to_owned);
+        let to = SocketAddr::new(RIGHT[0].into(), far.port());
+        let (daemon, process) = network
+            .left
+            .within(|| {
+                let daemon = DaemonHost::start_with(&options)?;
+                let work = Work {
+                    daemon: Some(daemon.socket()),
+                    uid: Some(USER),
+                    first: 0,
+                    to: vec![to],
+                    len: LEN,
+                    every_micros: None,
+                    lie: FalseFeedback::None,
+                };
+                let mut process = ClientProcess::opened(&work)?;
+                process.go()?;
+                Ok::<_, LabError>((daemon, process))
+            })
+            .map_err(machine)??;
+        Ok(Self { _daemon: daemon, far, process })
+    }
+
+    /// Returns the bytes that have arrived since the last call.
+    fn take(&self) -> u64 {
+        self.far.take().values().map(|seen| seen.bytes).sum()
+    }
+
+    fn end(self) -> Result<(), LabError> {
+        self.process.end().map(drop)
+    }
 }
 
 /// Builds another host behind the left one, whose packets take the same link.
@@ -147,8 +204,8 @@ fn other_host(network: &TestNetwork, number: usize) -> Result<Namespace, LabErro
     Ok(other)
 }
 
-/// Sends greedily on all connections; returns the mean rates after the warm-up.
-fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], LabError> {
+/// Sends greedily on all connections; returns the mean rates after the warm-up. The UDP program is the last flow of the first side.
+fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2], program: Option<&Program>) -> Result<[Vec<f64>; 2], LabError> {
     let counts = sides.each_ref().map(|side| side.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -163,12 +220,19 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
             || counts.each_ref().map(|side| side.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>());
         sleep(WARM_UP);
         let (before, begin) = (received(), clock::now());
+        program.map(Program::take);
         sleep(TIME);
         let (after, lasted) = (received(), clock::now().saturating_since(begin));
+        let datagrams = program.map(Program::take);
         stop.store(true, Ordering::Relaxed);
-        let rate = |(before, after): (&u64, &u64)| (after - before) as f64 * 8e-3 / lasted.as_secs_f64();
-        let rates = |side: usize| before[side].iter().zip(&after[side]).map(rate).collect::<Vec<_>>();
-        Ok([rates(0), rates(1)])
+        let rate = |bytes: u64| bytes as f64 * 8e-3 / lasted.as_secs_f64();
+        let rates = |side: usize| {
+            let pairs = before[side].iter().zip(&after[side]);
+            pairs.map(|(before, after)| rate(after - before)).collect::<Vec<_>>()
+        };
+        let mut first = rates(0);
+        first.extend(datagrams.map(rate));
+        Ok([first, rates(1)])
     })
 }
 
@@ -191,7 +255,8 @@ fn findings(outcomes: &[Outcome]) -> Findings {
         let mean = mean(shares);
         Claim::new(what, paper, format!("{mean:.2} ({listed})"), mean)
     };
-    let least = [Case::One, Case::Two].into_iter().flat_map(|case| of(case, Outcome::jain)).fold(1.0, f64::min);
+    let least =
+        [Case::One, Case::Two, Case::Mixed].into_iter().flat_map(|case| of(case, Outcome::jain)).fold(1.0, f64::min);
     let four = "share of four connections in one macroflow beside one Reno";
     Findings {
         setup: choices(),
@@ -200,6 +265,12 @@ fn findings(outcomes: &[Outcome]) -> Findings {
             share(four, "as one flow: 0.5", Case::One).pass(EVEN),
             share("share of a macroflow of four beside one of two", "as one flow each: 0.5", Case::Two).pass(EVEN),
             Claim::number("least of Jain's indexes inside a macroflow", "they do not compete", 4, least).pass(JAIN),
+            share(
+                "share of three connections and a UDP program in one macroflow beside one Reno",
+                "as one flow: 0.5",
+                Case::Mixed,
+            )
+            .pass(EVEN),
             share("for comparison: four that share nothing beside one", "0.8", Case::Apart),
         ],
         data: json!(outcomes),
@@ -216,6 +287,8 @@ fn choices() -> Vec<Choice> {
             => "as in virtual time";
         ours "connections": "this kernel's TCP, 1500-byte packets, all they can"
             => "programs that know nothing of it";
+        ours "UDP program": "a client of `timeous daemon --share-with-host`, packets of {LEN} bytes, each acknowledged"
+            => "a program of a user, whom the administrator trusts to share with the kernel's TCP";
         ours "time": "{} s after {} s of warm-up", TIME.as_secs_f64(), WARM_UP.as_secs_f64()
             => "some thirty reductions of each side";
         ours "links": "{COPIES} for each case, all at once" => "one alone says little of a mean";

@@ -8,7 +8,7 @@ use crate::experiment::values;
 values! {
     /// Kind of false feedback.
     #[derive(serde::Deserialize)]
-    pub(super) enum FalseFeedback {
+    pub(in crate::experiments) enum FalseFeedback {
         /// True feedback.
         None = "is honest",
         /// Twice the bytes that have arrived.

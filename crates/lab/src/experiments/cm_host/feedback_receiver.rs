@@ -22,8 +22,8 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Observations of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct FlowStats {
-    pub(super) bytes: u64,
+pub(in crate::experiments) struct FlowStats {
+    pub(in crate::experiments) bytes: u64,
     /// Longest time between two packets.
     pub(super) gap: Duration,
     last: Option<Instant>,
@@ -32,7 +32,7 @@ pub(super) struct FlowStats {
 type Flows = Arc<Mutex<BTreeMap<u32, (Acks, FlowStats)>>>;
 
 /// Far end, at one port of all loopback addresses.
-pub(super) struct FeedbackReceiver {
+pub(in crate::experiments) struct FeedbackReceiver {
     port: u16,
     flows: Flows,
     over: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ pub(super) struct FeedbackReceiver {
 }
 
 impl FeedbackReceiver {
-    pub(super) fn start() -> Result<Self, LabError> {
+    pub(in crate::experiments) fn start() -> Result<Self, LabError> {
         let open = || {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.set_read_timeout(Some(LOOK))?;
@@ -53,12 +53,12 @@ impl FeedbackReceiver {
         Ok(Self { port, flows, over, thread })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::experiments) fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the observations of each flow since the last call.
-    pub(super) fn take(&self) -> BTreeMap<u32, FlowStats> {
+    pub(in crate::experiments) fn take(&self) -> BTreeMap<u32, FlowStats> {
         let mut flows = self.flows.lock().expect("nobody panics while holding it");
         let now = clock::now();
         let take = |seen: &mut FlowStats| {

@@ -22,13 +22,19 @@ use crate::machine::{machine, sleep};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running `timeous daemon`.
-pub(super) struct DaemonHost {
+pub(in crate::experiments) struct DaemonHost {
     daemon: Child,
     directory: TempDir,
 }
 
 impl DaemonHost {
+    /// Starts a daemon that shares no windows with the kernel's TCP.
     pub(super) fn start() -> Result<Self, LabError> {
+        Self::start_with(&["--no-kernel-tcp".to_owned()])
+    }
+
+    /// Starts a daemon with these options, too.
+    pub(in crate::experiments) fn start_with(options: &[String]) -> Result<Self, LabError> {
         let failed = || LabError::system("start the daemon");
         let own = std::env::current_exe().map_err(failed())?;
         let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
@@ -41,8 +47,9 @@ impl DaemonHost {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).map_err(failed())?;
         let log = File::create(directory.path().join("log")).map_err(failed())?;
         let daemon = Command::new(tool)
-            .args(["daemon", "--no-store", "--no-kernel-tcp", "--socket"])
+            .args(["daemon", "--no-store", "--socket"])
             .arg(directory.path().join("socket"))
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -53,7 +60,7 @@ impl DaemonHost {
         Ok(host)
     }
 
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(in crate::experiments) fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
@@ -110,7 +117,7 @@ impl Drop for DaemonHost {
 }
 
 /// Client process.
-pub(super) struct ClientProcess {
+pub(in crate::experiments) struct ClientProcess {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -145,12 +152,12 @@ impl ClientProcess {
     }
 
     /// Lets it start sending.
-    pub(super) fn go(&mut self) -> Result<(), LabError> {
+    pub(in crate::experiments) fn go(&mut self) -> Result<(), LabError> {
         self.write_line()
     }
 
     /// Starts a client and opens its flows.
-    pub(super) fn opened(work: &Work) -> Result<Self, LabError> {
+    pub(in crate::experiments) fn opened(work: &Work) -> Result<Self, LabError> {
         let mut member = Self::start(work)?;
         member.connected()?;
         member.open()?;
@@ -163,7 +170,7 @@ impl ClientProcess {
     }
 
     /// Ends it in order, and returns its results.
-    pub(super) fn end(mut self) -> Result<FinalReport, LabError> {
+    pub(in crate::experiments) fn end(mut self) -> Result<FinalReport, LabError> {
         drop(self.input.take());
         let done = self.hear()?;
         self.child.wait().map_err(LabError::system("wait for a client process"))?;

@@ -19,20 +19,20 @@ pub(crate) struct ClientArgs {
 
 /// Work of a client process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Work {
+pub(in crate::experiments) struct Work {
     /// Socket of the daemon; none: packets are sent without grants.
-    pub(super) daemon: Option<PathBuf>,
+    pub(in crate::experiments) daemon: Option<PathBuf>,
     /// User that it becomes.
-    pub(super) uid: Option<u32>,
+    pub(in crate::experiments) uid: Option<u32>,
     /// Number of its first flow; the others are numbered consecutively.
-    pub(super) first: u32,
+    pub(in crate::experiments) first: u32,
     /// Destination of each flow.
-    pub(super) to: Vec<SocketAddr>,
+    pub(in crate::experiments) to: Vec<SocketAddr>,
     /// Packet size in bytes.
-    pub(super) len: u64,
+    pub(in crate::experiments) len: u64,
     /// Packet interval of each flow; none: flows are greedy.
-    pub(super) every_micros: Option<u64>,
-    pub(super) lie: FalseFeedback,
+    pub(in crate::experiments) every_micros: Option<u64>,
+    pub(in crate::experiments) lie: FalseFeedback,
 }
 
 /// Report of a client after it has connected, and again after its flows are open.
@@ -44,15 +44,15 @@ pub(super) struct ProgressReport {
 
 /// Final report of a client, over the time since it began to send.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct FinalReport {
-    pub(super) cpu_nanos: u64,
-    pub(super) sent: u64,
-    pub(super) grants: u64,
+pub(in crate::experiments) struct FinalReport {
+    pub(in crate::experiments) cpu_nanos: u64,
+    pub(in crate::experiments) sent: u64,
+    pub(in crate::experiments) grants: u64,
     /// Feedback that the daemon refused.
-    pub(super) refused: u64,
+    pub(in crate::experiments) refused: u64,
     /// Grants that had lapsed when they were used.
-    pub(super) late: u64,
-    pub(super) memory: u64,
+    pub(in crate::experiments) late: u64,
+    pub(in crate::experiments) memory: u64,
 }
 
 const FLOW: usize = 4;

@@ -40,6 +40,9 @@ pub struct Ack {
 }
 
 impl Ack {
+    /// Maximum size of an encoded acknowledgement in bytes.
+    pub const MAX_LEN: usize = HEADER + RUN * MAX_RUNS;
+
     /// Encodes the acknowledgement as a datagram.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
