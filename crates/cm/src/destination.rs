@@ -6,10 +6,11 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct User(pub u32);
 
-/// Destination and trust domain that flows must have in common to share congestion state.
+/// Destination, uplink and trust domain that flows must have in common to share congestion state.
 ///
 /// The port is not part of it: all flows to one host are assumed to take one path (Andersen et al. §2). Another DSCP
-/// may be queued separately and has its own macroflow. So has each user whose feedback the host cannot verify: users
+/// may be queued separately and has its own macroflow; another source address may mean another uplink, and has its own,
+/// too (RFC 3124 §5). So has each user whose feedback the host cannot verify: users
 /// who lie about their packets harm only themselves (Andersen et al. §5, "Trust issues").
 ///
 /// ```
@@ -27,6 +28,9 @@ pub struct Destination {
     pub addr: IpAddr,
     /// Differentiated Services code point of the packets.
     pub dscp: u8,
+    /// Source address of the packets, if the application has chosen another than the route's own: the address of a second
+    /// uplink. `None`: the route's own.
+    pub source: Option<IpAddr>,
     /// User whose unverified feedback the flows rely on. `None`: the host's own transports, which take feedback from
     /// the wire and trust each other.
     pub user: Option<User>,
@@ -38,6 +42,11 @@ impl Destination {
         Self { dscp, ..self }
     }
 
+    /// Returns the same host, reached from another source address than the route's own.
+    pub fn with_source(self, source: IpAddr) -> Self {
+        Self { source: Some(source.to_canonical()), ..self }
+    }
+
     /// Returns the same host for flows of `user` only.
     pub fn with_user(self, user: User) -> Self {
         Self { user: Some(user), ..self }
@@ -47,6 +56,6 @@ impl Destination {
 impl From<IpAddr> for Destination {
     /// An IPv4 address as an IPv6 socket shows it (`::ffff:192.0.2.1`) is the IPv4 host.
     fn from(addr: IpAddr) -> Self {
-        Self { addr: addr.to_canonical(), dscp: 0, user: None }
+        Self { addr: addr.to_canonical(), dscp: 0, source: None, user: None }
     }
 }

@@ -93,7 +93,7 @@ pub struct FlowSpec {
     pub mtu: u64,
     /// Weight among the macroflow's flows, from 1 to 65 536.
     pub weight: u32,
-    /// Local address, for display only.
+    /// Local address, for display only: what counts is [`Destination::source`].
     pub local: Option<SocketAddr>,
     /// Remote address, for display only.
     pub remote: Option<SocketAddr>,

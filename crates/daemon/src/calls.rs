@@ -109,8 +109,11 @@ impl SharedState {
         }
         let uid = client.owner.uid;
         self.users.take_flow(uid)?;
-        let destination =
-            Destination { user: self.users.domain(uid), ..Destination::from(open.addr).with_dscp(open.dscp) };
+        let destination = Destination {
+            source: open.source.map(|source| source.to_canonical()),
+            user: self.users.domain(uid),
+            ..Destination::from(open.addr).with_dscp(open.dscp)
+        };
         self.sight.recall(&self.congestion, destination);
         let mut spec = FlowSpec::to(destination, open.mtu.into());
         (spec.weight, spec.local, spec.remote) = (open.weight, open.local, open.remote);

@@ -81,8 +81,12 @@ impl Store {
         self.writer.look(|memory| memory.recall(destination, now))
     }
 
-    /// Remembers the learned state of a path. It is on disk within about a second.
+    /// Remembers the learned state of a path. It is on disk within about a second. Paths from another source address than the
+    /// route's own are not remembered: such an address belongs to an uplink that comes and goes.
     pub fn learn(&self, destination: Destination, learnt: Learnt, now: WallTime) {
+        if destination.source.is_some() {
+            return;
+        }
         self.writer.change(|memory| memory.learn(destination, learnt, now));
     }
 

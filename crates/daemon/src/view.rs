@@ -64,6 +64,9 @@ pub struct Macroflow {
     pub address: IpAddr,
     /// DSCP of the packets.
     pub dscp: u8,
+    /// Source address of the packets, if it is not the route's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
     /// User of the flows; none: the host's own flows, with feedback seen by the host itself.
     pub user: Option<u32>,
     /// The congestion controller.
@@ -243,6 +246,7 @@ impl From<&MacroflowView> for Macroflow {
             id: view.id.as_u64(),
             address: destination.addr,
             dscp: destination.dscp,
+            source: destination.source,
             user: destination.user.map(|user| user.0),
             controller: view.controller.to_owned(),
             scheduling: scheduling.to_owned(),

@@ -64,7 +64,9 @@ impl Companion {
         if !self.is_shared() && !self.is_theirs() {
             return Err(KernelError::NotLoaded { at: self.at.clone() });
         }
-        let destinations: Vec<_> = manager.destinations().filter(|destination| destination.user.is_none()).collect();
+        // The kernel's macroflows know neither users nor source addresses.
+        let shared = |destination: &Destination| destination.user.is_none() && destination.source.is_none();
+        let destinations: Vec<_> = manager.destinations().filter(shared).collect();
         let gone = self.shared.iter().filter(|destination| !destinations.contains(destination));
         let mut still = BTreeSet::new();
         for destination in gone.copied().collect::<Vec<_>>() {

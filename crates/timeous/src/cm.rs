@@ -47,6 +47,7 @@ mod manager;
 mod place;
 mod poll;
 mod remote;
+mod uplink;
 
 pub use buffered::{BufferedSocket, Departure};
 pub use error::Error;

@@ -34,6 +34,7 @@ fn macroflow(id: u64, address: &str, user: Option<u32>, sent: u64) -> Macroflow 
         id,
         address: address.parse().unwrap(),
         dscp: 0,
+        source: None,
         user,
         controller: "cubic".to_owned(),
         scheduling: "roundRobin".to_owned(),

@@ -18,6 +18,7 @@ fn macroflow(id: u64, host: u32) -> Macroflow {
         id,
         address: Ipv4Addr::from(0xc000_0200 + host).into(),
         dscp: 0,
+        source: None,
         user: Some(1000),
         controller: "cubic".to_owned(),
         scheduling: "roundRobin".to_owned(),

@@ -138,7 +138,12 @@ fn schema(time: f64, group: String, data: EventData) -> Record {
 }
 
 fn path(destination: &Destination) -> Value {
-    json!({ "address": destination.addr, "dscp": destination.dscp, "user": destination.user.map(|user| user.0) })
+    let Destination { addr, dscp, source, user } = destination;
+    let mut path = json!({ "address": addr, "dscp": dscp, "user": user.map(|user| user.0) });
+    if let Some(source) = source {
+        path["source"] = json!(source);
+    }
+    path
 }
 
 fn metrics(state: &PathState, threshold: Option<u64>, flow: Option<u64>) -> RecoveryMetricsUpdated {

@@ -221,7 +221,8 @@ fn value(entry: &Entry) -> Value {
 fn entry((addr, dscp, user): Key, value: Value) -> (Destination, Entry) {
     let (at, window, ssthresh, srtt, rttvar, min_rtt, rate, loss_ppm) = value;
     let nanos = Duration::from_nanos;
-    let destination = Destination { addr: Ipv6Addr::from_bits(addr).to_canonical(), dscp, user: user.map(User) };
+    let addr = Ipv6Addr::from_bits(addr).to_canonical();
+    let destination = Destination { addr, dscp, source: None, user: user.map(User) };
     let learnt = Learnt {
         window,
         ssthresh,

@@ -135,3 +135,16 @@ fn the_flows_of_a_user_who_is_trusted_are_the_hosts() {
     assert_eq!(owners(&mut first), [(None, 2)], "who shares with the host sees what is shared");
     assert_eq!(owners(&mut alice), [(Some(ALICE), 1)]);
 }
+
+#[test]
+fn another_source_address_is_another_uplink() {
+    let host = Host::start();
+    let mut client = host.client();
+    let to = OpenFlow::to([192, 0, 2, 1].into(), 1_000);
+    let second = OpenFlow { source: Some([192, 0, 2, 99].into()), ..to };
+    let [first, other, third] = [to, second, second].map(|open| client.open(open).unwrap());
+    let mut sources: Vec<_> = view(&mut client).macroflows.iter().map(|one| (one.source, one.flows.len())).collect();
+    sources.sort();
+    assert_eq!(sources, [(None, 1), (second.source, 2)]);
+    [first, other, third].into_iter().for_each(|flow| client.close(flow).unwrap());
+}

@@ -129,6 +129,8 @@ pub struct OpenFlow {
     pub mtu: u32,
     /// Weight within its macroflow, at least 1.
     pub weight: u32,
+    /// Source address of its packets, if it is not the route's own (see `timeous_cm::Destination`).
+    pub source: Option<IpAddr>,
     /// Local address and port, for display.
     pub local: Option<SocketAddr>,
     /// Remote address and port, for display.
@@ -139,7 +141,7 @@ impl OpenFlow {
     /// Returns the parameters of a flow to a host.
     #[must_use]
     pub const fn to(addr: IpAddr, mtu: u32) -> Self {
-        Self { addr, dscp: 0, mtu, weight: 1, local: None, remote: None }
+        Self { addr, dscp: 0, mtu, weight: 1, source: None, local: None, remote: None }
     }
 }
 

@@ -18,6 +18,7 @@ use super::local::Local;
 use super::place::ManagerLocation;
 use super::poll;
 use super::remote::Remote;
+use super::uplink::by_uplink;
 use crate::process::{daemon, find_daemon};
 
 /// The Congestion Manager: grants flows the right to send, and reports the state of their paths.
@@ -92,12 +93,13 @@ impl CongestionManager {
         &self.place
     }
 
-    /// Opens a flow (`cm_open`).
+    /// Opens a flow (`cm_open`). A local address in `spec` that is not the one that the route to the remote address has is taken for
+    /// another uplink, whose flows share nothing with others ([`Destination::source`](timeous_cm::Destination)).
     ///
     /// # Errors
     /// The manager's or the daemon's, if the maximum number of flows is reached.
     pub fn open_flow(&self, spec: FlowSpec) -> Result<FlowId, Error> {
-        self.control.open_flow(spec)
+        self.control.open_flow(by_uplink(spec))
     }
 
     /// Opens a flow to `remote` whose packets have at most `mtu` bytes, with defaults for the rest.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
+use timeous_cm::{Destination, FlowSpec, Kind, Scheduling, Update};
 use timeous_core::{Instant, PathState};
 use timeous_ipc::messages::OpenFlow;
 use timeous_ipc::{Client, ClientError, Event as Told, Flow};
@@ -69,7 +69,8 @@ impl Control for Remote {
         // The daemon takes the flow's user from the kernel: a client cannot claim another.
         let FlowSpec { destination, mtu, weight, local, remote, .. } = spec;
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
-        let open = OpenFlow { addr: destination.addr, dscp: destination.dscp, mtu, weight, local, remote };
+        let Destination { addr, dscp, source, .. } = destination;
+        let open = OpenFlow { addr, dscp, mtu, weight, source, local, remote };
         Ok(name(self.client().open(open)?))
     }
 
