@@ -216,7 +216,7 @@ impl View {
     }
 }
 
-/// Who asks for a view.
+/// User for whom a view is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// The user.

@@ -1,4 +1,4 @@
-//! What the kernel knows of the route to a destination: its MTU, from the interface or learnt from routers (RFC 1191, RFC 8201).
+//! The route to a destination as the kernel knows it: its MTU, of the interface or learnt from routers (RFC 1191, RFC 8201).
 
 use std::ffi::c_int;
 use std::net::{SocketAddr, UdpSocket};
