@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use timeous_engine::Sealing;
-use timeous_ipc::messages::{self, CREDENTIAL_MAX, Credential, Failure, PassphraseKey, Protection, Secret};
+use timeous_ipc::messages::{self, CREDENTIAL_MAX, Credential, Failure, PART_MAX, PassphraseKey, Protection, Secret};
 use timeous_seal::{
     Access, AccessTable, CallerCredential, CertificateDer, CredentialError, Fingerprint, Identity, Intent,
     ListenerCredential, Passphrase, SharedPassphrase, Trust,
@@ -23,7 +23,8 @@ impl CredentialParts {
             *self = Self::default();
         }
         self.bytes += part.bytes().len();
-        if self.bytes > CREDENTIAL_MAX {
+        // Small parts would take many times their bytes.
+        if self.bytes > CREDENTIAL_MAX || self.parts.len() == CREDENTIAL_MAX.div_ceil(PART_MAX) {
             *self = Self::default();
             return Err(Failure::Invalid(format!("a credential has at most {CREDENTIAL_MAX} bytes")));
         }
@@ -148,11 +149,13 @@ mod tests {
 
     #[test]
     fn a_credential_without_end_is_refused_and_forgotten() {
-        let mut parts = CredentialParts::default();
-        let part = Secret::new(&[0; messages::PART_MAX]);
-        let added = (0..CREDENTIAL_MAX).take_while(|_| parts.add(false, part.clone()).is_ok()).count();
-        assert!(added * messages::PART_MAX <= CREDENTIAL_MAX, "{added}");
-        assert!(parts.parts.is_empty());
+        for len in [1, PART_MAX] {
+            let mut parts = CredentialParts::default();
+            let part = Secret::new(&vec![0; len]);
+            let added = (0..CREDENTIAL_MAX).take_while(|_| parts.add(false, part.clone()).is_ok()).count();
+            assert!(added <= CREDENTIAL_MAX.div_ceil(PART_MAX), "{added} parts of {len} bytes");
+            assert!(parts.parts.is_empty());
+        }
     }
 
     #[test]

@@ -189,6 +189,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Asks the peer for a sign of life by a Sync, which it answers at once (RFC 4340 §7.5.4). Before the connection is established, its
+    /// own repetitions do that.
+    pub fn probe(&mut self, now: Instant, cm: &Manager) {
+        if self.state().is_established() {
+            self.transmission.queue(Control::Sync(self.sequence.gsr()));
+            self.expect_feedback(now, cm);
+        }
+    }
+
     /// Lowers the maximum packet size to `mps`, as reported by an ICMP message, but not below [`Config::MIN_MPS`]. A
     /// greater value changes nothing (RFC 4340 §14.1).
     pub fn path_mtu_exceeded(&mut self, mps: usize) {
@@ -327,10 +336,7 @@ impl Connection {
                 }
                 Timer::Feedback => self.on_feedback_timeout(now, cm),
                 Timer::Overdue => self.watch_overdue(now, cm),
-                Timer::KeepAlive => {
-                    self.transmission.queue(Control::Sync(self.sequence.gsr()));
-                    self.expect_feedback(now, cm);
-                }
+                Timer::KeepAlive => self.probe(now, cm),
                 Timer::AckDelay => self.acknowledgement.on_timeout(now),
                 Timer::NoFeedback => self.congestion.on_rate_timeout(now, cm, &mut self.timers),
                 Timer::Features => self.negotiation.on_timeout(now),

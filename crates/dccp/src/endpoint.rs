@@ -12,6 +12,7 @@ mod route;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
+use timeous_cm::Manager;
 use timeous_core::{Instant, Misuse, Rng};
 use timeous_transport::{CommandError, ConnectError, ConnectionId};
 
@@ -138,6 +139,17 @@ impl Endpoint {
     /// [`CommandError`] if there is no such connection.
     pub fn abort(&mut self, now: Instant, id: ConnectionId, code: ResetCode) -> Result<(), CommandError> {
         self.command(now, id, |connection| connection.abort(now, code))
+    }
+
+    /// Asks the peer of a connection for a sign of life, as [`Connection::probe`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn probe(&mut self, now: Instant, cm: &Manager, id: ConnectionId) -> Result<(), CommandError> {
+        self.command(now, id, |connection| {
+            connection.probe(now, cm);
+            Ok(())
+        })
     }
 
     /// Stops delivery on a connection, as [`Connection::stop_receiving`].

@@ -358,7 +358,7 @@ impl Port {
     pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
         // On a busy machine the round may have begun long ago: deadlines and round trips count from the instant of sending.
         let mut now = clock::now().max(now);
-        let mut progress = self.hear_of_keys(now, streams) | self.transmit(&mut now, cm);
+        let mut progress = self.hear_of_keys(now, cm, streams) | self.transmit(&mut now, cm);
         while let Some((connection, event)) = self.driver.poll_event() {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);

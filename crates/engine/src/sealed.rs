@@ -48,6 +48,8 @@ pub(crate) enum News {
     CanSeal(AssociationId, Box<Call>),
     /// A call has failed.
     Failed(Box<Call>, SealError),
+    /// Somebody says that the peer has lost the keys of a connection, which only its answer can show.
+    Doubted(ConnectionId),
     /// The keys of a connection are lost.
     Lost(ConnectionId, SealError),
 }
@@ -217,6 +219,10 @@ impl Sealed {
                 // The connection begins with a packet behind the proof; one of a listener, with the packet that comes.
                 Event::CanSeal { id } => (id, None),
                 Event::Agreed { .. } => continue,
+                Event::Doubted { id } => match self.connections.get(id).copied() {
+                    Some(connection) => return Some(News::Doubted(connection)),
+                    None => continue,
+                },
                 Event::Failed { id, error } => (id, Some(error)),
             };
             let call = self.callers.remove(id).and_then(|stream| self.calls.remove(stream));

@@ -238,7 +238,8 @@ impl Worker {
         listening.config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
         let (id, life) = (listening.id, PortLife::of(&listening.life));
         let credential = listening.config.sealing.of_listener().cloned();
-        Ok((id, self.tcp.listen(socket, listening, beside, credential)?, life))
+        let awaits_data = listening.config.tcp.awaits_data;
+        Ok((id, self.tcp.listen(socket, listening, beside, credential, awaits_data)?, life))
     }
 
     /// Listens without UDP, at all addresses of both families if `local` is IPv6's unspecified address.
@@ -308,13 +309,20 @@ impl Worker {
 
     /// Accepts TCP connections: for new streams, and for streams that move there.
     fn accept(&mut self, now: Instant) {
-        for incoming in self.tcp.accept(now) {
-            let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
-            let is_allowed = |peer: SocketAddr| !matches!(config.sealing, Sealing::Local) || is_of_this_host(peer.ip());
+        let is_allowed = |incoming: &timeous_kernel_tcp::Incoming<Listening>| {
+            let is_local = matches!(incoming.listening.config.sealing, Sealing::Local);
+            incoming.peer().is_ok_and(|peer| !is_local || is_of_this_host(peer.ip()))
+        };
+        // A stream that moves here needs no room.
+        let has_room = |incoming: &timeous_kernel_tcp::Incoming<Listening>| {
+            incoming.beside.is_some() || incoming.listening.incoming.room() > 0
+        };
+        for incoming in self.tcp.accept(now, |incoming| is_allowed(incoming) && has_room(incoming)) {
             // Without encryption, which nobody has asked for, the connection is closed.
-            if !incoming.peer().is_ok_and(is_allowed) {
+            if !is_allowed(&incoming) {
                 continue;
             }
+            let Listening { user, config, incoming: queue, .. } = incoming.listening.clone();
             if let Some(identity) = &incoming.identity {
                 let port = incoming.beside.and_then(|number| self.ports.get_mut(&number));
                 match port.and_then(|port| port.take(now, port.identified(identity, &incoming.stream_id)?)) {

@@ -1,65 +1,29 @@
 //! Streams with encryption between engines: agreement, refusal, stream IDs, restarts, plain peers.
 
+#[allow(dead_code, reason = "the tests of other carriers use more of it")]
+mod sealed_support;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sealed_support::{PATIENCE, config, listen, outcome, received, send, until};
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::{
-    Carrier, CloseReason, Engine, EngineError, Listener, Sealing, ServiceCode, Status, Stream, StreamConfig, clock,
+    Carrier, CloseReason, Engine, EngineError, Sealing, ServiceCode, Status, Stream, StreamConfig, clock,
 };
 use timeous_seal::{
-    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, Passphrase, SealError, SharedPassphrase,
-    Trust,
+    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, SealError, SharedPassphrase, Trust,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn passphrase(byte: u8) -> Passphrase {
-    Passphrase::from_key([byte; 32])
-}
-
-fn config(sealing: Sealing) -> StreamConfig {
-    StreamConfig { sealing, slots: 64, ..StreamConfig::new(Carrier::Udp) }
-}
+const UDP: Carrier = Carrier::Udp;
 
 fn caller(byte: u8) -> StreamConfig {
-    let credential =
-        CallerCredential::new("127.0.0.1", &Trust::Passphrase, Some(passphrase(byte)), None, Intent::Publish);
-    config(Sealing::Caller(credential.unwrap().with_stream_id("camera").unwrap()))
+    sealed_support::caller(UDP, byte)
 }
 
 fn listener(byte: u8) -> StreamConfig {
-    let access = Arc::new(SharedPassphrase(Some(passphrase(byte))));
-    config(Sealing::Listener(ListenerCredential::new(None, None, access).unwrap()))
-}
-
-fn listen(engine: &Engine, config: StreamConfig) -> Listener {
-    engine.listen("127.0.0.1:0".parse().unwrap(), config).unwrap()
-}
-
-fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
-    let end = clock::now() + PATIENCE;
-    loop {
-        if let Some(done) = done() {
-            return done;
-        }
-        assert!(clock::now() < end, "it takes too long");
-        std::thread::yield_now();
-    }
-}
-
-fn outcome(stream: &Stream) -> Status {
-    until(|| Some(stream.status()).filter(|status| *status != Status::Connecting))
-}
-
-fn send(stream: &mut Stream, seq: u64, text: &[u8]) {
-    let deadline = Some(clock::now() + PATIENCE);
-    stream.sending().enqueue(&AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() }, text).unwrap();
-}
-
-fn received(stream: &mut Stream) -> Vec<u8> {
-    until(|| stream.receiving().poll_received()).bytes.to_vec()
+    sealed_support::listener(UDP, byte)
 }
 
 #[test]
@@ -118,8 +82,9 @@ struct Nat {
     outer: UdpSocket,
     listener: SocketAddr,
     caller: Option<SocketAddr>,
-    /// Newest datagram of the caller.
+    /// Newest datagrams of the caller and of the listener.
     newest: Vec<u8>,
+    newest_back: Vec<u8>,
 }
 
 impl Nat {
@@ -129,7 +94,7 @@ impl Nat {
             socket.set_nonblocking(true).unwrap();
             socket
         };
-        Self { inner: socket(), outer: socket(), listener, caller: None, newest: Vec::new() }
+        Self { inner: socket(), outer: socket(), listener, caller: None, newest: Vec::new(), newest_back: Vec::new() }
     }
 
     /// Takes another address towards the listener.
@@ -145,6 +110,7 @@ impl Nat {
             self.outer.send_to(&buffer[..len], self.listener).unwrap();
         }
         while let Ok((len, _)) = self.outer.recv_from(&mut buffer) {
+            self.newest_back = buffer[..len].to_vec();
             self.inner.send_to(&buffer[..len], self.caller.unwrap()).unwrap();
         }
         std::thread::park_timeout(Duration::from_millis(1).into());
@@ -202,6 +168,34 @@ fn an_address_that_changes_five_times_is_followed_and_a_copy_from_elsewhere_is_n
 }
 
 #[test]
+fn a_forged_notice_ends_no_stream_that_has_nothing_to_say() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let mut nat = Nat::new(there.local_addr());
+    let mut near = engine.connect(nat.inner.local_addr().unwrap(), caller(1)).unwrap();
+    let mut far = until(|| {
+        nat.pass();
+        there.poll_accept()
+    });
+    arrives(&mut nat, &mut near, &mut far, b"one");
+    let pass_for = |nat: &mut Nat, time: Duration| {
+        let end = clock::now() + time;
+        while clock::now() < end {
+            nat.pass();
+        }
+    };
+    // The last feedback has come, and the path is silent.
+    pass_for(&mut nat, Duration::from_secs(1));
+    let forgotten = |newest: &[u8]| [&[0x13], &newest[1..5]].concat();
+    assert_eq!((nat.newest[0], nat.newest_back[0]), (0x40, 0x40));
+    nat.inner.send_to(&forgotten(&nat.newest), nat.caller.unwrap()).unwrap();
+    nat.outer.send_to(&forgotten(&nat.newest_back), nat.listener).unwrap();
+    pass_for(&mut nat, Duration::from_secs(3));
+    assert_eq!((near.status(), far.status()), (Status::Open, Status::Open));
+    arrives(&mut nat, &mut near, &mut far, b"two");
+}
+
+#[test]
 fn a_wrong_passphrase_is_told_and_blocks_nobody() {
     let engine = Engine::start().unwrap();
     let mut there = listen(&engine, listener(1));
@@ -220,11 +214,11 @@ fn fingerprints_are_checked() {
     let engine = Engine::start().unwrap();
     let access = Arc::new(SharedPassphrase(None));
     let credential = ListenerCredential::new(Some(&own), None, access).unwrap();
-    let there = listen(&engine, config(Sealing::Listener(credential)));
+    let there = listen(&engine, config(UDP, Sealing::Listener(credential)));
     let call = |identity: &Identity| {
         let trust = Trust::Fingerprint(identity.fingerprint());
         let credential = CallerCredential::new("127.0.0.1", &trust, None, None, Intent::Publish).unwrap();
-        let stream = engine.connect(there.local_addr(), config(Sealing::Caller(credential))).unwrap();
+        let stream = engine.connect(there.local_addr(), config(UDP, Sealing::Caller(credential))).unwrap();
         (outcome(&stream), stream.seal_error())
     };
     assert_eq!(call(&own), (Status::Open, None));
@@ -235,12 +229,12 @@ fn fingerprints_are_checked() {
 #[test]
 fn plain_and_encrypted_ends_tell_each_other() {
     let engine = Engine::start().unwrap();
-    let plain = listen(&engine, config(Sealing::Local));
+    let plain = listen(&engine, config(UDP, Sealing::Local));
     let stream = engine.connect(plain.local_addr(), caller(1)).unwrap();
     assert_eq!(outcome(&stream), Status::Closed(CloseReason::Unsealed));
     assert_eq!(stream.seal_error(), Some(SealError::PeerIsPlain));
     let sealed = listen(&engine, listener(1));
-    let stream = engine.connect(sealed.local_addr(), config(Sealing::Local)).unwrap();
+    let stream = engine.connect(sealed.local_addr(), config(UDP, Sealing::Local)).unwrap();
     let Status::Closed(CloseReason::Reset(reset)) = outcome(&stream) else { panic!("{:?}", stream.status()) };
     assert_eq!(reset.code.number(), 120);
 }
@@ -260,8 +254,8 @@ fn nobody_there_is_told_at_once() {
 fn a_stream_without_encryption_to_another_host_needs_to_be_asked_for() {
     let engine = Engine::start().unwrap();
     let elsewhere = "192.0.2.1:7000".parse().unwrap();
-    assert!(matches!(engine.connect(elsewhere, config(Sealing::Local)), Err(EngineError::Unencrypted(_))));
-    assert!(engine.connect(elsewhere, config(Sealing::Off)).is_ok());
+    assert!(matches!(engine.connect(elsewhere, config(UDP, Sealing::Local)), Err(EngineError::Unencrypted(_))));
+    assert!(engine.connect(elsewhere, config(UDP, Sealing::Off)).is_ok());
     let native = StreamConfig { carrier: Carrier::Ip, ..caller(1) };
     assert!(matches!(engine.connect(elsewhere, native), Err(EngineError::WrongSealing)));
     assert!(matches!(engine.connect(elsewhere, listener(1)), Err(EngineError::WrongSealing)));

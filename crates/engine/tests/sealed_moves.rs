@@ -1,22 +1,19 @@
 //! Encrypted streams that move from DCCP to TCP: what a relay sees, and callers that claim the stream of another.
 
+#[allow(dead_code, reason = "the tests of other carriers use more of it")]
+mod sealed_support;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use timeous_core::{AduMeta, AduSeq, Duration, Fate, Priority};
-use timeous_engine::{
-    Carrier, CloseReason, DccpConfig, Engine, Listener, Sealing, Status, Stream, StreamConfig, clock,
-};
-use timeous_seal::{
-    Access, Admission, Agreement, Call, CallerCredential, Intent, ListenerCredential, Passphrase, SealError, Session,
-    Trust,
-};
+use sealed_support::{credential, end, passphrase, send, until};
+use timeous_core::{Duration, Fate, Priority};
+use timeous_engine::{Carrier, CloseReason, DccpConfig, Engine, Listener, Sealing, Stream, StreamConfig, clock};
+use timeous_seal::{Access, Admission, Agreement, Call, CallerCredential, ListenerCredential, SealError, Session};
 use timeous_tcp::record;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two streams, each with a passphrase of its own.
 #[derive(Debug)]
@@ -30,15 +27,6 @@ impl Access for Cameras {
             _ => Admission::Refused(timeous_seal::Refusal::UnknownStream),
         }
     }
-}
-
-fn passphrase(byte: u8) -> Passphrase {
-    Passphrase::from_key([byte; 32])
-}
-
-fn credential(stream_id: &str, byte: u8) -> CallerCredential {
-    let made = CallerCredential::new("127.0.0.1", &Trust::Passphrase, Some(passphrase(byte)), None, Intent::Publish);
-    made.unwrap().with_stream_id(stream_id).unwrap()
 }
 
 fn config(sealing: Sealing) -> StreamConfig {
@@ -55,27 +43,6 @@ fn listen(engine: &Engine) -> Listener {
 
 fn call(engine: &Engine, to: SocketAddr, credential: CallerCredential) -> Stream {
     engine.connect(to, config(Sealing::Caller(credential))).unwrap()
-}
-
-fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
-    let end = clock::now() + PATIENCE;
-    loop {
-        if let Some(done) = done() {
-            return done;
-        }
-        assert!(clock::now() < end, "it takes too long");
-        thread::park_timeout(Duration::from_millis(1).into());
-    }
-}
-
-fn end(stream: &Stream) -> (CloseReason, Option<SealError>) {
-    let reason = until(|| if let Status::Closed(reason) = stream.status() { Some(reason) } else { None });
-    (reason, stream.seal_error())
-}
-
-fn send(stream: &mut Stream, seq: u64, bytes: &[u8]) {
-    let deadline = Some(clock::now() + PATIENCE);
-    stream.sending().enqueue(&AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() }, bytes).unwrap();
 }
 
 /// The text of datagram `seq`.

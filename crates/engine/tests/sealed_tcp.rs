@@ -1,5 +1,7 @@
 //! Encrypted streams over the kernel's TCP between engines: agreement, refusal, plain peers, what a relay sees.
 
+#[allow(dead_code, reason = "the tests of other carriers use more of it")]
+mod sealed_support;
 mod test_network;
 
 use std::io::{Read, Write};
@@ -7,70 +9,25 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use sealed_support::{PATIENCE, config, end, listen, outcome, received, send, until};
 use test_network::TestNetwork;
-use timeous_core::{AduMeta, AduSeq, Duration, Fate};
+use timeous_core::{Duration, Fate};
 use timeous_engine::{
-    Carrier, CloseReason, Engine, EngineError, Listener, Sealing, Status, Stream, StreamConfig, TcpConfig, TcpFraming,
-    clock,
+    Carrier, CloseReason, Engine, EngineError, Sealing, Status, StreamConfig, TcpConfig, TcpFraming, clock,
 };
 use timeous_net::emulator::Namespace;
 use timeous_seal::{
-    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, Passphrase, SealError, SharedPassphrase,
-    Trust,
+    CallerCredential, CertificateFault, Identity, Intent, ListenerCredential, SealError, SharedPassphrase, Trust,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn passphrase(byte: u8) -> Passphrase {
-    Passphrase::from_key([byte; 32])
-}
-
-fn config(sealing: Sealing) -> StreamConfig {
-    StreamConfig { sealing, slots: 64, ..StreamConfig::new(Carrier::Tcp) }
-}
+const TCP: Carrier = Carrier::Tcp;
 
 fn caller(byte: u8) -> StreamConfig {
-    let credential =
-        CallerCredential::new("127.0.0.1", &Trust::Passphrase, Some(passphrase(byte)), None, Intent::Publish);
-    config(Sealing::Caller(credential.unwrap().with_stream_id("camera").unwrap()))
+    sealed_support::caller(TCP, byte)
 }
 
 fn listener(byte: u8) -> StreamConfig {
-    let access = Arc::new(SharedPassphrase(Some(passphrase(byte))));
-    config(Sealing::Listener(ListenerCredential::new(None, None, access).unwrap()))
-}
-
-fn listen(engine: &Engine, config: StreamConfig) -> Listener {
-    engine.listen("127.0.0.1:0".parse().unwrap(), config).unwrap()
-}
-
-fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
-    let end = clock::now() + PATIENCE;
-    loop {
-        if let Some(done) = done() {
-            return done;
-        }
-        assert!(clock::now() < end, "it takes too long");
-        thread::park_timeout(Duration::from_millis(1).into());
-    }
-}
-
-fn outcome(stream: &Stream) -> Status {
-    until(|| Some(stream.status()).filter(|status| *status != Status::Connecting))
-}
-
-fn end(stream: &Stream) -> (CloseReason, Option<SealError>) {
-    let reason = until(|| if let Status::Closed(reason) = stream.status() { Some(reason) } else { None });
-    (reason, stream.seal_error())
-}
-
-fn send(stream: &mut Stream, seq: u64, bytes: &[u8]) {
-    let deadline = Some(clock::now() + PATIENCE);
-    stream.sending().enqueue(&AduMeta { seq: AduSeq(seq), deadline, ..AduMeta::default() }, bytes).unwrap();
-}
-
-fn received(stream: &mut Stream) -> Vec<u8> {
-    until(|| stream.receiving().poll_received()).bytes.to_vec()
+    sealed_support::listener(TCP, byte)
 }
 
 /// Passes one connection on, and keeps all bytes of both directions. `burst`: at most so many bytes at once.
@@ -159,11 +116,11 @@ fn fingerprints_are_checked() {
     let (own, other) = (Identity::self_signed(&["a".into()]).unwrap(), Identity::self_signed(&["b".into()]).unwrap());
     let engine = Engine::start().unwrap();
     let credential = ListenerCredential::new(Some(&own), None, Arc::new(SharedPassphrase(None))).unwrap();
-    let there = listen(&engine, config(Sealing::Listener(credential)));
+    let there = listen(&engine, config(TCP, Sealing::Listener(credential)));
     let call = |identity: &Identity| {
         let trust = Trust::Fingerprint(identity.fingerprint());
         let credential = CallerCredential::new("127.0.0.1", &trust, None, None, Intent::Publish).unwrap();
-        engine.connect(there.local_addr(), config(Sealing::Caller(credential))).unwrap()
+        engine.connect(there.local_addr(), config(TCP, Sealing::Caller(credential))).unwrap()
     };
     assert_eq!(outcome(&call(&own)), Status::Open);
     let fault = CertificateFault::Fingerprint(own.fingerprint().to_string());
@@ -173,14 +130,14 @@ fn fingerprints_are_checked() {
 #[test]
 fn plain_and_encrypted_ends_tell_each_other() {
     let engine = Engine::start().unwrap();
-    let mut plain = listen(&engine, config(Sealing::Local));
+    let mut plain = listen(&engine, config(TCP, Sealing::Local));
     let near = engine.connect(plain.local_addr(), caller(1)).unwrap();
     assert_eq!(end(&near), (CloseReason::Unsealed, Some(SealError::PeerIsPlain)));
     let far = plain.accept(Some(clock::now() + PATIENCE)).unwrap();
     let (CloseReason::Reset(reset), None) = end(&far) else { panic!("{:?}", far.status()) };
     assert_eq!(reset.code.number(), 120);
     let mut sealed = listen(&engine, listener(1));
-    let mut near = engine.connect(sealed.local_addr(), config(Sealing::Local)).unwrap();
+    let mut near = engine.connect(sealed.local_addr(), config(TCP, Sealing::Local)).unwrap();
     send(&mut near, 0, b"in the clear");
     let (CloseReason::Reset(reset), None) = end(&near) else { panic!("{:?}", near.status()) };
     assert_eq!(reset.code.number(), 120);
@@ -243,15 +200,15 @@ fn a_listener_without_a_credential_takes_callers_of_its_own_host_only() {
     let start = |end: &Namespace| end.within(Engine::start).unwrap().unwrap();
     let (near, far) = (start(&network.left), start(&network.right));
     let there = SocketAddr::from(([10, 77, 0, 2], 6_100));
-    let mut local = far.listen(there, config(Sealing::Local)).unwrap();
-    let stream = near.connect(there, config(Sealing::Off)).unwrap();
+    let mut local = far.listen(there, config(TCP, Sealing::Local)).unwrap();
+    let stream = near.connect(there, config(TCP, Sealing::Off)).unwrap();
     assert_eq!(end(&stream).1, None);
     assert!(local.accept(Some(clock::now())).is_none());
-    let own = far.connect(there, config(Sealing::Off)).unwrap();
+    let own = far.connect(there, config(TCP, Sealing::Off)).unwrap();
     assert_eq!(end(&own).1, None, "its address is one of the network's, and so could be another host's");
     drop(local);
-    let mut open = until(|| far.listen(there, config(Sealing::Off)).ok());
-    let mut stream = near.connect(there, config(Sealing::Off)).unwrap();
+    let mut open = until(|| far.listen(there, config(TCP, Sealing::Off)).ok());
+    let mut stream = near.connect(there, config(TCP, Sealing::Off)).unwrap();
     send(&mut stream, 0, b"hello");
     assert_eq!(received(&mut open.accept(Some(clock::now() + PATIENCE)).unwrap()), b"hello");
 }

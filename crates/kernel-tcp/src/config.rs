@@ -55,6 +55,9 @@ pub struct TcpConfig {
     /// Congestion Manager controller that limits sending below the kernel's own congestion window, to keep the path's queue short; `None`:
     /// the kernel decides alone. All flows to that destination share it.
     pub controller: Option<Kind>,
+    /// Whether an incoming connection without encryption becomes a stream with its first bytes only: for a listener that only receives, so
+    /// that a silent caller takes no place of one that sends.
+    pub awaits_data: bool,
 }
 
 impl Default for TcpConfig {
@@ -67,6 +70,7 @@ impl Default for TcpConfig {
             unordered: Unordered::default(),
             into_retransmissions: true,
             controller: None,
+            awaits_data: false,
         }
     }
 }

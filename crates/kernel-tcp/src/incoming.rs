@@ -37,8 +37,10 @@ pub struct Incoming<L> {
     pub(crate) socket: Socket,
     /// Bytes received so far, behind the handshake.
     pub(crate) bytes: Vec<u8>,
-    /// Deadline for the handshake or the first record; `None` if neither is waited for.
+    /// Deadline for the handshake or the first record; `None` if neither is waited for, or the latter without end.
     pub(crate) until: Option<Instant>,
+    /// The connection is a stream with its first bytes only.
+    awaits_data: bool,
     /// Whether the connection is of no use: closed by the peer, or not agreed.
     pub(crate) is_gone: bool,
     handshake: Option<Box<Handshake>>,
@@ -49,8 +51,20 @@ pub struct Incoming<L> {
 }
 
 impl<L> Incoming<L> {
+    /// Takes over an accepted connection of a caller without encryption, who may have to send something first.
+    pub(crate) fn plain(
+        now: Instant,
+        socket: Socket,
+        (listening, beside): (L, Option<u64>),
+        awaits_data: bool,
+    ) -> Self {
+        let incoming = Self::new(now, socket, listening, beside);
+        let until = incoming.until.filter(|_| !awaits_data);
+        Self { awaits_data, until, ..incoming }
+    }
+
     /// Takes over an accepted connection, which may continue a stream of the UDP port `beside`.
-    pub(crate) fn new(now: Instant, socket: Socket, listening: L, beside: Option<u64>) -> Self {
+    fn new(now: Instant, socket: Socket, listening: L, beside: Option<u64>) -> Self {
         Self {
             listening,
             beside,
@@ -59,6 +73,7 @@ impl<L> Incoming<L> {
             socket,
             bytes: Vec::new(),
             until: beside.map(|_| now + PATIENCE),
+            awaits_data: false,
             is_gone: false,
             handshake: None,
             has_failed: false,
@@ -81,6 +96,11 @@ impl<L> Incoming<L> {
     /// Returns whether its handshake is in progress.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.handshake.is_some()
+    }
+
+    /// Returns whether its caller has to send something and has not.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.awaits_data && self.bytes.is_empty()
     }
 
     /// Returns what its socket is watched for.
@@ -138,7 +158,9 @@ impl<L> Incoming<L> {
         {
             return self.is_gone;
         }
-        let Some(until) = self.until else { return true };
+        if self.until.is_none() && !self.is_silent() {
+            return true;
+        }
         let is_sealed = self.secrets.is_some();
         let len = Hello::record_len(is_sealed);
         let mut buffer = [0; Hello::LONGEST_RECORD];
@@ -149,11 +171,18 @@ impl<L> Incoming<L> {
                     return true;
                 }
                 Ok(Some(len)) => {
+                    if self.is_silent() {
+                        self.until = self.beside.map(|_| now + PATIENCE);
+                    }
                     let from = self.bytes.len();
                     self.bytes.extend_from_slice(&buffer[from..from + len]);
                 }
-                Ok(None) => return now >= until,
+                Ok(None) if self.is_silent() => return false,
+                Ok(None) => return self.until.is_none_or(|until| now >= until),
             }
+        }
+        if self.beside.is_none() {
+            return true;
         }
         // Bytes that came with the handshake's last ones may hold more records.
         let first = &self.bytes[..len];

@@ -26,6 +26,8 @@ pub(crate) struct Listener<L> {
     pub(crate) beside: Option<u64>,
     /// Credential for its callers; `None`: streams are plain.
     pub(crate) credential: Option<ListenerCredential>,
+    /// Whether a plain connection is a stream with its first bytes only.
+    pub(crate) awaits_data: bool,
     /// Whether new streams are accepted, too.
     pub(crate) wants_new: bool,
     /// End of the pause after an error.

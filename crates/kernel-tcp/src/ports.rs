@@ -21,7 +21,7 @@ use crate::listener::Listener;
 use crate::readiness::Readiness;
 use crate::session::TcpSession;
 
-/// Maximum number of incoming handshakes in progress; beyond it the oldest are dropped. Each is looked at in every round. Chosen
+/// Maximum number of incoming handshakes in progress, and of callers that have sent nothing where data is awaited; beyond it the oldest are dropped. Each is looked at in every round. Chosen
 /// by us: a higher value takes more time and memory under a flood of calls, a lower one drops slow callers then.
 const MAX_HANDSHAKES: usize = 256;
 
@@ -89,14 +89,15 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     }
 
     /// Accepts connections, and returns those that tell their stream by now, and whose caller is admitted: each is
-    /// [adopted](Self::adopt) or [refused](Incoming::refuse).
-    pub fn accept(&mut self, now: Instant) -> Vec<Incoming<L>> {
+    /// [adopted](Self::adopt) or [refused](Incoming::refuse). One that has to send something first is returned before it has if it
+    /// is not `welcome`.
+    pub fn accept(&mut self, now: Instant, welcome: impl Fn(&Incoming<L>) -> bool) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
-            let beside = listener.beside;
+            let (beside, awaits_data) = (listener.beside, listener.awaits_data);
             let accepted = listener.accept(now).into_iter().filter_map(|socket| {
                 let listening = listener.listening.clone();
                 match listener.credential.as_ref().map(timeous_seal::Session::answer) {
-                    None => Some(Incoming::new(now, socket, listening, beside)),
+                    None => Some(Incoming::plain(now, socket, (listening, beside), awaits_data)),
                     Some(Ok(session)) => Some(Incoming::sealed(now, socket, (listening, beside), session)),
                     Some(Err(error)) => {
                         tracing::warn!(%error, "no handshake for a caller");
@@ -107,16 +108,18 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
             self.incoming.extend(accepted);
         }
         self.drop_oldest_handshakes();
-        let known = self.incoming.extract_if(.., |incoming| incoming.look(now));
+        let known =
+            self.incoming.extract_if(.., |incoming| incoming.look(now) || incoming.is_silent() && !welcome(incoming));
         known.filter(|incoming| !incoming.is_gone).collect()
     }
 
-    /// Drops the oldest handshakes beyond the limit.
+    /// Drops the oldest handshakes and silent callers beyond the limit.
     fn drop_oldest_handshakes(&mut self) {
-        let handshaking = self.incoming.iter().filter(|incoming| incoming.is_handshaking()).count();
-        let mut excess = handshaking.saturating_sub(MAX_HANDSHAKES);
+        let is_waiting = |incoming: &Incoming<L>| incoming.is_handshaking() || incoming.is_silent();
+        let mut excess =
+            self.incoming.iter().filter(|incoming| is_waiting(incoming)).count().saturating_sub(MAX_HANDSHAKES);
         self.incoming.retain(|incoming| {
-            let is_dropped = excess > 0 && incoming.is_handshaking();
+            let is_dropped = excess > 0 && is_waiting(incoming);
             excess -= usize::from(is_dropped);
             !is_dropped
         });
@@ -135,7 +138,8 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     }
 
     /// Listens on a socket, for new streams and for those that move here from the UDP port `beside`; returns its address. With a
-    /// `credential`, callers have to agree on keys. Their framing has to be [`TcpFraming::Records`].
+    /// `credential`, callers have to agree on keys. Their framing has to be [`TcpFraming::Records`]. `awaits_data`: as
+    /// [`TcpConfig::awaits_data`].
     ///
     /// # Errors
     /// The system's.
@@ -145,11 +149,20 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         listening: L,
         beside: Option<u64>,
         credential: Option<ListenerCredential>,
+        awaits_data: bool,
     ) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let paused_until = Cell::new(None);
-        self.listeners.push(Listener { socket, listening, beside, credential, wants_new: true, paused_until });
+        self.listeners.push(Listener {
+            socket,
+            listening,
+            beside,
+            credential,
+            awaits_data,
+            wants_new: true,
+            paused_until,
+        });
         Ok(local)
     }
 

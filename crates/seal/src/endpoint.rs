@@ -68,6 +68,13 @@ pub enum Event {
         /// The stream that the caller has named; empty if it has named none.
         stream_id: String,
     },
+    /// The peer seems to have lost its keys, or somebody has forged that. A packet that the peer has to answer shows the contrary:
+    /// the transport may be silent otherwise, and without an authenticated packet the association fails
+    /// ([`EndpointConfig::doubt`]).
+    Doubted {
+        /// The association.
+        id: AssociationId,
+    },
     /// A call of ours has failed, or the peer of an association has lost its keys. A listener's refusals are not reported.
     Failed {
         /// The association, which is gone.
@@ -125,7 +132,7 @@ pub struct Endpoint {
     entries: IdMap<AssociationId, Box<Entry>>,
     /// Associations by the peer's address and its identifier, for repeated first datagrams and for notices.
     by_peer: BTreeMap<(SocketAddr, u32), AssociationId>,
-    /// Incoming calls that have not agreed yet, oldest first.
+    /// Incoming calls that have not agreed yet, those that have failed included, oldest first.
     half_open: VecDeque<AssociationId>,
     schedule: Schedule<AssociationId>,
     notices: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -240,9 +247,9 @@ impl Endpoint {
             }
             Some(Datagram::Forgotten { to }) => {
                 if let Some(&id) = self.by_peer.get(&(from, to))
-                    && let Some(entry) = self.entries.get_mut(id)
+                    && self.entries.get_mut(id).is_some_and(|entry| entry.doubt(now))
                 {
-                    entry.doubt(now);
+                    self.events.push_back(Event::Doubted { id });
                     self.schedule.make_ready(id);
                 }
             }
@@ -282,8 +289,13 @@ impl Endpoint {
         let agreement = entry.handle_handshake(now, from, handshake, len);
         let (after, can_seal) = (entry.name(), entry.can_seal() && !entry.is_agreed());
         if before != after {
-            before.map(|name| self.by_peer.remove(&name));
-            after.map(|name| self.by_peer.insert(name, id));
+            if let Some(name) = before {
+                self.remove_name(name, id);
+            }
+            // A caller that takes the address and the identifier of another one does not take its name.
+            if let Some(name) = after {
+                self.by_peer.entry(name).or_insert(id);
+            }
         }
         self.schedule.make_ready(id);
         match agreement {
@@ -294,10 +306,8 @@ impl Endpoint {
                 self.statistics.agreed += 1;
                 self.events.push_back(Event::Agreed { id, stream_id });
             }
-            Err(error) => {
-                self.half_open.retain(|&other| other != id);
-                self.fail(id, error);
-            }
+            // It keeps its place until it is dropped: failing is no way around the limit of calls without a token.
+            Err(error) => self.fail(id, error),
         }
     }
 
@@ -346,12 +356,11 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Drops the oldest call, if it has had its time.
+    /// Drops the oldest call that has failed or has had its time, if there is one.
     fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.half_open.front().copied();
-        let Some(id) = oldest.filter(|&id| {
-            self.entries.get(id).is_none_or(|entry| now - entry.since() >= self.config.half_open_patience)
-        }) else {
+        let is_over = |entry: &Entry| entry.has_failed() || now - entry.since() >= self.config.half_open_patience;
+        let mut calls = self.half_open.iter().copied();
+        let Some(id) = calls.find(|&id| self.entries.get(id).is_none_or(|entry| is_over(entry))) else {
             return false;
         };
         self.forget(id);
@@ -427,7 +436,7 @@ impl Endpoint {
         self.len() == 0
     }
 
-    /// Returns the number of incoming calls that have not agreed yet.
+    /// Returns the number of incoming calls that have not agreed, those that have failed and are not dropped yet included.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.half_open.len()
@@ -464,7 +473,7 @@ impl Endpoint {
         }
         while let Some(id) = self.schedule.first_ready() {
             if let Some(entry) = self.entries.get_mut(id) {
-                if let Some(to) = entry.poll_transmit(now, datagram) {
+                if let Some(to) = entry.poll_transmit(now, id.0, datagram) {
                     return Some(to);
                 }
                 let due = entry.poll_timeout(&self.config);
@@ -490,8 +499,17 @@ impl Endpoint {
 
     fn forget(&mut self, id: AssociationId) {
         let Some(entry) = self.entries.remove(id) else { return };
-        entry.name().map(|name| self.by_peer.remove(&name));
+        if let Some(name) = entry.name() {
+            self.remove_name(name, id);
+        }
         self.half_open.retain(|&other| other != id);
         self.schedule.forget(id);
+    }
+
+    /// Removes the name of an association, if it is its own.
+    fn remove_name(&mut self, name: (SocketAddr, u32), id: AssociationId) {
+        if self.by_peer.get(&name) == Some(&id) {
+            self.by_peer.remove(&name);
+        }
     }
 }

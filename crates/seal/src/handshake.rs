@@ -34,6 +34,8 @@ pub(crate) struct Exchange {
     due: Option<Instant>,
     /// The peer has answered from the address that we send to.
     is_validated: bool,
+    /// The caller's address has changed: that it knows our identifier says nothing about the new one.
+    has_moved: bool,
     bytes_received: usize,
     bytes_sent: usize,
 }
@@ -54,6 +56,7 @@ impl Exchange {
             interval: FIRST_INTERVAL,
             due: None,
             is_validated: is_caller,
+            has_moved: false,
             bytes_received: 0,
             bytes_sent: 0,
         };
@@ -64,6 +67,12 @@ impl Exchange {
     /// Notes that the caller's address is validated, by a token.
     pub(crate) fn validate(&mut self) {
         self.is_validated = true;
+    }
+
+    /// Notes that the caller has another address, which may be forged: it gets as little as one that is not validated.
+    pub(crate) fn move_caller(&mut self) {
+        (self.is_validated, self.has_moved) = (false, true);
+        (self.bytes_received, self.bytes_sent) = (0, 0);
     }
 
     pub(crate) fn peer_id(&self) -> Option<u32> {
@@ -80,10 +89,10 @@ impl Exchange {
         self.acknowledged == self.made.len() && !self.owes_acknowledgement
     }
 
-    /// Takes a listener's token: the first datagram goes out again with it.
+    /// Takes a listener's token: the first datagram goes out again with it. A later token, as the first one may be forged or stale,
+    /// goes with the next repetition.
     pub(crate) fn retry(&mut self, token: [u8; TOKEN_LEN]) {
-        if self.is_caller && self.token.is_none() && self.received == 0 {
-            self.token = Some(token);
+        if self.is_caller && self.received == 0 && self.token.replace(token).is_none() {
             self.sent = 0;
         }
     }
@@ -91,7 +100,7 @@ impl Exchange {
     /// Processes a datagram of `len` bytes.
     pub(crate) fn handle(&mut self, handshake: &Handshake<'_>, len: usize) -> Result<(), SealError> {
         self.bytes_received += len;
-        if handshake.to == self.id {
+        if handshake.to == self.id && !self.has_moved {
             self.is_validated = true;
         }
         self.peer_id.get_or_insert(handshake.from);

@@ -115,7 +115,12 @@ impl Session {
     /// Processes bytes of one TLS record.
     fn process(&mut self, mut bytes: &[u8]) -> Result<(), SealError> {
         while !bytes.is_empty() && !self.is_over {
-            self.tls.read_tls(&mut bytes).map_err(|error| SealError::Protocol(error.to_string()))?;
+            match self.tls.read_tls(&mut bytes) {
+                // TLS takes nothing behind a close_notify (RFC 8446 §6.1): without this, the loop has no end.
+                Ok(0) => return Err(self.failed(SealError::Protocol("it ends in the middle".into()))),
+                Ok(_) => {}
+                Err(error) => return Err(self.failed(SealError::Protocol(error.to_string()))),
+            }
             self.tls.process_new_packets().map_err(|error| self.failed(failure(&error)))?;
             self.read_application_data()?;
             self.advance().map_err(|error| self.failed(error))?;
@@ -500,6 +505,47 @@ mod tests {
         let (caller_result, listener_result) = talk(&mut near, &mut to_caller);
         assert_eq!(caller_result, Err(SealError::WrongPassphrase));
         assert_eq!(listener_result, Err(SealError::WrongPassphrase));
+    }
+
+    /// Reads bytes of the peer up to the keys, and says nothing of its own.
+    fn listen_only(session: &mut Session, peer: &mut Session) {
+        let mut bytes = Vec::new();
+        peer.write(&mut bytes);
+        while !bytes.is_empty() {
+            let len = session.tls.read_tls(&mut &bytes[..]).unwrap();
+            bytes.drain(..len);
+            session.tls.process_new_packets().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_peer_that_closes_before_its_proof_and_goes_on_is_an_error() {
+        let passphrase = Passphrase::from_key([1; 32]);
+        // A record of one byte, behind the alert close_notify.
+        let behind = [23, 3, 3, 0, 1, 0];
+        let (mut caller, mut listener) = ends(passphrase.clone(), passphrase.clone());
+        let mut bytes = Vec::new();
+        caller.write(&mut bytes);
+        listener.read(&bytes).unwrap();
+        listen_only(&mut caller, &mut listener);
+        caller.tls.send_close_notify();
+        bytes.clear();
+        caller.write(&mut bytes);
+        assert_eq!(listener.read(&bytes), Ok(bytes.len()));
+        assert!(matches!(listener.read(&behind), Err(SealError::Protocol(_))));
+        assert_eq!(listener.read(&behind), Ok(0), "it is over");
+
+        let (mut caller, mut listener) = ends(passphrase.clone(), passphrase);
+        listen_only(&mut listener, &mut caller);
+        bytes.clear();
+        listener.write(&mut bytes);
+        caller.read(&bytes).unwrap();
+        listen_only(&mut listener, &mut caller);
+        listener.tls.send_close_notify();
+        bytes.clear();
+        listener.write(&mut bytes);
+        bytes.extend_from_slice(&behind);
+        assert!(matches!(caller.read(&bytes), Err(SealError::Protocol(_))));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub struct Security {
     /// At a listener, file with an [`AccessList`].
     pub access: Option<PathBuf>,
     /// At a listener with an access list, the intent of the callers that it admits: one that only receives sets
-    /// [`Intent::Publish`], so that nobody sends with the right to receive. `None`: any intent.
+    /// [`Intent::Publish`], so that nobody sends with the right to receive. Without encryption, a TCP connection to such a listener
+    /// is a caller once it has sent something. `None`: any intent.
     pub callers: Option<Intent>,
     /// At a listener, access decisions of the application's own: see [`Uri::with_access`](crate::Uri::with_access).
     pub own_access: Option<OwnAccess>,

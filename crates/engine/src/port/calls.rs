@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use timeous_cm::Manager;
 use timeous_core::Instant;
 use timeous_dccp::{CloseReason, ResetCode, Route};
 use timeous_kernel_tcp::TcpSession as _;
@@ -43,13 +44,17 @@ impl Port {
     }
 
     /// Processes what has become of calls and keys.
-    pub(super) fn hear_of_keys(&mut self, now: Instant, streams: &mut Streams) -> bool {
+    pub(super) fn hear_of_keys(&mut self, now: Instant, cm: &Manager, streams: &mut Streams) -> bool {
         let mut progress = false;
         while let Some(news) = self.sealed.as_mut().and_then(Sealed::poll_news) {
             progress = true;
             match news {
                 News::CanSeal(association, call) => self.begin(now, association, *call, streams),
                 News::Failed(mut call, error) => call.session.unsealed(error),
+                News::Doubted(connection) => {
+                    // Fails only for an ended connection.
+                    let _asked = self.driver.endpoint.probe(now, cm, connection);
+                }
                 News::Lost(connection, error) => {
                     let id = self.driver.sessions.get(connection).map(|session| session.id);
                     if let Some(mut session) = id.and_then(|id| self.remove(now, id, Some(ResetCode::Aborted))) {

@@ -29,7 +29,7 @@ pub(super) struct Entry {
     id_to_acknowledge: Option<u32>,
     has_failed: bool,
     is_used: bool,
-    /// Last authenticated packet or handshake datagram.
+    /// Last datagram of the handshake, or authenticated packet for a connection.
     heard: Instant,
     /// Time since which the peer seems to have lost its keys, or not to encrypt.
     doubted: Option<(Instant, Doubt)>,
@@ -113,6 +113,11 @@ impl Entry {
         self.keys.is_some()
     }
 
+    /// Returns whether the call has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Returns whether the application knows of it: a call of ours, or one that has agreed.
     pub(super) fn is_reported(&self) -> bool {
         self.is_ours || self.is_agreed
@@ -165,11 +170,16 @@ impl Entry {
             }
             return Ok(None);
         };
-        self.heard = now;
-        self.doubted = None;
-        // A caller behind a NAT may come from another address now; only the peer knows our identifier.
-        if handshake.to != 0 && !self.is_agreed {
-            self.remote = from;
+        // None of this is authenticated: behind an agreement, it counts as an acknowledgement only.
+        let is_settled = self.is_agreed || self.has_failed;
+        if !is_settled {
+            self.heard = now;
+            self.doubted = None;
+            // A caller behind a NAT may come from another address now; only the peer knows our identifier.
+            if !self.is_ours && handshake.to != 0 && self.remote != from {
+                self.remote = from;
+                exchange.move_caller();
+            }
         }
         let handled = exchange.handle(handshake, len);
         self.peer_id = exchange.peer_id();
@@ -186,6 +196,9 @@ impl Entry {
         }
         if self.is_agreed && exchange.is_done() {
             self.exchange = None;
+        }
+        if is_settled {
+            return Ok(None);
         }
         if handled.is_err() {
             self.has_failed = true;
@@ -211,11 +224,13 @@ impl Entry {
         }
     }
 
-    /// Notes that the peer says that it does not know the association.
-    pub(super) fn doubt(&mut self, now: Instant) {
-        if self.is_agreed {
-            self.doubted.get_or_insert((now, Doubt::Forgotten));
+    /// Notes that the peer says that it does not know the association; returns whether that is news.
+    pub(super) fn doubt(&mut self, now: Instant) -> bool {
+        let is_news = self.is_agreed && !self.has_failed && self.doubted.is_none();
+        if is_news {
+            self.doubted = Some((now, Doubt::Forgotten));
         }
+        is_news
     }
 
     pub(super) fn open(&mut self, now: Instant, datagram: &[u8], packet: &mut Vec<u8>) -> bool {
@@ -223,7 +238,10 @@ impl Entry {
         if keys.open(datagram, packet).is_none() {
             return false;
         }
-        self.heard = now;
+        // A peer whose packets no connection takes does not keep the association.
+        if self.is_used {
+            self.heard = now;
+        }
         self.doubted = None;
         // A listener that sends packets has read all of the handshake; a caller may not have the answer yet.
         if self.is_ours {
@@ -267,7 +285,8 @@ impl Entry {
         }
     }
 
-    pub(super) fn poll_transmit(&mut self, now: Instant, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
+    /// Writes the next datagram of the handshake; `own` is the association's identifier.
+    pub(super) fn poll_transmit(&mut self, now: Instant, own: u32, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
         if let Some(exchange) = &mut self.exchange {
             let has_written = exchange.poll_transmit(now, datagram);
             if !has_written && self.is_agreed && exchange.is_done() {
@@ -276,7 +295,8 @@ impl Entry {
             return has_written.then_some(self.remote);
         }
         let to = self.id_to_acknowledge.take()?;
-        let acknowledgement = Handshake { to, from: 0, offset: 0, acknowledged: self.received, token: &[], bytes: &[] };
+        let acknowledgement =
+            Handshake { to, from: own, offset: 0, acknowledged: self.received, token: &[], bytes: &[] };
         acknowledgement.write(0, datagram);
         Some(self.remote)
     }

@@ -1,5 +1,6 @@
 //! Calls between two endpoints in virtual time: agreements, refusals, bad paths, hostile datagrams.
 
+mod attacks;
 mod support;
 
 use std::sync::Arc;
@@ -109,7 +110,7 @@ fn a_wrong_passphrase_is_told_and_the_right_one_is_served_beside_it() {
         match event {
             Event::Agreed { id, .. } => assert_eq!(id, right),
             Event::Failed { error, .. } => assert_eq!(error, SealError::WrongPassphrase),
-            Event::CanSeal { .. } => unreachable!(),
+            Event::CanSeal { .. } | Event::Doubted { .. } => unreachable!(),
         }
     }
     assert!(matches!(pair.listener.poll_event(), Some(Event::Agreed { .. })));

@@ -156,7 +156,8 @@ impl Pair {
 
 /// Returns the next event about the fate of a call or an association.
 pub(crate) fn verdict(endpoint: &mut Endpoint) -> Option<Event> {
-    std::iter::from_fn(|| endpoint.poll_event()).find(|event| !matches!(event, Event::CanSeal { .. }))
+    std::iter::from_fn(|| endpoint.poll_event())
+        .find(|event| !matches!(event, Event::CanSeal { .. } | Event::Doubted { .. }))
 }
 
 /// A path that loses, repeats and reorders a part of the datagrams.

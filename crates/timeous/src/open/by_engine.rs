@@ -105,6 +105,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
         into_retransmissions: options.has_deadlines(),
         // Without an explicit one, only the kernel's controller acts.
         controller: options.controller,
+        awaits_data: options.security.callers == Some(Intent::Publish),
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
