@@ -84,6 +84,11 @@ impl Exchange {
         self.received as u16
     }
 
+    /// Returns whether the peer's last bytes have to be acknowledged.
+    pub(crate) fn owes_acknowledgement(&self) -> bool {
+        self.owes_acknowledgement
+    }
+
     /// Returns whether everything was acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         self.acknowledged == self.made.len() && !self.owes_acknowledgement

@@ -244,8 +244,11 @@ impl Entry {
         }
         self.doubted = None;
         // A listener that sends packets has read all of the handshake; a caller may not have the answer yet.
-        if self.is_ours {
-            self.exchange = None;
+        if self.is_ours
+            && let Some(exchange) = self.exchange.take()
+            && exchange.owes_acknowledgement()
+        {
+            self.id_to_acknowledge = self.peer_id;
         }
         true
     }

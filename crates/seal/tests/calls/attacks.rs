@@ -180,6 +180,22 @@ fn an_acknowledgement_after_the_handshake_is_heard() {
 }
 
 #[test]
+fn a_packet_right_behind_the_answer_takes_away_no_acknowledgement() {
+    let mut pair = Pair::new(listener_with(SECRET));
+    pair.call(&caller_with(SECRET));
+    pair.run(DELAY * 3);
+    let listener = agreed(&verdict(&mut pair.listener));
+    pair.listener.set_used(listener, true);
+    pair.transmit();
+    let before = pair.captured.len();
+    assert!(pair.seal(false, listener, b"at once"));
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.packets.len(), 1);
+    let from_listener = pair.captured[before..].iter().filter(|(from_caller, _)| !from_caller).count();
+    assert_eq!(from_listener, 1, "the answer is not repeated");
+}
+
+#[test]
 fn a_forged_or_stale_token_does_not_keep_a_caller_out() {
     let config = EndpointConfig::default();
     let mut pair = Pair::with(config.clone(), listener_with(SECRET));
