@@ -458,6 +458,9 @@ impl Port {
                     if let Some(stream_id) = sealed.endpoint.stream_id(association) {
                         session.set_stream_id(stream_id);
                     }
+                    if let Some(intent) = sealed.endpoint.intent(association) {
+                        session.set_intent(intent);
+                    }
                 }
                 // Its handshake is complete; the event that says so follows.
                 session.set_open();

@@ -7,7 +7,7 @@ use timeous_core::{Instant, SubStream};
 use timeous_dccp::{CloseReason, ConnectionId, Event, Statistics};
 use timeous_kernel_tcp::{TcpSession, TcpView};
 use timeous_ring::{Consumer, Payload};
-use timeous_seal::SealError;
+use timeous_seal::{Intent, SealError};
 use timeous_stream::{SendSide, Sessions, StreamId};
 
 use crate::batch::Payloads;
@@ -48,6 +48,10 @@ impl Session {
     }
 
     /// Sets the stream that the caller has named.
+    pub(crate) fn set_intent(&self, intent: Intent) {
+        self.shared.set_intent(intent);
+    }
+
     pub(crate) fn set_stream_id(&self, stream_id: &str) {
         self.shared.set_stream_id(stream_id);
     }

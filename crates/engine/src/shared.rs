@@ -8,7 +8,7 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Statistics};
 use timeous_kernel_tcp::TcpView;
 use timeous_ring::Violation;
-use timeous_seal::SealError;
+use timeous_seal::{Intent, SealError};
 
 use crate::clock;
 use crate::inbox::Inbox;
@@ -80,6 +80,8 @@ struct State {
     advice: Option<Advice>,
     /// Stream that the caller has named.
     stream_id: Option<Box<str>>,
+    /// Direction of the data for which the caller was admitted.
+    intent: Option<Intent>,
     /// Reason why the stream's packets cannot be encrypted.
     seal_error: Option<Box<SealError>>,
     /// Whether the other process has attached the requested zone, once it has answered.
@@ -145,6 +147,14 @@ impl Shared {
 
     pub(crate) fn stream_id(&self) -> Option<String> {
         self.with_state(|state| state.stream_id.as_deref().map(str::to_owned))
+    }
+
+    pub(crate) fn set_intent(&self, intent: Intent) {
+        self.with_state(|state| state.intent = Some(intent));
+    }
+
+    pub(crate) fn intent(&self) -> Option<Intent> {
+        self.with_state(|state| state.intent)
     }
 
     pub(crate) fn set_seal_error(&self, error: SealError) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, Advice, Instant, Rate};
 use timeous_ring::{Completion, EnqueueError, FrozenBuffer, Index, Limits, Producer};
-use timeous_seal::SealError;
+use timeous_seal::{Intent, SealError};
 use timeous_stream::{Order, StreamId};
 
 use crate::clock;
@@ -75,6 +75,13 @@ impl Stream {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.sending.peer()
+    }
+
+    /// Returns the direction of the data for which an incoming caller was admitted; `None` without encryption. The stream goes both ways
+    /// all the same: a listener that admits both has to see to it that a caller with the right to receive does not send.
+    #[must_use]
+    pub fn intent(&self) -> Option<Intent> {
+        self.sending.intent()
     }
 
     /// Returns the stream that an incoming caller has named, if it has.
@@ -229,6 +236,13 @@ impl SendHalf {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.link.shared.peer()
+    }
+
+    /// Returns the direction of the data for which an incoming caller was admitted; `None` without encryption. The stream goes both ways
+    /// all the same: a listener that admits both has to see to it that a caller with the right to receive does not send.
+    #[must_use]
+    pub fn intent(&self) -> Option<Intent> {
+        self.link.shared.intent()
     }
 
     /// Returns the stream that an incoming caller has named, if it has.

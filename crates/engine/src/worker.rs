@@ -341,6 +341,9 @@ impl Worker {
                     if !incoming.stream_id.is_empty() {
                         session.set_stream_id(&incoming.stream_id);
                     }
+                    if let Some(intent) = incoming.intent {
+                        session.set_intent(intent);
+                    }
                     self.tcp.adopt(now, incoming, session, &config.tcp);
                     if let Err(stream) = queue.push(stream) {
                         stream.refuse();

@@ -57,7 +57,7 @@ fn data_goes_both_ways_and_no_datagram_shows_it() {
         pass(&mut seen);
         there.accept(Some(clock::now()))
     });
-    assert_eq!(far.stream_id().as_deref(), Some("camera"));
+    assert_eq!((far.stream_id().as_deref(), far.intent()), (Some("camera"), Some(Intent::Publish)));
     let came = until(|| {
         pass(&mut seen);
         far.receiving().poll_received()

@@ -69,7 +69,7 @@ fn data_goes_both_ways_and_no_byte_of_the_stream_shows_it() {
         // Queued before the keys are there.
         send(&mut near, 0, &text);
         let mut far = there.accept(Some(clock::now() + PATIENCE)).unwrap();
-        assert_eq!(far.stream_id().as_deref(), Some("camera"));
+        assert_eq!((far.stream_id().as_deref(), far.intent()), (Some("camera"), Some(Intent::Publish)));
         send(&mut far, 0, &text);
         assert_eq!((received(&mut far), received(&mut near)), (text.clone(), text.clone()));
         for seq in 1..50 {

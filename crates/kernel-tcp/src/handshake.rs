@@ -2,7 +2,7 @@
 
 use std::io;
 
-use timeous_seal::{Agreement, SealError, Secrets, Session};
+use timeous_seal::{Agreement, Intent, SealError, Secrets, Session};
 
 use crate::socket::{End, Socket};
 
@@ -27,6 +27,8 @@ pub(crate) struct Agreed {
     pub(crate) secrets: Secrets,
     /// Stream that the caller has named; empty: none.
     pub(crate) stream_id: String,
+    /// Direction of the data for which the caller was admitted.
+    pub(crate) intent: Intent,
     /// Bytes of the peer's records that were read with the last bytes of its handshake.
     pub(crate) rest: Vec<u8>,
 }
@@ -65,9 +67,9 @@ impl Handshake {
             }
             let read = self.session.read(&buffer[..len]);
             self.session.write(&mut self.out);
-            self.agreed = self.session.take_agreement().map(|Agreement { secrets, stream_id, .. }| {
+            self.agreed = self.session.take_agreement().map(|Agreement { secrets, stream_id, intent, .. }| {
                 let rest = buffer[*read.as_ref().unwrap_or(&len)..len].to_vec();
-                Agreed { secrets, stream_id, rest }
+                Agreed { secrets, stream_id, intent, rest }
             });
             // An answer or an alert goes out before the connection is closed.
             let flushed = self.flush(socket);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use rustix::event::PollFlags;
 use timeous_core::{Duration, Instant};
-use timeous_seal::{Secrets, Session};
+use timeous_seal::{Intent, Secrets, Session};
 use timeous_tcp::record::{Framing, Ordered};
 
 use crate::handshake::{Agreed, Handshake, HandshakeFailure};
@@ -34,6 +34,8 @@ pub struct Incoming<L> {
     pub identity: Option<Identity>,
     /// Stream that the caller has named; empty: none.
     pub stream_id: String,
+    /// Direction of the data for which the caller was admitted; `None`: without encryption.
+    pub intent: Option<Intent>,
     pub(crate) socket: Socket,
     /// Bytes received so far, behind the handshake.
     pub(crate) bytes: Vec<u8>,
@@ -70,6 +72,7 @@ impl<L> Incoming<L> {
             beside,
             identity: None,
             stream_id: String::new(),
+            intent: None,
             socket,
             bytes: Vec::new(),
             until: beside.map(|_| now + PATIENCE),
@@ -128,8 +131,9 @@ impl<L> Incoming<L> {
         if !self.has_failed {
             match handshake.advance(&mut self.socket) {
                 Ok(None) => {}
-                Ok(Some(Agreed { secrets, stream_id, rest })) => {
+                Ok(Some(Agreed { secrets, stream_id, intent, rest })) => {
                     (self.secrets, self.stream_id, self.bytes) = (Some(secrets), stream_id, rest);
+                    self.intent = Some(intent);
                     (self.handshake, self.until) = (None, self.beside.map(|_| now + PATIENCE));
                     return true;
                 }

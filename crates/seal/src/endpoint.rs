@@ -10,6 +10,7 @@ use timeous_core::{Duration, IdMap, Instant, RateLimit, Schedule};
 
 pub use config::{EndpointConfig, EndpointStatistics};
 
+use crate::access::Intent;
 use crate::association::{Association, Secrets};
 use crate::credential::{CallerCredential, ListenerCredential};
 use crate::error::SealError;
@@ -138,6 +139,8 @@ pub struct Endpoint {
     notices: VecDeque<(SocketAddr, Vec<u8>)>,
     notice_rate: RateLimit,
     call_rate: RateLimit,
+    /// Calls by [`Mint::group`].
+    group_rates: Vec<RateLimit>,
     events: VecDeque<Event>,
     statistics: EndpointStatistics,
 }
@@ -156,6 +159,7 @@ impl Endpoint {
             notices: VecDeque::new(),
             notice_rate: RateLimit::per_second(config.notices_per_second),
             call_rate: RateLimit::per_second(config.calls_per_second),
+            group_rates: vec![RateLimit::per_second(config.calls_per_group); 256],
             events: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             config,
@@ -341,7 +345,11 @@ impl Endpoint {
             }
             return None;
         }
-        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) || !self.call_rate.take(now) {
+        let group = &mut self.group_rates[self.mint.group(from.ip())];
+        if !group.take(now) || !self.call_rate.take(now) {
+            return None;
+        }
+        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) {
             return None;
         }
         let session = Session::answer(&credential).ok()?;
@@ -377,6 +385,12 @@ impl Endpoint {
     #[must_use]
     pub fn stream_id(&self, id: AssociationId) -> Option<&str> {
         self.entries.get(id).map(|entry| entry.stream_id()).filter(|stream_id| !stream_id.is_empty())
+    }
+
+    /// Returns the direction of the data for which the caller of an association was admitted, once agreed.
+    #[must_use]
+    pub fn intent(&self, id: AssociationId) -> Option<Intent> {
+        self.entries.get(id)?.intent()
     }
 
     /// Returns the secret by which the caller of an association, once agreed, proves that a stream over another transport goes on

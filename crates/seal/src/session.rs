@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use rustls::{AlertDescription, CertificateError, CipherSuite, ClientConnection, Connection, Error, ServerConnection};
 use zeroize::Zeroizing;
 
-use crate::access::{Admission, Call, Refusal};
+use crate::access::{Admission, Call, Intent, Refusal};
 use crate::association::Secrets;
 use crate::credential::{CallerCredential, ListenerCredential};
 use crate::error::{CertificateFault, SealError};
@@ -27,6 +27,8 @@ pub struct Agreement {
     pub secrets: Secrets,
     /// Stream ID of the call.
     pub stream_id: String,
+    /// Direction of the data for which the caller was admitted.
+    pub intent: Intent,
     /// Proof of this handshake's caller when the stream moves to another transport.
     pub migration: MigrationSecret,
 }
@@ -193,15 +195,15 @@ impl Session {
             }
             End::Caller { credential, .. } => {
                 let Some(answer) = Answer::read(&self.received)? else { return Ok(()) };
-                let stream_id = check(&answer, credential, &self.tls)?;
-                self.agree(stream_id)
+                let (stream_id, intent) = (check(&answer, credential, &self.tls)?, credential.intent);
+                self.agree(stream_id, intent)
             }
             End::Listener(credential) => {
                 let Some(request) = Request::read(&self.received)? else { return Ok(()) };
                 let (answer, verdict) = decide(credential, &request, &self.tls)?;
                 self.say(&answer.write())?;
                 match verdict {
-                    None => self.agree(request.stream_id),
+                    None => self.agree(request.stream_id, request.intent),
                     Some(error) => {
                         self.tls.send_close_notify();
                         Err(error)
@@ -215,9 +217,9 @@ impl Session {
         self.tls.writer().write_all(message).map_err(|error| SealError::Protocol(error.to_string()))
     }
 
-    fn agree(&mut self, stream_id: String) -> Result<(), SealError> {
+    fn agree(&mut self, stream_id: String, intent: Intent) -> Result<(), SealError> {
         let migration = MigrationSecret::new(export(&self.tls, b"EXPORTER-timeous-migration")?);
-        self.agreement = Some(Agreement { secrets: self.secrets()?, stream_id, migration });
+        self.agreement = Some(Agreement { secrets: self.secrets()?, stream_id, intent, migration });
         self.is_over = true;
         Ok(())
     }

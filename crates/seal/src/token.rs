@@ -1,7 +1,7 @@
 //! Numbers that others must not guess: identifiers of associations, and tokens that prove an address without state
 //! (RFC 9000 §8.1.2).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
@@ -62,6 +62,15 @@ impl Mint {
         *self.sign(b"token", &text).first_chunk().expect("a tag is longer")
     }
 
+    /// Returns the group of a host, of 256: in IPv6, of its network, of which it has all addresses.
+    pub(crate) fn group(&self, host: IpAddr) -> usize {
+        let tag = match host.to_canonical() {
+            IpAddr::V4(host) => self.sign(b"group", &host.octets()),
+            IpAddr::V6(host) => self.sign(b"group", &host.octets()[..8]),
+        };
+        usize::from(tag[0])
+    }
+
     fn sign(&self, purpose: &[u8], text: &[u8]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(purpose);
@@ -95,6 +104,15 @@ mod tests {
         assert!(!mint.is_token(now, caller, 6, &token));
         assert!(!Mint::new(&[2; 32]).is_token(now, caller, 5, &token));
         assert!(!mint.is_token(now, caller, 5, &[]));
+    }
+
+    #[test]
+    fn a_network_is_one_group_and_a_secret_chooses_it() {
+        let group = |secret, host: &str| Mint::new(&[secret; 32]).group(host.parse().unwrap());
+        assert_eq!(group(1, "192.0.2.1"), group(1, "::ffff:192.0.2.1"));
+        assert_eq!(group(1, "2001:db8::1"), group(1, "2001:db8::ffff:2"));
+        let hosts = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1"];
+        assert_ne!(hosts.map(|host| group(1, host)), hosts.map(|host| group(2, host)));
     }
 
     #[test]

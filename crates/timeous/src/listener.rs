@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use timeous_core::Instant;
 use timeous_engine::{Engine, Stream, Waker, clock};
+use timeous_seal::Intent;
 
 use crate::error::Error;
 use crate::open::{Opened, listen, stream_id};
@@ -166,6 +167,13 @@ impl Incoming {
     #[must_use]
     pub fn stream_id(&self) -> Option<&str> {
         self.stream_id.as_deref()
+    }
+
+    /// What the caller was admitted for: to send ([`Intent::Publish`]) or to receive ([`Intent::Play`]); `None` without encryption. The
+    /// stream goes both ways all the same: a listener that admits both takes no data of one with the right to receive.
+    #[must_use]
+    pub fn intent(&self) -> Option<Intent> {
+        self.stream.as_ref().and_then(Stream::intent)
     }
 
     /// Accepts the stream, in both directions. Its late choice is that of the listener's URI; each stream has its own.

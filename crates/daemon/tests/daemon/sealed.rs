@@ -9,7 +9,7 @@ use timeous_ipc::messages::{
     Secret, Trust,
 };
 use timeous_ipc::{Client, ClientError, Event};
-use timeous_seal::{CertificateFault, SealError};
+use timeous_seal::{CertificateFault, Intent, SealError};
 
 use crate::streams::{local, receive, send, spec};
 use crate::support::{Host, late, next};
@@ -161,8 +161,8 @@ fn a_listener_hears_the_stream_id_and_the_callers_reasons_are_those_of_the_libra
     let here = call(&mut client, at, caller(Some(key(1))));
     let there = taken(&mut client);
     host.until("the stream is open", || here.status() == Status::Open && there.status() == Status::Open);
-    assert_eq!(there.stream_id().as_deref(), Some("camera"));
-    assert_eq!(here.stream_id(), None);
+    assert_eq!((there.stream_id().as_deref(), there.intent()), (Some("camera"), Some(Intent::Publish)));
+    assert_eq!((here.stream_id(), here.intent()), (None, None));
     let named = |stream_id: &str| CallerCredential { stream_id: stream_id.to_owned(), ..caller(Some(key(1))) };
     let not_allowed = SealError::NotAllowed("the stream may be received, not sent".to_owned());
     for (credential, reason) in [

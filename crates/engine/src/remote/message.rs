@@ -7,7 +7,7 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 use timeous_kernel_tcp::{Reach, TcpView};
 use timeous_ring::ZoneKey;
-use timeous_seal::SealError;
+use timeous_seal::{Intent, SealError};
 
 use super::seal_error;
 use crate::inbox::Received;
@@ -82,6 +82,8 @@ pub(crate) enum News {
     Zone(bool),
     /// Stream that the caller has named.
     StreamId(String),
+    /// Direction of the data for which the caller was admitted.
+    Intent(Intent),
     /// Reason why the stream's packets cannot be encrypted.
     SealError(SealError),
 }
@@ -95,6 +97,7 @@ const PEER: u8 = 6;
 const ZONE: u8 = 7;
 const STREAM_ID: u8 = 8;
 const SEAL_ERROR: u8 = 9;
+const INTENT: u8 = 10;
 /// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
@@ -122,6 +125,7 @@ impl News {
             Self::Zone(attached) => vec![ZONE, u8::from(*attached)],
             Self::Peer(peer) => [[PEER].as_slice(), peer.to_string().as_bytes()].concat(),
             Self::StreamId(stream_id) => [[STREAM_ID].as_slice(), stream_id.as_bytes()].concat(),
+            Self::Intent(intent) => vec![INTENT, u8::from(*intent == Intent::Publish)],
             Self::SealError(error) => [[SEAL_ERROR].as_slice(), &seal_error::write(error)].concat(),
             Self::Snapshot(snapshot) => {
                 let words = snapshot_words(snapshot);
@@ -148,6 +152,7 @@ impl News {
             ZONE if matches!(body, [0 | 1]) => Self::Zone(body == [1]),
             PEER => Self::Peer(std::str::from_utf8(body).ok()?.parse().ok()?),
             STREAM_ID => Self::StreamId(std::str::from_utf8(body).ok()?.to_owned()),
+            INTENT if matches!(body, [0 | 1]) => Self::Intent(if body == [1] { Intent::Publish } else { Intent::Play }),
             SEAL_ERROR => Self::SealError(seal_error::read(body)?),
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
             ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
@@ -497,6 +502,8 @@ mod tests {
             &[ZONE, 2],
             &[STREAM_ID, 0xff],
             &[SEAL_ERROR, 1],
+            &[INTENT, 2],
+            &[11],
         ] {
             assert!(News::read(message).is_none(), "{message:?}");
         }
@@ -506,6 +513,9 @@ mod tests {
         assert!(RemoteRequest::read(&[5, 1, 2]).is_none());
         assert!(RemoteRequest::read(&[7, 1, 2]).is_none());
         assert!(RemoteRequest::read(&[7; 19]).is_none());
+        for intent in [Intent::Publish, Intent::Play] {
+            assert!(matches!(News::read(&News::Intent(intent).write()), Some(News::Intent(read)) if read == intent));
+        }
         for attached in [true, false] {
             assert!(matches!(News::read(&News::Zone(attached).write()), Some(News::Zone(read)) if read == attached));
         }

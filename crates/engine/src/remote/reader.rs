@@ -43,6 +43,7 @@ impl Reader {
             }
             News::Peer(peer) => self.shared.set_peer(peer),
             News::StreamId(stream_id) => self.shared.set_stream_id(&stream_id),
+            News::Intent(intent) => self.shared.set_intent(intent),
             News::SealError(error) => self.shared.set_seal_error(error),
             News::Status(status) => self.shared.set_status(status),
             News::Zone(attached) => self.shared.answer_zone(attached),

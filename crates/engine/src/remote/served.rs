@@ -37,6 +37,8 @@ pub struct Served {
     told_peer: Option<SocketAddr>,
     /// Whether the stream ID was sent, or there is none.
     told_stream_id: bool,
+    /// Whether the caller's intent was sent, or there is none.
+    told_intent: bool,
     /// Whether the reason was sent why the stream's packets cannot be encrypted.
     told_seal_error: bool,
     /// Message for which the socket had no room.
@@ -84,6 +86,7 @@ impl Served {
             told: Status::Connecting,
             told_peer: None,
             told_stream_id: false,
+            told_intent: false,
             told_seal_error: false,
             waiting: None,
             writable: false,
@@ -214,11 +217,17 @@ impl Served {
         Ok(())
     }
 
-    /// Sends the stream ID that the caller has named, and the reason why packets cannot be encrypted; `false` if the socket is full.
+    /// Sends the stream ID that the caller has named, its intent, and the reason why packets cannot be encrypted; `false` if the socket is full.
     fn tell_about_sealing(&mut self) -> Result<bool, Gone> {
         if !std::mem::replace(&mut self.told_stream_id, true)
             && let Some(stream_id) = self.shared.stream_id()
             && !self.say(&News::StreamId(stream_id))?
+        {
+            return Ok(false);
+        }
+        if !std::mem::replace(&mut self.told_intent, true)
+            && let Some(intent) = self.shared.intent()
+            && !self.say(&News::Intent(intent))?
         {
             return Ok(false);
         }

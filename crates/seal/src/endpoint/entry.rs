@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use timeous_core::{Duration, Instant};
 
 use super::config::EndpointConfig;
+use crate::access::Intent;
 use crate::association::Association;
 use crate::error::SealError;
 use crate::handshake::Exchange;
@@ -37,6 +38,8 @@ pub(super) struct Entry {
     patience: Duration,
     /// Stream that was agreed on; empty: none was named.
     stream_id: Box<str>,
+    /// Direction of the data for which the caller was admitted.
+    intent: Option<Intent>,
     /// Proof of the caller when the stream moves to another transport.
     migration: Option<MigrationSecret>,
 }
@@ -57,6 +60,7 @@ impl Entry {
         Self {
             patience,
             stream_id: Box::default(),
+            intent: None,
             migration: None,
             remote,
             is_ours,
@@ -78,6 +82,7 @@ impl Entry {
         Self {
             patience: Duration::ZERO,
             stream_id: Box::default(),
+            intent: None,
             remote,
             is_ours: false,
             since: now,
@@ -125,6 +130,10 @@ impl Entry {
 
     pub(super) fn stream_id(&self) -> &str {
         &self.stream_id
+    }
+
+    pub(super) fn intent(&self) -> Option<Intent> {
+        self.intent
     }
 
     pub(super) fn migration(&self) -> Option<&MigrationSecret> {
@@ -191,6 +200,7 @@ impl Entry {
         if let (Some(agreement), Some(peer)) = (&agreement, self.peer_id) {
             self.keys.get_or_insert_with(|| Association::new(peer, &agreement.secrets));
             self.stream_id = agreement.stream_id.as_str().into();
+            self.intent = Some(agreement.intent);
             self.is_agreed = true;
             self.migration = Some(agreement.migration.clone());
         }

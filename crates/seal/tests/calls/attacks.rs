@@ -58,29 +58,57 @@ fn garbage_from_forged_addresses_takes_no_callers_place() {
     agreed(&verdict(&mut pair.caller));
 }
 
+/// Begins a call from a true address with these bytes of TLS, by a token if the listener asks for one.
+fn call_from(pair: &mut Pair, from: SocketAddr, id: u32, tls: &[u8]) {
+    pair.listener.handle_datagram(pair.now, from, &garbage(0, id, 0, tls), &mut Vec::new());
+    let mut answer = Vec::new();
+    while let Some(to) = pair.listener.poll_transmit(pair.now, &mut answer) {
+        if to == from && answer[0] == RETRY {
+            let mut again = garbage(0, id, 0, b"");
+            again[16] = 16;
+            again[14..16].copy_from_slice(&(tls.len() as u16).to_be_bytes());
+            again[17..33].copy_from_slice(&answer[5..]);
+            again[33..33 + tls.len()].copy_from_slice(tls);
+            pair.listener.handle_datagram(pair.now, from, &again, &mut Vec::new());
+        }
+        answer.clear();
+    }
+}
+
 #[test]
 fn calls_that_have_failed_give_way_to_others_when_all_places_are_taken() {
     let config = EndpointConfig::default();
     let mut pair = Pair::with(config.clone(), listener_with(SECRET));
-    // From true addresses, which take one token each.
-    for calls in 0..config.max_half_open as u32 {
-        let from = (Ipv4Addr::from(0x0a00_0000 + calls), 9).into();
-        pair.listener.handle_datagram(pair.now, from, &garbage(0, 7, 0, b"no TLS"), &mut Vec::new());
-        let mut answer = Vec::new();
-        while pair.listener.poll_transmit(pair.now, &mut answer).is_some() {
-            if let Some((RETRY, rest)) = answer.split_first().map(|(&kind, rest)| (kind, rest)) {
-                let mut again = garbage(0, 7, 0, b"");
-                again[14..17].copy_from_slice(&[0, 6, 16]);
-                again[17..39].copy_from_slice(&[&rest[4..], &b"no TLS"[..]].concat());
-                pair.listener.handle_datagram(pair.now, from, &again, &mut Vec::new());
-            }
-            answer.clear();
-        }
+    for host in 0..config.max_half_open as u32 {
+        call_from(&mut pair, (Ipv4Addr::from(0x0a00_0000 + host), 9).into(), 7, b"no TLS");
         pair.now += Duration::from_millis(3);
     }
     assert_eq!(pair.listener.half_open(), config.max_half_open);
     pair.call(&caller_with(SECRET));
     pair.run(Duration::from_secs(1));
+    agreed(&verdict(&mut pair.caller));
+}
+
+#[test]
+fn one_host_does_not_take_the_calls_of_all_others() {
+    let mut pair = Pair::new(listener_with(SECRET));
+    let mut other = Endpoint::new(EndpointConfig::default(), &[7; 32]);
+    other.connect(pair.now, pair.listener_address, &caller_with(SECRET), Duration::from_secs(10)).unwrap();
+    let mut hello = Vec::new();
+    other.poll_transmit(pair.now, &mut hello).unwrap();
+    let tls = hello[17..17 + usize::from(u16::from_be_bytes([hello[14], hello[15]]))].to_vec();
+    let mut ids = 1..;
+    let mut flood = |pair: &mut Pair| {
+        // What is for others has left before.
+        pair.transmit();
+        for id in ids.by_ref().take(20) {
+            call_from(pair, "198.51.100.7:9".parse().unwrap(), id, &tls);
+        }
+        pair.run(DELAY);
+    };
+    (0..150).for_each(|_| flood(&mut pair));
+    pair.call(&caller_with(SECRET));
+    (0..150).for_each(|_| flood(&mut pair));
     agreed(&verdict(&mut pair.caller));
 }
 
