@@ -14,7 +14,7 @@ pub struct EndpointConfig {
     /// Most calls a second that are answered, at 0.4 ms of processor time each; callers repeat theirs. Chosen by us: a fifth of a core, so
     /// that calls from many true addresses leave time for the streams.
     pub calls_per_second: u32,
-    /// Most of these for a group of hosts, of which there are 256: a quarter, so that one host leaves the rest to others. Chosen by us: a
+    /// Most of these for a group of hosts, of which there are 256: half, so that one host leaves the rest to others. Chosen by us: a
     /// lower value delays many callers behind one NAT.
     pub calls_per_group: u32,
     /// Most calls in progress.
@@ -37,7 +37,7 @@ impl Default for EndpointConfig {
             patience: Duration::from_secs(10),
             calls_without_token: 64,
             calls_per_second: 500,
-            calls_per_group: 125,
+            calls_per_group: 250,
             max_half_open: 1024,
             half_open_patience: Duration::from_secs(3),
             linger: Duration::from_secs(10),
