@@ -13,7 +13,7 @@ use timeous_engine::{
 };
 use timeous_net::emulator::{EmulatorError, Namespace};
 use timeous_seal::{CallerCredential, Intent, ListenerCredential, Passphrase, Session, SharedPassphrase, Trust};
-use timeous_tcp::record::{Counts, Framing, Ordered};
+use timeous_tcp::record::{Counts, Framing, MAX_SUBSTREAM, Ordered};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAYLOAD: usize = 700;
@@ -159,7 +159,12 @@ struct Bytes {
 impl Bytes {
     fn datagrams(&self) -> (Vec<Vec<u8>>, Counts) {
         let (mut reader, mut got) = (Ordered::new(self.framing.clone(), 2_000), Vec::new());
-        reader.push(&self.bytes, |datagram| got.push(datagram.payload.to_vec()));
+        // An encrypted stream ends with a record between the engines.
+        reader.push(&self.bytes, |datagram| {
+            if datagram.substream.0 != MAX_SUBSTREAM {
+                got.push(datagram.payload.to_vec());
+            }
+        });
         (got, *reader.counts())
     }
 

@@ -30,6 +30,44 @@ fn listener(byte: u8) -> StreamConfig {
     sealed_support::listener(TCP, byte)
 }
 
+/// Passes one connection on, until it ends the connection to the listener in order, as somebody on the path can.
+fn relay_that_cuts(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Option<TcpStream>>>) {
+    let front = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, cut) = (front.local_addr().unwrap(), Arc::<Mutex<Option<TcpStream>>>::default());
+    let kept = cut.clone();
+    thread::spawn(move || {
+        let near = front.accept().unwrap().0;
+        let far = TcpStream::connect(to).unwrap();
+        *kept.lock().unwrap() = Some(far.try_clone().unwrap());
+        for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+            thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    (address, cut)
+}
+
+#[test]
+fn an_end_that_is_not_the_peers_is_none_in_order() {
+    let engine = Engine::start().unwrap();
+    let mut there = listen(&engine, listener(1));
+    let (address, cut) = relay_that_cuts(there.local_addr());
+    let mut near = engine.connect(address, caller(1)).unwrap();
+    send(&mut near, 1, b"the beginning");
+    let mut far = until(|| there.poll_accept());
+    assert_eq!(received(&mut far), b"the beginning");
+    cut.lock().unwrap().take().unwrap().shutdown(Shutdown::Write).unwrap();
+    let (reason, _) = end(&far);
+    assert!(matches!(reason, CloseReason::Reset(_)), "{reason:?}");
+
+    // A stream that its application has dropped ends in order.
+    let mut near = engine.connect(there.local_addr(), caller(1)).unwrap();
+    send(&mut near, 1, b"all");
+    let mut far = until(|| there.poll_accept());
+    assert_eq!(received(&mut far), b"all");
+    drop(near);
+    assert_eq!(end(&far), (CloseReason::Peer, None));
+}
+
 /// Passes one connection on, and keeps all bytes of both directions. `burst`: at most so many bytes at once.
 fn relay(to: SocketAddr, burst: usize) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let (front, seen) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::<Mutex<Vec<u8>>>::default());

@@ -170,6 +170,11 @@ impl<S: TcpSession> Connection<S> {
 
     /// Closes the connection: the application dropped the stream, or the engine ends.
     pub(crate) fn abandon(&mut self, now: Instant) {
+        if let State::Open(both) = &mut self.state
+            && let Err(error) = both.sending.say_end(&self.socket)
+        {
+            tracing::debug!(%error, "a TCP connection ends without a word");
+        }
         self.close(now, CloseReason::Local);
     }
 
@@ -340,9 +345,17 @@ impl<S: TcpSession> Connection<S> {
     /// Shuts down the sending side when all data has arrived.
     fn shut_if_done(&mut self, now: Instant) -> bool {
         let done = self.session.sending().is_finished(now);
-        let State::Open(both) = &self.state else { return false };
+        let State::Open(both) = &mut self.state else { return false };
         if !done || !both.sending.is_empty() {
             return false;
+        }
+        match both.sending.say_end(&self.socket) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                self.fail(now, &error);
+                return true;
+            }
         }
         self.report(now, true);
         self.socket.shut();

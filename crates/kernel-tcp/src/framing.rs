@@ -72,6 +72,11 @@ impl Writer {
         self.records.write(CONTROL, number, body, out);
     }
 
+    /// Returns whether its records are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.records.is_encrypted()
+    }
+
     /// Appends `len` bytes of padding. Records only.
     pub(crate) fn pad(&mut self, len: usize, out: &mut Vec<u8>) {
         self.records.pad(len, out);

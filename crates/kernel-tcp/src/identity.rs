@@ -14,6 +14,8 @@ const IS_NEW: u8 = 0;
 const GOES_ON: u8 = 1;
 const GOES_ON_SEALED: u8 = 2;
 const LEN: usize = 17;
+/// Content of the last record of an encrypted stream. An end without it may be forged: TCP does not authenticate its own.
+pub(crate) const END: &[u8] = &[3];
 
 /// Identity of a stream's DCCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

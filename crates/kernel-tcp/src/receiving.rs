@@ -8,6 +8,7 @@ use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming, Unordered};
 use crate::framing::Reader;
+use crate::identity::END;
 use crate::session::TcpSession;
 use crate::socket::Socket;
 use crate::tap::{Tap, TapObservation};
@@ -26,6 +27,17 @@ pub(crate) struct Receiving {
     buffer: Vec<u8>,
     /// Whether the next bytes are the first of a plain stream.
     may_be_tls: bool,
+    end: PeerEnd,
+}
+
+/// What is known of the end of the peer's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PeerEnd {
+    /// Whoever is on the path may end a plain stream.
+    Unauthenticated,
+    /// The record that ends an encrypted stream has not come.
+    Awaited,
+    Said,
 }
 
 impl Receiving {
@@ -34,13 +46,15 @@ impl Receiving {
     pub(crate) fn new(config: &TcpConfig, socket: &Socket, secrets: Option<&Secrets>) -> io::Result<Self> {
         let tap = tap(config, socket)?;
         let reader = if tap.is_some() { Reader::tapped(config, secrets) } else { Reader::new(config, secrets) };
-        Ok(Self { reader, tap, buffer: vec![0; BUFFER], may_be_tls: secrets.is_none() })
+        let end = if secrets.is_some() { PeerEnd::Awaited } else { PeerEnd::Unauthenticated };
+        Ok(Self { reader, tap, buffer: vec![0; BUFFER], may_be_tls: secrets.is_none(), end })
     }
 
     /// Reads and delivers incoming data; returns `true` at the end of the stream.
     ///
     /// # Errors
-    /// The system's. `InvalidData`: the peer encrypts, and this end does not.
+    /// The system's. `InvalidData`: the peer encrypts, and this end does not. `ConnectionReset`: an encrypted stream ends without the
+    /// peer's word.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -52,7 +66,8 @@ impl Receiving {
         for _ in 0..TURN {
             let Some(len) = socket.receive(&mut self.buffer)? else { break };
             if len == 0 {
-                return Ok(true);
+                let is_in_order = self.end != PeerEnd::Awaited;
+                return if is_in_order { Ok(true) } else { Err(io::ErrorKind::ConnectionReset.into()) };
             }
             let buffer = std::mem::take(&mut self.buffer);
             let taken = self.take_in(now, &buffer[..len], session, counts);
@@ -79,17 +94,20 @@ impl Receiving {
         if std::mem::take(&mut self.may_be_tls) && is_tls(bytes) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        read(&mut self.reader, now, bytes, session, counts);
+        read((&mut self.reader, &mut self.end), now, bytes, session, counts);
         Ok(())
     }
 
     /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.
     fn look(&mut self, now: Instant, session: &mut impl TcpSession, counts: &mut Statistics) {
+        let end = &mut self.end;
         let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
         let done = tap.look(|sight| match sight {
             TapObservation::Passed(upto) => reader.passed(upto),
             TapObservation::Data(at, data) => {
-                reader.see(at, data, |datagram| deliver(now, datagram.substream, datagram.payload, session, counts));
+                reader.see(at, data, |datagram| {
+                    deliver(now, (datagram.substream, datagram.payload), end, session, counts);
+                });
             }
         });
         if let Err(error) = done {
@@ -124,14 +142,29 @@ fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
     }
 }
 
-fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
+fn read(
+    (reader, end): (&mut Reader, &mut PeerEnd),
+    now: Instant,
+    bytes: &[u8],
+    session: &mut impl TcpSession,
+    counts: &mut Statistics,
+) {
     counts.packets_received += 1;
-    reader.push(bytes, |substream, datagram| deliver(now, substream, datagram, session, counts));
+    reader.push(bytes, |substream, datagram| deliver(now, (substream, datagram), end, session, counts));
     (counts.malformed, counts.duplicates) = reader.refused();
 }
 
-fn deliver(now: Instant, substream: SubStream, payload: &[u8], session: &mut impl TcpSession, counts: &mut Statistics) {
+fn deliver(
+    now: Instant,
+    (substream, payload): (SubStream, &[u8]),
+    end: &mut PeerEnd,
+    session: &mut impl TcpSession,
+    counts: &mut Statistics,
+) {
     if Reader::is_control(substream) {
+        if payload == END && *end == PeerEnd::Awaited {
+            *end = PeerEnd::Said;
+        }
         return;
     }
     counts.data_received += 1;

@@ -10,7 +10,7 @@ use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
 use crate::framing::{Writer, longest_payload};
-use crate::identity::Hello;
+use crate::identity::{END, Hello};
 use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
 use crate::restraint::Restraint;
@@ -44,6 +44,8 @@ pub(crate) struct Sending {
     pub(crate) lent: Option<CopiedDatagram>,
     /// Remainder of a record that the kernel took only in part.
     rest: Option<UnsentRecord>,
+    /// The record of the end is in `rest`, or was sent.
+    has_said_end: bool,
     /// Next datagram to send: one that was copied into the place of a sent record, or for which the kernel had no room.
     pub(crate) held: Option<Held>,
     /// Datagrams too long for the place for which they were pulled; sent after `held`.
@@ -132,6 +134,7 @@ impl Sending {
             bearing: PathEvidence::default(),
             lent: None,
             rest: None,
+            has_said_end: false,
             held: None,
             waiting: VecDeque::new(),
             told_limit: 1,
@@ -174,11 +177,29 @@ impl Sending {
 
     /// Sends a hello to the other engine, before any datagram.
     pub(crate) fn say(&mut self, hello: &Hello) {
+        self.say_body(&hello.body());
+    }
+
+    fn say_body(&mut self, body: &[u8]) {
         let mut bytes = Vec::new();
         let number = self.writer.number();
-        self.writer.control(number, &hello.body(), &mut bytes);
+        self.writer.control(number, body, &mut bytes);
         self.under_way.skip(bytes.len());
         self.rest = Some(UnsentRecord { bytes, from: 0 });
+    }
+
+    /// Tells the other engine of an encrypted stream, behind all records, that the stream ends in order; returns whether the kernel has it.
+    pub(crate) fn say_end(&mut self, socket: &Socket) -> io::Result<bool> {
+        if !self.writer.is_encrypted() {
+            return Ok(true);
+        }
+        if !self.has_said_end && self.finish_rest(socket)? {
+            self.say_body(END);
+            self.has_said_end = true;
+        }
+        let is_said = self.finish_rest(socket)? && self.has_said_end;
+        self.blocked |= !is_said;
+        Ok(is_said)
     }
 
     /// Returns whether nothing is queued or in flight here.

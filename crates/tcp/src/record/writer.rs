@@ -42,6 +42,12 @@ impl Writer {
         secrets.map_or_else(Self::default, |secrets| Self::encrypted(secrets.cipher, secrets.sealing.clone()))
     }
 
+    /// Returns whether records are encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Returns the length on the wire of a record with a payload of `len` bytes.
     #[must_use]
     pub fn record_len(&self, len: usize) -> usize {
