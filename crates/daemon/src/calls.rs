@@ -4,15 +4,16 @@ use std::os::fd::OwnedFd;
 
 use timeous_cm::{CmError, Destination, FlowId, FlowSpec, Kind, Manager, Scheduling};
 use timeous_core::Instant;
-use timeous_engine::{Congestion, Engine};
+use timeous_engine::{Congestion, Engine, Sealing};
 use timeous_ipc::Handle;
-use timeous_ipc::messages::{Answer, Call, DOCUMENT_MAX, Document, Failure, OpenFlow, Resource};
+use timeous_ipc::messages::{Answer, Call, DOCUMENT_MAX, Document, Failure, OpenFlow, Protection, Resource};
 
 use crate::client::Client;
 use crate::exchange::Exchange;
 use crate::limits::{Usage, Users};
 use crate::observability::Observability;
 use crate::poller::Poller;
+use crate::sealing::CredentialParts;
 use crate::streams::{Owner, Streams};
 use crate::view::Reader;
 use crate::wire;
@@ -39,14 +40,14 @@ impl SharedState {
         let owner = client.owner;
         match call {
             Call::Connect { remote, spec, protection } => {
-                let sealing = client.credential.take(protection)?;
+                let sealing = self.take_credential(client, protection)?;
                 self.sight.recall(&self.congestion, Destination::from(remote.ip()));
                 let SharedState { streams, users, poller, engine, .. } = self;
                 let ends = streams.connect((engine, users, poller), owner, remote, (&spec, sealing))?;
                 Ok((Answer::Stream, ends.descriptors()))
             }
             Call::Listen { local, spec, room, protection } => {
-                let sealing = client.credential.take(protection)?;
+                let sealing = self.take_credential(client, protection)?;
                 let SharedState { streams, users, poller, engine, .. } = self;
                 let (listener, local) =
                     streams.listen((engine, users, poller), owner, (local, room), (&spec, sealing))?;
@@ -63,7 +64,13 @@ impl SharedState {
                 Ok((Answer::Zone { key: key.0 }, vec![memory]))
             }
             Call::Credential { is_first, part } => {
-                client.credential.add(is_first, part)?;
+                let before = client.credential.bytes();
+                let added = client.credential.add(is_first, part);
+                let held = self.users.hold_credential(owner.uid, before, client.credential.bytes());
+                if held.is_err() {
+                    client.credential = CredentialParts::default();
+                }
+                added.and(held)?;
                 plain(Answer::Done)
             }
             Call::Describe(what) => self.describe(owner, what),
@@ -78,6 +85,13 @@ impl SharedState {
         }
     }
 
+    /// Takes the credential that a client has handed over; returns the protection of its next stream, and the bytes that count for it.
+    fn take_credential(&mut self, client: &mut Client, protection: Protection) -> Result<(Sealing, u64), Failure> {
+        let bytes = client.credential.bytes();
+        self.users.give_back(client.owner.uid, Usage { ring_bytes: bytes, ..Usage::default() });
+        Ok((client.credential.take(protection)?, bytes))
+    }
+
     /// Removes everything that a departed client had.
     pub(crate) fn forget(&mut self, now: Instant, client: &Client) {
         let owner = client.owner;
@@ -85,7 +99,7 @@ impl SharedState {
         streams.forget((users, poller), owner);
         zones.forget(users, owner);
         poller.forget(&client.wire);
-        let mut usage = Usage { clients: 1, ..Usage::default() };
+        let mut usage = Usage { clients: 1, ring_bytes: client.credential.bytes(), ..Usage::default() };
         if let Some(exchange) = &client.exchange {
             // The client may have passed on its copy of the bell's descriptor.
             poller.forget(exchange.channel().bell());

@@ -22,7 +22,7 @@ pub struct Limits {
     pub streams: u32,
     /// Packet zones per user, apart from those of the rings.
     pub zones: u32,
-    /// Bytes of packet rings and packet zones per user.
+    /// Bytes of packet rings, packet zones and credentials per user.
     pub ring_bytes: u64,
     /// Slots per packet ring.
     pub slots: u32,
@@ -141,6 +141,16 @@ impl Users {
         Ok(())
     }
 
+    /// Changes the bytes of a credential that no stream has taken yet.
+    pub(crate) fn hold_credential(&mut self, uid: u32, before: u64, after: u64) -> Result<(), Failure> {
+        let limit = self.limits.ring_bytes;
+        let usage = self.of.entry(uid).or_default();
+        let others = usage.ring_bytes - before;
+        let fits = others + after <= limit;
+        usage.ring_bytes = if fits { others + after } else { others };
+        if fits { Ok(()) } else { Err(Failure::OverLimit { resource: Resource::RingBytes, limit }) }
+    }
+
     /// Releases a part of a user's usage.
     pub(crate) fn give_back(&mut self, uid: u32, what: Usage) {
         let Some(usage) = self.of.get_mut(&uid) else { return };
@@ -180,6 +190,9 @@ mod tests {
         users.take_stream(2, 100).unwrap();
         assert!(matches!(users.take_stream(2, 0), Err(Failure::OverLimit { resource: Resource::Streams, .. })));
         assert!(matches!(users.take_zone(2, 1), Err(Failure::OverLimit { resource: Resource::RingBytes, .. })));
+        users.hold_credential(1, 0, 60).unwrap();
+        assert!(matches!(users.take_zone(1, 41), Err(Failure::OverLimit { resource: Resource::RingBytes, .. })));
+        assert!(matches!(users.hold_credential(1, 60, 101), Err(Failure::OverLimit { .. })), "and it is forgotten");
         users.take_zone(1, 100).unwrap();
         assert!(matches!(users.take_zone(1, 0), Err(Failure::OverLimit { resource: Resource::Zones, limit: 1 })));
         users.give_back(1, Usage { zones: 1, ring_bytes: 100, ..Usage::default() });

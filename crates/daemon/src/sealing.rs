@@ -32,6 +32,11 @@ impl CredentialParts {
         Ok(())
     }
 
+    /// Returns the number of bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Takes the credential, and returns the protection that a client asks for.
     pub(crate) fn take(&mut self, protection: Protection) -> Result<Sealing, Failure> {
         let Self { parts, .. } = std::mem::take(self);

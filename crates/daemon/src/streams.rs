@@ -26,6 +26,7 @@ pub(crate) struct Owner {
 struct Streaming {
     served: Served,
     owner: Owner,
+    /// Bytes of its ring and its credential.
     ring_bytes: u64,
     /// UDP port of its own, if it has one.
     port: PortLife,
@@ -37,6 +38,8 @@ struct Streaming {
 struct PendingStream {
     listener: ListenerFor,
     owner: Owner,
+    /// Bytes of its credential.
+    credential: u64,
 }
 
 /// Descriptors of a new stream for its client.
@@ -72,20 +75,26 @@ impl Streams {
         (engine, users, poller): (&Engine, &mut Users, &Poller),
         owner: Owner,
         remote: SocketAddr,
-        (spec, sealing): (&StreamSpec, Sealing),
+        (spec, (sealing, credential)): (&StreamSpec, (Sealing, u64)),
     ) -> Result<Ends, Failure> {
         allowed(users.limits(), spec)?;
         // An early check, before memory is allocated. The actual cost is known only afterwards.
-        users.take_stream(owner.uid, 0)?;
-        users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+        users.take_stream(owner.uid, credential)?;
+        users.give_back(owner.uid, Usage { streams: 1, ring_bytes: credential, ..Usage::default() });
         let offer = engine.connect_for(remote, stream_config(spec, sealing)).map_err(|error| failure(&error))?;
-        self.begin((users, poller), owner, offer)
+        self.begin((users, poller), owner, (offer, credential))
     }
 
-    fn begin(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner, offer: Offer) -> Result<Ends, Failure> {
+    /// Begins a stream, for which the bytes of its credential count, too.
+    fn begin(
+        &mut self,
+        (users, poller): (&mut Users, &Poller),
+        owner: Owner,
+        (offer, credential): (Offer, u64),
+    ) -> Result<Ends, Failure> {
         let Offer { served, ring, socket, port } = offer;
         let refused = |error: io::Error| Failure::Environment(error.to_string());
-        let ring_bytes = rustix::fs::fstat(&ring).map_err(|errno| refused(errno.into()))?.st_size as u64;
+        let ring_bytes = rustix::fs::fstat(&ring).map_err(|errno| refused(errno.into()))?.st_size as u64 + credential;
         if let Err(failure) = users.take_stream(owner.uid, ring_bytes) {
             served.refuse();
             return Err(failure);
@@ -110,7 +119,7 @@ impl Streams {
         (engine, users, poller): (&Engine, &mut Users, &Poller),
         owner: Owner,
         (local, room): (SocketAddr, Option<u32>),
-        (spec, sealing): (&StreamSpec, Sealing),
+        (spec, (sealing, credential)): (&StreamSpec, (Sealing, u64)),
     ) -> Result<(u32, SocketAddr), Failure> {
         allowed(users.limits(), spec)?;
         // The daemon may use any port, but the requesting user may not.
@@ -118,7 +127,7 @@ impl Streams {
         if PRIVILEGED.contains(&port) && owner.uid != 0 {
             return Err(Failure::NotPermitted);
         }
-        users.take_stream(owner.uid, 0)?;
+        users.take_stream(owner.uid, credential)?;
         let refused = |error: String| Failure::Environment(error);
         let id = self.next_listener;
         let room = room.map(|room| room as usize);
@@ -132,11 +141,11 @@ impl Streams {
             Ok(listener) => {
                 let local = listener.local_addr();
                 self.next_listener += 1;
-                self.waiting.insert(id, PendingStream { listener, owner });
+                self.waiting.insert(id, PendingStream { listener, owner, credential });
                 Ok((id, local))
             }
             Err(failure) => {
-                users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+                users.give_back(owner.uid, Usage { streams: 1, ring_bytes: credential, ..Usage::default() });
                 Err(failure)
             }
         }
@@ -155,6 +164,7 @@ impl Streams {
         }
         let waiting = self.waiting.remove(&listener).ok_or(unknown)?;
         poller.forget(waiting.listener.waker());
+        users.give_back(owner.uid, Usage { ring_bytes: waiting.credential, ..Usage::default() });
         self.let_close(users, owner.uid, waiting.listener.port());
         Ok(())
     }
@@ -167,7 +177,7 @@ impl Streams {
             // Cleared first: later connections signal again.
             waiting.listener.waker().clear();
             let offer = waiting.listener.poll_accept()?;
-            match self.begin((users, poller), owner, offer) {
+            match self.begin((users, poller), owner, (offer, 0)) {
                 Ok(ends) => return Some((owner, ends)),
                 Err(failure) => {
                     if let Some(omitted) = users.may_log(clock::now(), owner.uid) {
@@ -220,6 +230,7 @@ impl Streams {
         for id in listeners.map(|(&id, _)| id).collect::<Vec<_>>() {
             if let Some(waiting) = self.waiting.remove(&id) {
                 poller.forget(waiting.listener.waker());
+                users.give_back(owner.uid, Usage { ring_bytes: waiting.credential, ..Usage::default() });
                 self.let_close(users, owner.uid, waiting.listener.port());
             }
         }
