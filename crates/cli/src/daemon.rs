@@ -78,7 +78,7 @@ pub(crate) struct DaemonArgs {
     /// Maximum packet zones of a user
     #[arg(long, value_name = "N", default_value_t = Limits::default().zones)]
     max_zones: u32,
-    /// Maximum memory for the packet rings and packet zones of a user, such as 256MiB
+    /// Maximum memory for the packet rings, packet zones and credentials of a user, such as 256MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     max_ring_memory: u64,
     /// Maximum slots of a packet ring

@@ -169,7 +169,7 @@ impl Incoming {
         self.stream_id.as_deref()
     }
 
-    /// What the caller was admitted for: to send ([`Intent::Publish`]) or to receive ([`Intent::Play`]); `None` without encryption. The
+    /// Direction of the data for which the caller was admitted: to send ([`Intent::Publish`]) or to receive ([`Intent::Play`]); `None` without encryption. The
     /// stream goes both ways all the same: a listener that admits both takes no data of one with the right to receive.
     #[must_use]
     pub fn intent(&self) -> Option<Intent> {

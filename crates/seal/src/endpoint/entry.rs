@@ -179,7 +179,7 @@ impl Entry {
             }
             return Ok(None);
         };
-        // None of this is authenticated: behind an agreement, it counts as an acknowledgement only.
+        // Handshake datagrams are not authenticated: after the agreement they are acknowledgements only.
         let is_settled = self.is_agreed || self.has_failed;
         if !is_settled {
             self.heard = now;

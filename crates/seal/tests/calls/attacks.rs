@@ -1,4 +1,4 @@
-//! Attacks on the handshake and on associations: each took something before its test was written.
+//! Attacks on the handshake and on associations, off the path and on it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
