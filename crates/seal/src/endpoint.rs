@@ -251,7 +251,7 @@ impl Endpoint {
             }
             Some(Datagram::Forgotten { to }) => {
                 if let Some(&id) = self.by_peer.get(&(from, to))
-                    && self.entries.get_mut(id).is_some_and(|entry| entry.doubt(now))
+                    && self.entries.get_mut(id).is_some_and(|entry| entry.doubt(now, &self.config))
                 {
                     self.events.push_back(Event::Doubted { id });
                     self.schedule.make_ready(id);

@@ -34,6 +34,8 @@ pub(super) struct Entry {
     heard: Instant,
     /// Time since which the peer seems to have lost its keys, or not to encrypt.
     doubted: Option<(Instant, Doubt)>,
+    /// Last time that the peer was asked whether it has its keys.
+    asked: Option<Instant>,
     /// Time that the handshake has.
     patience: Duration,
     /// Stream that was agreed on; empty: none was named.
@@ -75,6 +77,7 @@ impl Entry {
             is_used: false,
             heard: now,
             doubted: None,
+            asked: None,
         }
     }
 
@@ -97,6 +100,7 @@ impl Entry {
             is_used: false,
             heard: now,
             doubted: None,
+            asked: None,
         }
     }
 
@@ -234,11 +238,14 @@ impl Entry {
         }
     }
 
-    /// Notes that the peer says that it does not know the association; returns whether that is news.
-    pub(super) fn doubt(&mut self, now: Instant) -> bool {
-        let is_news = self.is_agreed && !self.has_failed && self.doubted.is_none();
+    /// Notes that the peer says that it does not know the association; returns whether the peer has to be asked. Soon after it was, the
+    /// notice counts for nothing: each costs a packet in both directions, and may be forged.
+    pub(super) fn doubt(&mut self, now: Instant, config: &EndpointConfig) -> bool {
+        let is_early = self.asked.is_some_and(|asked| now - asked < config.doubt);
+        let is_news = self.is_agreed && !self.has_failed && self.doubted.is_none() && !is_early;
         if is_news {
             self.doubted = Some((now, Doubt::Forgotten));
+            self.asked = Some(now);
         }
         is_news
     }

@@ -281,10 +281,14 @@ fn a_forged_notice_is_told_once_so_that_the_peer_is_asked() {
     }
     assert_eq!(pair.caller.poll_event(), Some(Event::Doubted { id: caller }));
     assert_eq!(pair.caller.poll_event(), None);
-    // The answer of the peer.
+    // The answer of the peer, and another notice right behind it.
     assert!(pair.seal(false, listener, b"here"));
+    pair.run(DELAY);
+    pair.caller.handle_datagram(pair.now, pair.listener_address, &notice, &mut Vec::new());
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.caller.poll_event(), None);
+    pair.caller.handle_datagram(pair.now, pair.listener_address, &notice, &mut Vec::new());
+    assert_eq!(pair.caller.poll_event(), Some(Event::Doubted { id: caller }));
     assert!(pair.caller.seal(caller, &mut vec![0; SEALED_HEADER_LEN + 1]));
 }
 
