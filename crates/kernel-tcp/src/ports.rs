@@ -21,8 +21,9 @@ use crate::listener::Listener;
 use crate::readiness::Readiness;
 use crate::session::TcpSession;
 
-/// Maximum number of incoming handshakes in progress, and of callers that have sent nothing where data is awaited; beyond it the oldest are dropped. Each is looked at in every round. Chosen
-/// by us: a higher value takes more time and memory under a flood of calls, a lower one drops slow callers then.
+/// Maximum number of incoming handshakes in progress, and of callers that have sent nothing where data is awaited; beyond it
+/// the oldest are dropped. Each is looked at in every round. Chosen by us: a higher value takes more time and memory under a
+/// flood of calls, a lower one drops slow callers then.
 const MAX_HANDSHAKES: usize = 256;
 
 /// The connections and listeners of an engine's thread: connections with streams `S`, listeners with data `L` of their owner. A round looks

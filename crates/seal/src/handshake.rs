@@ -122,6 +122,9 @@ impl Exchange {
         }
         // A repetition, or a later piece, is acknowledged at once: the peer lacks something.
         self.owes_acknowledgement = true;
+        if self.session.is_over() {
+            return Ok(());
+        }
         let Some(new) = self.received.checked_sub(offset).and_then(|known| handshake.bytes.get(known..)) else {
             return Ok(());
         };

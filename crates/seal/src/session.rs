@@ -136,6 +136,12 @@ impl Session {
         !self.boundary.is_at_start
     }
 
+    /// Returns whether the ends have agreed, or the call has failed: further bytes are not the handshake's.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Appends the bytes that wait to be sent to the peer to `out`.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.owes_alert) {

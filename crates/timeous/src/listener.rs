@@ -169,8 +169,9 @@ impl Incoming {
         self.stream_id.as_deref()
     }
 
-    /// Direction of the data for which the caller was admitted: to send ([`Intent::Publish`]) or to receive ([`Intent::Play`]); `None` without encryption. The
-    /// stream goes both ways all the same: a listener that admits both takes no data of one with the right to receive.
+    /// Direction of the data for which the caller was admitted: to send ([`Intent::Publish`]) or to receive ([`Intent::Play`]);
+    /// `None` without encryption. The stream goes both ways all the same: a listener that admits both takes no data of a caller
+    /// with the right to receive.
     #[must_use]
     pub fn intent(&self) -> Option<Intent> {
         self.stream.as_ref().and_then(Stream::intent)

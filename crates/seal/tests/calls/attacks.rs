@@ -195,6 +195,8 @@ fn a_forged_handshake_ends_no_agreement() {
     }
     pair.run(Duration::from_secs(1));
     let caller = agreed(&verdict(&mut pair.caller));
+    let acknowledged = pair.captured.iter().rev().find(|(from_caller, _)| !from_caller).unwrap().1[12..14].to_vec();
+    assert!(u16::from_be_bytes(acknowledged.try_into().unwrap()) < 2_000, "forged bytes are not counted");
     let there = AssociationId::new(listener.1);
     assert!(pair.seal(false, there, b"still here") && pair.seal(true, caller, b"still here"));
     pair.run(DELAY);
