@@ -30,7 +30,7 @@ pub(crate) struct Receiving {
     end: PeerEnd,
 }
 
-/// What is known of the end of the peer's records.
+/// Knowledge of the end of the peer's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeerEnd {
     /// Whoever is on the path may end a plain stream.
