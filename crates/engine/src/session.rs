@@ -47,11 +47,12 @@ impl Session {
         }
     }
 
-    /// Sets the stream that the caller has named.
+    /// Sets the direction of the data for which the caller was admitted.
     pub(crate) fn set_intent(&self, intent: Intent) {
         self.shared.set_intent(intent);
     }
 
+    /// Sets the stream that the caller has named.
     pub(crate) fn set_stream_id(&self, stream_id: &str) {
         self.shared.set_stream_id(stream_id);
     }
