@@ -17,6 +17,7 @@ mod dbat_latency;
 mod dbat_loss;
 mod dbat_throughput;
 mod encryption;
+pub(crate) mod fault;
 mod goddard;
 mod lai;
 mod lai_age;

@@ -8,6 +8,7 @@ mod experiments;
 mod machine;
 mod peers;
 mod report;
+mod sabotages;
 mod soak;
 mod tun;
 mod whole;
@@ -41,6 +42,7 @@ enum Task {
     /// Lists what can be run
     List,
     All(AllArgs),
+    Sabotages(sabotages::SabotagesArgs),
     Peers(peers::PeersArgs),
     #[command(name = peers::COMMAND, hide = true)]
     PeersMember(Box<peers::MemberArgs>),
@@ -80,6 +82,13 @@ struct RunArgs {
     /// Extent of the run, where an experiment can leave out cells
     #[arg(long, value_enum, default_value_t)]
     extent: Extent,
+    /// Break a part of it on purpose; `timeous-lab sabotages --list` has the names
+    #[arg(long, value_name = "NAME", conflicts_with = "real")]
+    sabotage: Option<String>,
+    /// Fail if the list of expected failures is not exact: for a bound or an aim that is not in it, and for an entry
+    /// that holds
+    #[arg(long, conflicts_with_all = ["real", "sabotage"])]
+    strict: bool,
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
@@ -128,6 +137,7 @@ fn task(task: Task, experiments: &[Experiment]) -> u8 {
         Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true), |error| error.exit_code()),
         Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true), |error| error.exit_code()),
         Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true), |error| error.exit_code()),
+        Task::Sabotages(args) => judged(sabotages::run(experiments, &args), |error| error.exit_code()),
         Task::All(args) => {
             let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::new());
             outcome.unwrap_or_else(|error| failed(&error, error.exit_code()))
@@ -155,11 +165,21 @@ fn list(experiments: &[Experiment]) {
 
 fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
     let progress = Progress::new();
+    let wanted = |name: &String| experiment.sabotages.iter().find(|sabotage| sabotage.name == name).copied();
+    let sabotage = args.sabotage.as_ref().map(|name| wanted(name).ok_or_else(|| name.clone())).transpose();
+    let sabotage = match sabotage {
+        Ok(sabotage) => sabotage,
+        Err(wanted) => {
+            let error = LabError::NoSabotage { name: experiment.name, wanted };
+            return failed(&error, error.exit_code());
+        }
+    };
     let run = Run {
         seed: args.seed,
         seeds: args.seeds.unwrap_or(experiment.seeds_of(args.real)),
         real: args.real,
         extent: args.extent,
+        sabotage,
         progress: &progress,
     };
     let found = match (experiment.forms.include(args.real), args.real) {
@@ -175,6 +195,11 @@ fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
         print!("{}", whole::pretty(&experiment::record(experiment, &run, &findings)));
     } else {
         print!("{}", experiment::text(experiment, &run, &findings));
+    }
+    if args.strict {
+        let surprises = experiment::surprises(experiment.name, &findings.claims);
+        surprises.iter().for_each(|line| eprintln!("{line}"));
+        return u8::from(!surprises.is_empty());
     }
     let broken: Vec<String> = whole::broken(&findings).collect();
     broken.iter().for_each(|claim| eprintln!("does not hold: {claim}"));

@@ -48,7 +48,14 @@ pub(crate) fn run(
     for (index, (experiment, form)) in wanted.iter().enumerate() {
         let about: &Experiment = experiment;
         let outcome = {
-            let run = Run { seed, seeds: about.seeds_of(*form), real: *form, extent: Extent::Usual, progress };
+            let run = Run {
+                seed,
+                seeds: about.seeds_of(*form),
+                real: *form,
+                extent: Extent::Usual,
+                sabotage: None,
+                progress,
+            };
             let place = format!("{} of {}: {}", index + 1, wanted.len(), about.name);
             progress.say(&format!("{place}{} ({})", if *form { " --real" } else { "" }, about.takes));
             Outcome { about, run, result: (experiment.run)(&run) }

@@ -18,13 +18,14 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// Whether the value is within the bound. NaN never is.
+    /// Whether the value is within the bound. NaN and infinity never are: they come from nothing measured.
     pub(crate) fn holds(self, value: f64) -> bool {
-        match self {
-            Self::AtLeast(least) => value >= least,
-            Self::AtMost(most) => value <= most,
-            Self::Within(least, most) => (least..=most).contains(&value),
-        }
+        value.is_finite()
+            && match self {
+                Self::AtLeast(least) => value >= least,
+                Self::AtMost(most) => value <= most,
+                Self::Within(least, most) => (least..=most).contains(&value),
+            }
     }
 }
 
@@ -100,6 +101,14 @@ impl Claim {
         Self::new(what, paper, measured, f64::from(u8::from(holds))).pass(1.0..)
     }
 
+    /// Names the number of values that were judged. Without any the claim does not hold: nothing was measured.
+    pub(crate) fn among(mut self, judged: usize) -> Self {
+        if judged == 0 {
+            (self.value, self.measured) = (f64::NAN, "nothing to judge".to_owned());
+        }
+        self
+    }
+
     /// Sets the minimum requirement: `0.5..`, `..=2.0` or `0.5..=2.0`.
     pub(crate) fn pass(mut self, bound: impl Into<Bound>) -> Self {
         self.pass = Some(bound.into());
@@ -137,13 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_about_nothing_does_not_hold() {
+        let stale = |judged| Claim::count("stale", "", 0).among(judged).pass(..=0.0).passes();
+        assert_eq!([stale(1), stale(0)], [Some(true), Some(false)]);
+    }
+
+    #[test]
     fn bounds_include_their_ends_and_exclude_what_is_no_number() {
         assert!(Bound::AtMost(1.0).holds(1.0) && Bound::AtLeast(1.0).holds(1.0) && Bound::Within(1.0, 2.0).holds(2.0));
         assert!(
             !Bound::AtMost(1.0).holds(1.1) && !Bound::AtLeast(1.0).holds(0.9) && !Bound::Within(1.0, 2.0).holds(0.9)
         );
         for bound in [Bound::AtMost(1.0), Bound::AtLeast(1.0), Bound::Within(1.0, 2.0)] {
-            assert!(!bound.holds(f64::NAN), "{bound}");
+            for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                assert!(!bound.holds(value), "{bound}: {value}");
+            }
         }
     }
 }

@@ -20,6 +20,17 @@ pub(crate) enum LabError {
         /// Name of the experiment.
         name: &'static str,
     },
+    /// It has no such sabotage.
+    #[error("{name} has no sabotage {wanted:?}: `timeous-lab sabotages {name} --list` has the names")]
+    NoSabotage {
+        /// Name of the experiment.
+        name: &'static str,
+        /// Name of the sabotage.
+        wanted: String,
+    },
+    /// No experiment with sabotages has this name.
+    #[error("{0:?} is no experiment in virtual time: `timeous-lab list` has the names")]
+    NoExperiment(String),
     /// This program was built without a required feature. The text says what to do.
     #[error("{0}")]
     LeftOut(String),
@@ -61,7 +72,7 @@ impl LabError {
     /// Exit code, as the tool's own ones; 1 is reserved for a broken bound.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::OnlyVirtual { .. } | Self::OnlyReal { .. } => 2,
+            Self::OnlyVirtual { .. } | Self::OnlyReal { .. } | Self::NoSabotage { .. } | Self::NoExperiment(_) => 2,
             _ => 4,
         }
     }

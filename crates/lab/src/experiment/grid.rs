@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_table_and_data_follow_from_axes_and_metrics() {
         let progress = Progress::silent();
-        let run = Run { seed: 7, seeds: 2, real: false, extent: Extent::Usual, progress: &progress };
+        let run = Run { seed: 7, seeds: 2, real: false, extent: Extent::Usual, sabotage: None, progress: &progress };
         let grid = run.grid("colours", Colour::ALL, |colour, seed| *colour as u64 * 10 + seed);
         let rows = grid.rows().axis("colour", |colour| colour.name()).mean("mean", 1, |&n| n as f64);
         let table = rows.spread("all", 0, |&n| n as f64).table("t");

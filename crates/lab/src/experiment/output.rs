@@ -5,6 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::claim::{Bound, Claim};
+use super::expected::expected;
+use super::expected_failures::ExpectedFailure;
 use super::findings::Findings;
 use super::run::{Experiment, Run};
 use crate::report::columns::columns;
@@ -24,17 +26,20 @@ pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> 
             "reaches_aim": claim.reaches_aim(),
         })
     };
+    let of_expected = |entry: &ExpectedFailure| json!({ "claim": entry.claim, "bound": entry.column, "since": entry.since, "reason": entry.reason });
     json!({
         "name": about.name,
         "title": about.title,
         "source": about.source,
         "paper": about.paper,
         "command": about.command(run),
+        "sabotage": run.sabotage.map(|sabotage| sabotage.name),
         "form": if run.real { "real" } else { "virtual" },
         "seed": run.seed,
         "seeds": run.seeds,
         "passes": findings.claims.iter().all(|claim| claim.passes() != Some(false)),
         "claims": findings.claims.iter().map(of_claim).collect::<Vec<_>>(),
+        "expected_failures": expected_failures(about, run, findings).map(of_expected).collect::<Vec<_>>(),
         "tables": findings.tables,
         "setup": findings.setup,
         "notes": findings.notes,
@@ -45,6 +50,9 @@ pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> 
 /// Title, tables, claims, setup and notes.
 pub(crate) fn text(about: &Experiment, run: &Run<'_>, findings: &Findings) -> String {
     let mut out = format!("{}: {}\n{}\n\nThe paper: {}\n", about.name, about.title, source(about, run), about.paper);
+    if let Some(sabotage) = run.sabotage {
+        let _ = write!(out, "\nSabotage {}: {}\n", sabotage.name, sabotage.what);
+    }
     for table in &findings.tables {
         let _ = write!(out, "\n{}\n{}", table.title, columns(&table.head, &table.rows));
     }
@@ -55,7 +63,10 @@ pub(crate) fn text(about: &Experiment, run: &Run<'_>, findings: &Findings) -> St
     let setup = findings.setup.iter();
     let setup =
         setup.map(|choice| format!("{}: {} ({}: {})", choice.what, choice.value, choice.source.word(), choice.why));
-    for (title, lines) in [("Setup", setup.collect()), ("Notes", findings.notes.clone())] {
+    let expected = expected_failures(about, run, findings).map(sentence);
+    let lists =
+        [("Expected failures", expected.collect()), ("Setup", setup.collect()), ("Notes", findings.notes.clone())];
+    for (title, lines) in lists {
         let lines: String = lines.iter().map(|line| format!("- {line}\n")).collect();
         if !lines.is_empty() {
             let _ = write!(out, "\n{title}\n{lines}");
@@ -69,7 +80,25 @@ pub(crate) fn claims(about: &Experiment, run: &Run<'_>, findings: &Findings) -> 
     let rows: Vec<_> = findings.claims.iter().map(of_claim).collect();
     let table = markdown::table(&["Claim", "Measured", "Paper", "Pass", "Aim"], &rows);
     let Experiment { name, title, source, paper, .. } = about;
-    format!("## {name}: {title}\n{source}; {}. The paper: {paper}\n\n{table}", seeds(run))
+    let expected: Vec<String> =
+        expected_failures(about, run, findings).map(|entry| format!("- {}\n", sentence(entry))).collect();
+    let expected =
+        if expected.is_empty() { String::new() } else { format!("\nExpected failures:\n\n{}", expected.concat()) };
+    format!("## {name}: {title}\n{source}; {}. The paper: {paper}\n\n{table}{expected}", seeds(run))
+}
+
+/// Returns the expected failures among the claims. Only those in virtual time are known.
+fn expected_failures<'a>(
+    about: &'a Experiment,
+    run: &Run<'_>,
+    findings: &'a Findings,
+) -> impl Iterator<Item = &'static ExpectedFailure> + 'a {
+    let judged = !run.real && run.sabotage.is_none();
+    expected(about.name, &findings.claims).filter(move |_| judged)
+}
+
+fn sentence(entry: &ExpectedFailure) -> String {
+    format!("{} ({}): {} ({})", entry.claim, entry.column.name(), entry.reason, entry.since)
 }
 
 /// Writes a section of the page; `data` is the name of the raw data file.
@@ -88,6 +117,9 @@ pub(crate) fn section(page: &mut Page, about: &Experiment, run: &Run<'_>, findin
         };
         let rows: Vec<_> = findings.claims.iter().map(cells).collect();
         page.cells(&["claim", "measured", "paper", "pass", "aim"], &rows);
+        for entry in expected_failures(about, run, findings) {
+            page.paragraph(&format!("Expected failure: {}", sentence(entry)));
+        }
     }
     for figure in &findings.figures {
         page.figure(&figure.svg, &figure.caption);

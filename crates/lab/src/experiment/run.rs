@@ -6,10 +6,13 @@ use std::thread;
 use super::error::LabError;
 use super::findings::Findings;
 use super::progress::Progress;
+use super::sabotage::Sabotage;
 
 /// Extent of an experiment, where cells can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Extent {
+    /// As few cells as the claims of the sabotages need.
+    Least,
     /// A few cells, as a smoke test.
     Small,
     /// Enough cells for the claims.
@@ -30,11 +33,18 @@ pub(crate) struct Run<'a> {
     pub(crate) real: bool,
     /// Extent of the run.
     pub(crate) extent: Extent,
+    /// Part of the experiment that is broken on purpose.
+    pub(crate) sabotage: Option<Sabotage>,
     /// Progress display.
     pub(crate) progress: &'a Progress,
 }
 
 impl Run<'_> {
+    /// Whether this part of the experiment is broken on purpose.
+    pub(crate) fn breaks(&self, sabotage: Sabotage) -> bool {
+        self.sabotage == Some(sabotage)
+    }
+
     /// The seeds, in order.
     pub(crate) fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
         let first = self.seed;
@@ -91,6 +101,8 @@ pub(crate) struct Experiment {
     pub(crate) seeds: u32,
     /// Approximate duration, for people: `5 s; real 1 min`.
     pub(crate) takes: &'static str,
+    /// Sabotages, each with the claims that fall with it, in virtual time.
+    pub(crate) sabotages: &'static [Sabotage],
     /// Runs it in the form given by the parameters. [`LabError`] if it could not be run; bad results are claims.
     pub(crate) run: fn(&Run<'_>) -> Result<Findings, LabError>,
 }
@@ -112,9 +124,13 @@ impl Experiment {
             words.push_str(" --real");
         }
         match run.extent {
+            Extent::Least => words.push_str(" --extent least"),
             Extent::Small => words.push_str(" --extent small"),
             Extent::Usual => {}
             Extent::Full => words.push_str(" --extent full"),
+        }
+        if let Some(sabotage) = run.sabotage {
+            words.push_str(&format!(" --sabotage {}", sabotage.name));
         }
         words
     }
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn results_of_many_threads_are_in_the_order_of_the_items() {
         let progress = Progress::silent();
-        let run = Run { seed: 7, seeds: 100, real: false, extent: Extent::Usual, progress: &progress };
+        let run = Run { seed: 7, seeds: 100, real: false, extent: Extent::Usual, sabotage: None, progress: &progress };
         let seeds: Vec<u64> = run.seeds().collect();
         assert_eq!(run.each("seeds", &seeds, |seed| seed * 2), (7..107).map(|seed| seed * 2).collect::<Vec<_>>());
         assert!(run.each("nothing", &[], |seed: &u64| *seed).is_empty());
@@ -160,7 +176,7 @@ mod tests {
     #[test]
     fn rounds_rotate_and_keep_their_order() {
         let progress = Progress::silent();
-        let run = Run { seed: 7, seeds: 1, real: true, extent: Extent::Usual, progress: &progress };
+        let run = Run { seed: 7, seeds: 1, real: true, extent: Extent::Usual, sabotage: None, progress: &progress };
         let calls = std::cell::RefCell::new(Vec::new());
         let work = |item: u64| {
             calls.borrow_mut().push(item);

@@ -8,14 +8,20 @@ pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// Returns the minimum; infinity without values.
+/// Returns the minimum; NaN without values, or if one is NaN.
 pub(crate) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::INFINITY, f64::min)
+    extreme(values, f64::min)
 }
 
-/// Returns the maximum; negative infinity without values.
+/// Returns the maximum; NaN without values, or if one is NaN.
 pub(crate) fn most(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::NEG_INFINITY, f64::max)
+    extreme(values, f64::max)
+}
+
+/// `f64::min` and `f64::max` drop NaN, and a claim about a value that was not measured would hold.
+fn extreme(values: impl IntoIterator<Item = f64>, of: fn(f64, f64) -> f64) -> f64 {
+    let further = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) };
+    values.into_iter().reduce(further).unwrap_or(f64::NAN)
 }
 
 /// Mean and extremes of some values, shown as `2.5 (1.0 to 4.0)`.
@@ -115,7 +121,11 @@ mod tests {
         assert_eq!(format!("{stats:.1}"), "2.5 (1.0 to 4.0)");
         assert_eq!(Stats::of([1.0, 3.0]).error, 1.0);
         assert!(Stats::of([1.0]).error.is_nan(), "one value has no error");
-        assert!(mean([]).is_nan());
+        assert!([mean([]), least([]), most([])].iter().all(|value| value.is_nan()));
+        assert_eq!((least([2.0, 1.0]), most([2.0, 3.0])), (1.0, 3.0));
+        for values in [[f64::NAN, 1.0], [1.0, f64::NAN]] {
+            assert!(least(values).is_nan() && most(values).is_nan(), "a value that was not measured is not dropped");
+        }
     }
 
     #[test]

@@ -8,12 +8,12 @@ mod transitions;
 pub(crate) mod trial;
 
 use findings::{Behaviour, CellOutcomes};
-use setup::{Cell, Part};
+use setup::{Cell, LossModel, Part};
 use stream::SenderKind;
 use trial::{Encryption, Outcome, Trial};
 
 use crate::bound::Bound;
-use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run};
+use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bloat",
@@ -23,16 +23,40 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "4 min",
+    sabotages: &[NO_PLAN, NO_REPAIR, NO_CONTROLLER, PATIENT],
     run,
 };
 
+const NO_PLAN: Sabotage = Sabotage {
+    name: "no-plan",
+    what: "Timeous is sent without its plan",
+    falls: &["more of the bound in the mean than without the plan"],
+};
+const NO_REPAIR: Sabotage = Sabotage {
+    name: "no-repair",
+    what: "Timeous is sent without its repair",
+    falls: &["more of the bound in the mean than without the repair"],
+};
+const NO_CONTROLLER: Sabotage = Sabotage {
+    name: "no-controller",
+    what: "Timeous is sent by a controller that fills queues",
+    falls: &["more of the bound in the mean than without the controller"],
+};
+const PATIENT: Sabotage =
+    Sabotage { name: "patient", what: "no sender knows deadlines", falls: &["packets that left after their deadline"] };
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let part = match run.extent {
-        Extent::Small => Part::Handful,
+        Extent::Least | Extent::Small => Part::Handful,
         Extent::Usual => Part::Pairs,
         Extent::Full => Part::All,
     };
-    let crowded = judged(run, "cells with too much", &setup::cells(part), &SenderKind::ALL);
+    let mut cells = setup::cells(part);
+    if run.extent == Extent::Least {
+        // Two in which every part of Timeous is worth something.
+        cells.retain(|cell| matches!(cell.losses, LossModel::Random(5) | LossModel::Bursts(1)));
+    }
+    let crowded = judged(run, "cells with too much", &cells, &SenderKind::ALL);
     if part == Part::Handful {
         return Ok(findings::findings(&crowded, &[], None));
     }
@@ -45,13 +69,22 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     Ok(findings::findings(&crowded, &room, Some(&returns)))
 }
 
+/// Returns the trial of a sender, or of a broken one in its place.
+fn trial(run: &Run<'_>, cell: Cell, seed: u64, way: SenderKind) -> Trial {
+    let way = match (run.sabotage, way) {
+        (Some(NO_PLAN), SenderKind::Timeous) => SenderKind::NoPlan,
+        (Some(NO_REPAIR), SenderKind::Timeous) => SenderKind::NoRepair,
+        (Some(NO_CONTROLLER), SenderKind::Timeous) => SenderKind::NoController,
+        (_, way) => way,
+    };
+    Trial { cell, seed, way, encryption: Encryption::Plain, is_patient: run.breaks(PATIENT) }
+}
+
 /// Runs every cell with each sender and all seeds; returns outcomes and upper bounds by cell.
 fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[SenderKind]) -> Vec<CellOutcomes> {
     let limits: Vec<(Cell, u64)> = cells.iter().flat_map(|&cell| run.seeds().map(move |seed| (cell, seed))).collect();
-    let trials: Vec<Trial> = limits
-        .iter()
-        .flat_map(|&(cell, seed)| ways.iter().map(move |&way| Trial { cell, seed, way, encryption: Encryption::Plain }))
-        .collect();
+    let trials: Vec<Trial> =
+        limits.iter().flat_map(|&(cell, seed)| ways.iter().map(move |&way| trial(run, cell, seed, way))).collect();
     let limits: Vec<Bound> = run.each(&format!("{what}: bounds"), &limits, |&(cell, seed)| trial::limit(&cell, seed));
     let outcomes: Vec<Outcome> = run.each(what, &trials, trial::run);
     let seeds = run.seeds as usize;

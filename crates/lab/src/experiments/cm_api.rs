@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 1,
     takes: "real 1 min, as root; TCP/CM if built with the feature bpf",
+    sabotages: &[],
     run,
 };
 

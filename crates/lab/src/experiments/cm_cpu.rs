@@ -68,6 +68,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 1,
     takes: "real 2 min, as root, built with the feature bpf",
+    sabotages: &[],
     run,
 };
 

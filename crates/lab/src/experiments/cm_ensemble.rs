@@ -17,9 +17,11 @@ use timeous_net::sim::{Dumbbell, Network, NodeId};
 use timeous_tcp::Config;
 
 use super::cm::{AckPolicy, Greedy, HEADER, Receiver, Sender};
+use super::fault::{self, Fault};
 use super::tcp::shared::jain;
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Rows, Run, Stats, setup, values,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats,
+    setup, values,
 };
 use crate::report::plot::Series;
 
@@ -36,14 +38,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 8,
     takes: "10 s; real 90 s, as root, built with the feature bpf",
+    sabotages: &[APART, DOUBLED, IDLE],
     run,
+};
+
+const APART: Sabotage = Sabotage {
+    name: "apart",
+    what: "each flow has a manager of its own",
+    falls: &["four TCP in one macroflow, one TCP: the share", "four TCP in a macroflow, two in another: the share"],
+};
+const DOUBLED: Sabotage = Sabotage {
+    name: "doubled",
+    what: "the window of the first side's manager is twice that of its controller",
+    falls: &["four TCP in one macroflow, one TCP: the share"],
+};
+const IDLE: Sabotage = Sabotage {
+    name: "idle",
+    what: "the first flow of each side with several begins in the middle",
+    falls: &["four TCP in one macroflow, one TCP: Jain", "four TCP in a macroflow, two in another: Jain"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if run.real {
         return real::run(run);
     }
-    let outcomes = run.grid("bottlenecks", Case::ALL, trial);
+    let cases = if run.extent == Extent::Least { &[Case::One, Case::Two][..] } else { &Case::ALL };
+    let outcomes = run.grid("bottlenecks", cases.iter().copied(), |case, seed| trial(case, seed, run.sabotage));
     let table = Rows::of(outcomes.runs())
         .column("flows", |run| run.0.name())
         .column("seed", |run| run.1)
@@ -56,10 +76,12 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
         })
         .number("used, %", 1, |run| 100.0 * (run.2.total(0) + run.2.total(1)) * 1e3 / RATE.as_bps() as f64)
         .table("How the bottleneck is shared");
+    let figures = [Case::One, Case::Apart].into_iter().filter(|case| cases.contains(case));
+    let figures = figures.map(|case| figure(&outcomes, case));
     Ok(Findings {
         setup: choices(),
         tables: vec![table],
-        figures: vec![figure(&outcomes, Case::One)?, figure(&outcomes, Case::Apart)?],
+        figures: figures.collect::<Result<_, _>>()?,
         claims: claims(&outcomes),
         notes: Vec::new(),
         data: outcomes.data(),
@@ -231,12 +253,13 @@ impl Topology {
         self.network.with_host(node, |_, machine| machine.add_manager(kind))
     }
 
-    /// Adds a flow on a side, from a host on the left to the side's own host on the right.
-    fn add(&mut self, side: usize, member: FlowKind, from: NodeId, manager: ManagerId) {
+    /// Adds a flow on a side, from a host on the left to the side's own host on the right; it begins up to a second after
+    /// `late`.
+    fn add(&mut self, side: usize, member: FlowKind, from: NodeId, manager: ManagerId, late: Duration) {
         let to = self.net.right[side];
         let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
         let remote = address(side, port);
-        let start = Instant::ZERO + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
+        let start = Instant::ZERO + late + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
         // The receiving end sends no data, so its controller does not matter.
         let any = self.manager(to, Kind::NewReno);
         let end = match member {
@@ -274,8 +297,8 @@ impl Topology {
 }
 
 /// Runs a trial.
-fn trial(case: &Case, seed: u64) -> Outcome {
-    let mut topology = topology(*case, seed);
+fn trial(case: &Case, seed: u64, sabotage: Option<Sabotage>) -> Outcome {
+    let mut topology = topology(*case, seed, sabotage);
     let mut sides = topology.sides.each_ref().map(|side| vec![Vec::new(); side.len()]);
     topology.network.run_until(Instant::ZERO + WARM_UP);
     for slice in 1..=SLICES {
@@ -290,20 +313,26 @@ fn trial(case: &Case, seed: u64) -> Outcome {
     Outcome { sides }
 }
 
-fn topology(case: Case, seed: u64) -> Topology {
+fn topology(case: Case, seed: u64, sabotage: Option<Sabotage>) -> Topology {
     let mut topology = Topology::new(seed);
     let (first, second) = (topology.net.left[0], topology.net.left[1]);
     let [ones, others] = case.sides();
-    let shared = topology.manager(first, Kind::Aimd);
-    for &member in ones {
-        let manager = if case == Case::Apart { topology.manager(first, Kind::Aimd) } else { shared };
-        topology.add(0, member, first, manager);
+    let fault = (sabotage == Some(DOUBLED)).then_some(Fault::Doubled);
+    let shared =
+        topology.network.with_host(first, |_, machine| machine.add_manager_of(fault::manager(Kind::Aimd, fault)));
+    let is_apart = case == Case::Apart || sabotage == Some(APART);
+    let late = if sabotage == Some(IDLE) { WARM_UP + TIME / 2 } else { Duration::ZERO };
+    let delay = |number: usize| if number == 0 { late } else { Duration::ZERO };
+    for (number, &member) in ones.iter().enumerate() {
+        let manager = if is_apart { topology.manager(first, Kind::Aimd) } else { shared };
+        topology.add(0, member, first, manager, delay(number));
     }
     // Both macroflows of one manager start at one host; the single TCP starts at another.
     let (from, manager) =
         if case == Case::Two { (first, shared) } else { (second, topology.manager(second, Kind::NewReno)) };
-    for &member in others {
-        topology.add(1, member, from, manager);
+    for (number, &member) in others.iter().enumerate() {
+        let manager = if case == Case::Two && is_apart { topology.manager(from, Kind::Aimd) } else { manager };
+        topology.add(1, member, from, manager, if others.len() > 1 { delay(number) } else { Duration::ZERO });
     }
     topology
 }

@@ -1,18 +1,21 @@
 //! cm-loss: TCP as a client of the Congestion Manager beside plain TCP, on a path with loss
 //! (Andersen et al., figure 3).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_cm::Kind;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
-use timeous_net::sim::Network;
+use timeous_net::sim::{Host, Network};
 use timeous_tcp::Config;
 
+use super::fault::Fault;
+use super::tcp::alone::Alone;
 use super::tcp::end::End;
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, Stats, cross, setup, values,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats, cross,
+    setup, values,
 };
 
 /// Loss rates of the path.
@@ -42,6 +45,8 @@ values! {
         Plain = "TCP",
         /// Congestion Manager with its default controller.
         Managed = "TCP/CM",
+        /// A TCP of foreign code, which has no manager.
+        Alone = "TCP without a manager",
     }
 }
 
@@ -65,21 +70,40 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 8,
     takes: "10 s",
+    sabotages: &[FIXED, DOUBLED],
     run,
 };
 
+const FIXED: Sabotage =
+    Sabotage { name: "fixed", what: "the manager's window stays at 50 packets, whatever is lost", falls: &FALL };
+const DOUBLED: Sabotage =
+    Sabotage { name: "doubled", what: "the manager's window is twice that of its controller", falls: &FALL };
+
+const FALL: [&str; 4] = [
+    "throughput of TCP/CM over that of TCP at 2 % loss",
+    "throughput of TCP/CM over that of TCP at 5 % loss",
+    "throughput of TCP/CM over that of TCP without a manager at 2 % loss",
+    "throughput of TCP/CM over that of TCP without a manager at 5 % loss",
+];
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let flows: Flows = run.grid("flows", cross(LOSSES, FlowController::ALL), |&(loss, by), seed| flow(loss, by, seed));
+    let losses = if run.extent == Extent::Least { &[0.02, 0.05][..] } else { &LOSSES };
+    let losses = || losses.iter().copied();
+    let flows: Flows =
+        run.grid("flows", cross(losses(), FlowController::ALL), |&(loss, by), seed| flow(loss, by, seed, run.sabotage));
     let rate = |&loss: &f64, by| flows.stats(&(loss, by), |one| one.throughput);
     let with_error = |stats: Stats| format!("{:.0}{}", stats.mean, spread(stats.error, 0));
     let timeouts = |&loss: &f64, by| flows.mean(&(loss, by), |one| one.timeouts);
-    let table = Rows::of(LOSSES)
+    let table = Rows::of(losses())
         .column("loss, %", |loss| 100.0 * loss)
         .column("TCP, kbit/s", |loss| with_error(rate(loss, FlowController::Plain)))
         .column("TCP/CM, kbit/s", |loss| with_error(rate(loss, FlowController::Managed)))
-        .column("TCP/CM over TCP", |&loss| ratio(&flows, loss).1)
+        .column("TCP without a manager, kbit/s", |loss| with_error(rate(loss, FlowController::Alone)))
+        .column("TCP/CM over TCP", |&loss| ratio(&flows, loss, FlowController::Plain).1)
+        .column("over TCP without a manager", |&loss| ratio(&flows, loss, FlowController::Alone).1)
         .number("timeouts a minute, TCP", 2, |loss| timeouts(loss, FlowController::Plain))
         .number("TCP/CM", 2, |loss| timeouts(loss, FlowController::Managed))
+        .number("TCP without a manager", 2, |loss| timeouts(loss, FlowController::Alone))
         .table("Throughput (± two standard errors over the seeds)");
     let chart = Chart {
         title: "Throughput of TCP and TCP/CM against loss",
@@ -87,12 +111,13 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
         y: "throughput, Mbit/s",
         caption: "10 Mbit/s, 60 ms round trip. As figure 3 of the paper: two curves that should be one.",
     };
-    let claims = LOSSES.map(|loss| {
-        let (ratio, measured) = ratio(&flows, loss);
-        let what = format!("throughput of TCP/CM over that of TCP at {} % loss", 100.0 * loss);
-        let claim = Claim::new(what, "1: the same curve", measured, ratio);
-        claim.pass(1.0 - PASS..=1.0 + PASS).aim(1.0 - AIM..=1.0 + AIM)
-    });
+    let claim = |loss: f64, than| {
+        let (ratio, measured) = ratio(&flows, loss, than);
+        let what = format!("throughput of TCP/CM over that of {} at {} % loss", than.name(), 100.0 * loss);
+        Claim::new(what, "1: the same curve", measured, ratio).pass(1.0 - PASS..=1.0 + PASS)
+    };
+    let own = losses().map(|loss| claim(loss, FlowController::Plain).aim(1.0 - AIM..=1.0 + AIM));
+    let claims = own.chain(losses().map(|loss| claim(loss, FlowController::Alone)));
     Ok(Findings {
         setup: choices(),
         tables: vec![table],
@@ -101,7 +126,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
             |at| at.point.1.name().to_owned(),
             |at| (100.0 * at.point.0, at.mean(|one| one.throughput) / 1e3),
         )?],
-        claims: claims.to_vec(),
+        claims: claims.collect(),
         notes: vec![
             "What is left of a difference at much loss is pacing: the manager spreads a window of a few packets over the round \
              trip, and a receiver that acknowledges every other segment answers the first of a pair later than if both had \
@@ -112,9 +137,9 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     })
 }
 
-/// Returns the throughput of TCP/CM divided by TCP's, and as text with its error.
-fn ratio(flows: &Flows, loss: f64) -> (f64, String) {
-    let [plain, managed] = FlowController::ALL.map(|by| flows.stats(&(loss, by), |one| one.throughput));
+/// Returns the throughput of TCP/CM divided by that of another TCP, and as text with its error.
+fn ratio(flows: &Flows, loss: f64, than: FlowController) -> (f64, String) {
+    let [plain, managed] = [than, FlowController::Managed].map(|by| flows.stats(&(loss, by), |one| one.throughput));
     let value = managed.mean / plain.mean;
     let error = value * (managed.error / managed.mean).hypot(plain.error / plain.mean);
     (value, format!("{value:.3}{}", spread(error, 3)))
@@ -133,14 +158,37 @@ fn lasting(loss: f64) -> Duration {
 }
 
 /// Runs a flow.
-fn flow(loss: f64, by: FlowController, seed: u64) -> Measured {
+fn flow(loss: f64, by: FlowController, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let mut rng = Rng::from_seed(seed ^ (((loss * 1e6) as u64) << 32));
-    let mut network = Network::new(rng.next_u64());
+    let network_seed = rng.next_u64();
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 1_000).into(), ([10, 0, 0, 2], 2_000).into());
+    if by == FlowController::Alone {
+        let ends = [(here.ip(), Alone::sender(here, there)), (there.ip(), Alone::receiver(there, here))];
+        return measure(network_seed, loss, ends, Alone::received, Alone::timeouts);
+    }
     let (config, kind) = (Config::default(), if by == FlowController::Plain { Kind::NewReno } else { Kind::Aimd });
     let sender = End::sender(Instant::ZERO, kind, config.clone(), (here, there), rng.fork());
-    let from = network.add_host(here.ip(), sender);
-    let to = network.add_host(there.ip(), End::receiver(config, (there, here), rng.fork()));
+    let fault = match sabotage {
+        Some(FIXED) => Some(Fault::Fixed),
+        Some(DOUBLED) => Some(Fault::Doubled),
+        _ => None,
+    };
+    let sender = if by == FlowController::Managed { sender.with_fault(kind, fault) } else { sender };
+    let receiver = End::receiver(config, (there, here), rng.fork());
+    let ends = [(here.ip(), sender), (there.ip(), receiver)];
+    measure(network_seed, loss, ends, End::received, |end| end.answered().timeouts)
+}
+
+/// Measures a flow between two hosts; `received` counts at the second, `timeouts` at the first.
+fn measure<H: Host>(
+    seed: u64,
+    loss: f64,
+    [sender, receiver]: [(IpAddr, H); 2],
+    received: impl Fn(&H) -> u64,
+    timeouts: impl Fn(&H) -> u64,
+) -> Measured {
+    let mut network = Network::new(seed);
+    let (from, to) = (network.add_host(sender.0, sender.1), network.add_host(receiver.0, receiver.1));
     let way = LinkConfig {
         capacity: Capacity::Fixed(RATE),
         queue: Limit::Packets(QUEUE),
@@ -149,16 +197,16 @@ fn flow(loss: f64, by: FlowController, seed: u64) -> Measured {
     };
     network.connect(from, to, LinkConfig { loss: Loss::Bernoulli { p: loss }, ..way.clone() }, way);
 
+    let counts = |network: &Network<H>| (received(network.host(to)), timeouts(network.host(from)));
     let begin = Instant::ZERO + WARM_UP;
     network.run_until(begin);
-    let (received, timeouts) = (network.host(to).received(), network.host(from).answered().timeouts);
+    let before = counts(&network);
     let time = lasting(loss);
     network.run_until(begin + time);
-    let bits = 8 * (network.host(to).received() - received);
-    let timeouts = network.host(from).answered().timeouts - timeouts;
+    let after = counts(&network);
     Measured {
-        throughput: bits as f64 / 1e3 / time.as_secs_f64(),
-        timeouts: timeouts as f64 * 60.0 / time.as_secs_f64(),
+        throughput: 8.0 * (after.0 - before.0) as f64 / 1e3 / time.as_secs_f64(),
+        timeouts: (after.1 - before.1) as f64 * 60.0 / time.as_secs_f64(),
     }
 }
 
@@ -167,6 +215,8 @@ fn choices() -> Vec<Choice> {
         paper "path": "10 Mbit/s, 60 ms round trip, 0 to 5 % loss" => "figure 3";
         paper "controllers": "TCP/CM: the manager's own, AIMD that counts bytes; TCP: NewReno of RFC 5681"
             => "§4: the paper compares the CM's AIMD with byte counting to the kernel's own congestion control";
+        ours "TCP without a manager": "code of its own: NewReno, SACK, tail loss probes, a later segment tells of a loss"
+            => "both others share their code with the manager, and a fault of it would be in either";
         ours "TCP": "one code for both: SACK, RACK, tail loss probes, delayed acknowledgements"
             => "what differs is who controls congestion";
         ours "loss": "of each data packet independently" => "the paper does not say how its loss was made";

@@ -15,7 +15,7 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config;
 
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, cross, mean, setup, values,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, cross, mean, setup, values,
 };
 
 /// Least time saved by later fetches against those without shared state, as a share.
@@ -34,14 +34,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 5,
     takes: "1 s; real 40 s, as root, built with the feature bpf",
+    sabotages: &[UNSHARED, FORGOTTEN],
     run,
 };
+
+const UNSHARED: Sabotage =
+    Sabotage { name: "unshared", what: "each connection has a manager of its own", falls: &[LATER, FIRST, THEN] };
+const FORGOTTEN: Sabotage =
+    Sabotage { name: "forgotten", what: "the restarted manager is told nothing", falls: &[FIRST] };
+
+const LATER: &str = "fetches 2 to 9 with one manager: by which share they are faster";
+const FIRST: &str = "the first fetch after the restart";
+const THEN: &str = "the fetches after that";
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if run.real {
         return real::run(run);
     }
-    let clients: Clients = run.grid("clients", SharedState::ALL, |memory, seed| trial(*memory, seed));
+    let clients: Clients = run.grid("clients", SharedState::ALL, |memory, seed| trial(*memory, seed, run.sabotage));
     let took = |memory, number: usize| took(&clients, memory, number);
     let chart = Chart {
         title: "Nine fetches of 128 kB, each by a new connection",
@@ -86,12 +96,7 @@ fn claims(clients: &Clients) -> Vec<Claim> {
     let then = faster(SharedState::Restart, SharedState::Fresh, RESTART + 1..=FETCHES);
     let ten = faster(SharedState::Shared, SharedState::FreshTen, 2..=FETCHES);
     let what = "fetches 2 to 9 with one manager beside NewReno from ten packets, which did not exist then";
-    vec![
-        claim("fetches 2 to 9 with one manager: by which share they are faster", later),
-        claim("the first fetch after the restart", first),
-        claim("the fetches after that", then),
-        Claim::number(what, "", 3, ten),
-    ]
+    vec![claim(LATER, later), claim(FIRST, first), claim(THEN, then), Claim::number(what, "", 3, ten)]
 }
 
 fn choices() -> Vec<Choice> {
@@ -148,7 +153,11 @@ impl SharedState {
 }
 
 /// Runs a trial; returns the duration of each fetch in milliseconds, from the connect call on.
-fn trial(memory: SharedState, seed: u64) -> Vec<f64> {
+fn trial(memory: SharedState, seed: u64, sabotage: Option<Sabotage>) -> Vec<f64> {
+    let memory = match memory {
+        SharedState::Shared | SharedState::Restart if sabotage == Some(UNSHARED) => SharedState::Fresh,
+        other => other,
+    };
     let mut rng = Rng::from_seed(seed);
     let mut network = Network::new(rng.next_u64());
     let (client, server) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
@@ -168,7 +177,8 @@ fn trial(memory: SharedState, seed: u64) -> Vec<f64> {
         let start = first + EVERY * number as u64;
         network.run_until(start);
         if memory == SharedState::Restart && number + 1 == RESTART {
-            shared = restart(&mut network, nodes.1, (shared, &listeners), memory.kind());
+            let remembers = sabotage != Some(FORGOTTEN);
+            shared = restart(&mut network, nodes.1, (shared, &listeners), memory.kind(), remembers);
         }
         let manager = match memory {
             SharedState::Shared | SharedState::Restart => shared,
@@ -220,6 +230,7 @@ fn restart(
     server: NodeId,
     (manager, listeners): (ManagerId, &[Handle<Tcp>]),
     kind: Kind,
+    remembers: bool,
 ) -> ManagerId {
     network.with_host(server, |now, machine| {
         listeners.iter().for_each(|&listener| machine.agent_mut(listener).abort(now));
@@ -228,7 +239,9 @@ fn restart(
     network.with_host(server, |_, machine| {
         let mut next = Manager::new(kind.constructor());
         while let Some((destination, learnt)) = machine.manager_mut(manager).poll_learnt() {
-            next.recall(destination, learnt, Duration::ZERO);
+            if remembers {
+                next.recall(destination, learnt, Duration::ZERO);
+            }
         }
         machine.add_manager_of(next)
     })

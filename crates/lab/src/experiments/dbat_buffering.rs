@@ -4,8 +4,10 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTTS, choices, notes};
-use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams};
-use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Metric, Run, Table, metric};
+use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
+use crate::experiment::{
+    Chart, Claim, Experiment, Extent, Figure, Findings, Forms, LabError, Metric, Run, Sabotage, Table, metric,
+};
 use crate::report::plot::Series;
 
 /// The paper's percentages at 20, 150 and 450 ms.
@@ -41,11 +43,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "1 min",
+    sabotages: &[NO_DBAT],
     run,
 };
 
+const NO_DBAT: Sabotage = Sabotage {
+    name: WITHOUT_DBAT[0],
+    what: WITHOUT_DBAT[1],
+    falls: &["450 ms, % of the time buffering: TCP most, then TFRC, DBAT least"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let (streams, today) = dbat::run(run, &RTTS);
+    let (streams, today) = dbat::run(run, if run.extent == Extent::Least { &RTTS[2..] } else { &RTTS });
     let aparts = dbat::run_apart(run, &SetupDifference::OF_TCP, &LONG);
     Ok(Findings {
         setup: choices(&RTTS),

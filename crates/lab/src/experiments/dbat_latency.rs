@@ -1,8 +1,10 @@
 //! dbat-latency: latency of a live stream's packets (Hasan et al. §4.2, figures 10 to 12).
 
 use super::dbat::setup::RTT;
-use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams};
-use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sorted, metric, most};
+use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
+use crate::experiment::{
+    Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sabotage, Sorted, metric, most,
+};
 
 const ORDER: Ranking = Ranking { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
 const METRICS: [Metric<Outcome>; 7] = [
@@ -23,8 +25,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "30 s",
+    sabotages: &[NO_DBAT],
     run,
 };
+
+const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["p99 − p50, ms"] };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let caption = "The worst of each half second, the first seed.";
@@ -44,7 +49,7 @@ fn swing(outcome: &Outcome) -> f64 {
 
 /// Returns the largest latency difference between consecutive packets, in milliseconds.
 fn largest_step(outcome: &Outcome) -> f64 {
-    most(outcome.latencies().windows(2).map(|pair| (pair[1].1 - pair[0].1).abs())).max(0.0)
+    most(outcome.latencies().windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()))
 }
 
 fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {

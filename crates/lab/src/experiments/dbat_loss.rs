@@ -2,8 +2,8 @@
 //! figures 13 to 15).
 
 use super::dbat::setup::RTT;
-use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams};
-use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, metric};
+use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
+use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sabotage, metric};
 
 const ORDER: Ranking =
     Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
@@ -28,8 +28,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "30 s",
+    sabotages: &[NO_DBAT],
     run,
 };
+
+const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["marked packets"] };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let caption = "By when they were made, the first seed.";

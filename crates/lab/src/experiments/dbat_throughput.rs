@@ -2,10 +2,10 @@
 //! figures 7 to 9).
 
 use super::dbat::setup::{RTT, STREAM, choices, notes};
-use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams};
+use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
 use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
-use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Metric, Run, metric};
+use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Metric, Run, Sabotage, metric};
 use crate::report::plot::Series;
 
 /// Orders while FTP is active, and over the stream's whole time.
@@ -35,7 +35,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "30 s",
+    sabotages: &[NO_DBAT],
     run,
+};
+
+const NO_DBAT: Sabotage = Sabotage {
+    name: WITHOUT_DBAT[0],
+    what: WITHOUT_DBAT[1],
+    falls: &["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {

@@ -1,7 +1,7 @@
 //! lai-age: age of packets at departure and on arrival (Lai & Kohler §4.2, figures 9 and 10).
 
 use super::lai::{ages, real, simulated};
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-age",
@@ -12,12 +12,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::BothBySeed,
     seeds: 5,
     takes: "5 s; real 4 min",
+    sabotages: &[NO_CHOICE, UNHURRIED],
     run,
+};
+
+/// The claims are those of `ages`.
+const NO_CHOICE: Sabotage = Sabotage {
+    name: "no-choice",
+    what: "no packet of Timeous is ever too old",
+    falls: &["Timeous's median delay", "Timeous's 90th percentile over", "TCP's average delay", "packets of Timeous"],
+};
+const UNHURRIED: Sabotage = Sabotage {
+    name: "unhurried",
+    what: "TCP is given a packet each 300 ms",
+    falls: &["TCP's average delay", "in-sender delay"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     match run.real {
         true => ages::findings(&real::ages(run)?, real::ages_choices()),
-        false => ages::findings(&simulated::ages(run), simulated::ages_choices()),
+        false => {
+            let broken = simulated::Broken {
+                no_choice: run.breaks(NO_CHOICE),
+                unhurried: run.breaks(UNHURRIED),
+                ..simulated::Broken::default()
+            };
+            ages::findings(&simulated::ages(run, broken), simulated::ages_choices())
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! table 1).
 
 use super::lai::{real, shares, simulated};
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-iframes",
@@ -13,12 +13,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 3,
     takes: "5 s; real 1 min",
+    sabotages: &[NO_CHOICE, UNCONTROLLED],
     run,
+};
+
+/// The claims are those of `shares`.
+const NO_CHOICE: Sabotage = Sabotage {
+    name: "no-choice",
+    what: "Timeous sends the oldest packets first, whatever they are",
+    falls: &["every 10 ms: I-frames", "every 20 ms: I-frames"],
+};
+const UNCONTROLLED: Sabotage = Sabotage {
+    name: "uncontrolled",
+    what: "Timeous's packets leave at once, as UDP's",
+    falls: &["every 10 ms", "every 20 ms", "every 25 ms: packets"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     match run.real {
         true => shares::findings(&[real::shares(run)?], real::shares_choices()),
-        false => shares::findings(&simulated::shares(run), simulated::shares_choices()),
+        false => {
+            let broken = simulated::Broken {
+                no_choice: run.breaks(NO_CHOICE),
+                uncontrolled: run.breaks(UNCONTROLLED),
+                ..simulated::Broken::default()
+            };
+            shares::findings(&simulated::shares(run, broken), simulated::shares_choices())
+        }
     }
 }

@@ -8,7 +8,9 @@ use super::sending::method::SendMethod;
 use super::sending::processes::crowd;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
-use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, cross};
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Table, cross,
+};
 
 const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
 /// Number of packets for the counts.
@@ -31,12 +33,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 1,
     takes: "1 s; real 1 min",
+    sabotages: &[EACH],
     run,
+};
+
+const EACH: Sabotage = Sabotage {
+    name: "each",
+    what: "the transport is notified at each packet",
+    falls: &["k = 4: system calls", "k = 16: system calls", "k = 64: system calls"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if !run.real {
-        return Ok(counted());
+        return Ok(counted(run));
     }
     let sink = Sink::make()?;
     let cases: Vec<Case> = cross(PAYLOADS, ways()).map(|(payload, way)| Case { way, payload }).collect();
@@ -45,9 +54,10 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 }
 
 /// Returns the findings by counting, without a clock.
-fn counted() -> Findings {
+fn counted(run: &Run<'_>) -> Findings {
     let ways = [SendMethod::Send].into_iter().chain(EVERY.map(ring));
-    let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(way, 1_400, COUNTED))).collect();
+    let notified = |way| if run.breaks(EACH) { ring(1) } else { way };
+    let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(notified(way), 1_400, COUNTED))).collect();
     let claim = |every: u32, paper: &str| {
         let of = |(case, _): &&(Case, Counts)| case.way == ring(every);
         let counts = counts.iter().find(of).map(|(_, counts)| *counts).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::sending::count::{Counts, count};
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
-use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Run, cross};
+use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Sabotage, cross, most};
 use crate::report::plot::Series;
 
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
@@ -31,12 +31,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 1,
     takes: "1 s; real 30 s",
+    sabotages: &[COPIED, UNSENT],
     run,
+};
+
+const COPIED: Sabotage = Sabotage {
+    name: "copied",
+    what: "the application copies its packets into the ring",
+    falls: &["payload copied in user space"],
+};
+const UNSENT: Sabotage = Sabotage {
+    name: "unsent",
+    what: "no packet is sent",
+    falls: &["payload copied in user space", "control transfers"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if !run.real {
-        return Ok(counted());
+        return Ok(counted(run));
     }
     let sink = Sink::make()?;
     let cases: Vec<Case> = cross(PAYLOADS, WAYS).map(|(payload, way)| Case { way, payload }).collect();
@@ -44,16 +56,18 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 }
 
 /// Returns the findings by counting, without a clock.
-fn counted() -> Findings {
+fn counted(run: &Run<'_>) -> Findings {
     let cases = [0, 200, 1_400]
         .into_iter()
         .flat_map(|payload| [SendMethod::Send, INLINE, COPY].map(|way| Case { way, payload }));
-    let counts: Vec<_> = cases.map(|case| (case, count(case.way, case.payload, COUNTED))).collect();
-    let most = |of: fn(&Counts) -> u64| {
+    let copied = |way| if run.breaks(COPIED) && way == INLINE { COPY } else { way };
+    let packets = if run.breaks(UNSENT) { 0 } else { COUNTED };
+    let counts: Vec<_> = cases.map(|case| (case, count(copied(case.way), case.payload, packets))).collect();
+    let largest = |of: fn(&Counts) -> u64| {
         let ring = counts.iter().filter(|(case, _)| case.way == INLINE);
-        ring.map(|(_, counts)| of(counts) as f64 / counts.packets as f64).fold(0.0, f64::max)
+        most(ring.map(|(_, counts)| of(counts) as f64 / counts.packets as f64))
     };
-    let (copied, transfers) = (most(|counts| counts.copied), most(|counts| counts.transfers));
+    let (copied, transfers) = (largest(|counts| counts.copied), largest(|counts| counts.transfers));
     Findings {
         claims: vec![
             Claim::number("payload copied in user space, bytes a packet", "0", 0, copied).pass(..=0.0),

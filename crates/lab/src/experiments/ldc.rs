@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Rate, Rng, SubStream};
-use timeous_choice::Layers;
+use timeous_choice::{Chain, Layers};
 use timeous_cm::Kind;
 use timeous_host::{Application, Arrivals, Feed, Journal, Machine, Outlet, Refused, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
@@ -29,7 +29,22 @@ pub(crate) fn run(
     if run.real {
         return run_real(run, &start_ups[..real], findings);
     }
-    findings(&run.grid("streams", Cell::all(start_ups), trial))
+    let broken = Broken {
+        no_choice: run.sabotage.is_some_and(|sabotage| sabotage.name == NO_CHOICE[0]),
+        early: run.sabotage.is_some_and(|sabotage| sabotage.name == EARLY[0]),
+    };
+    findings(&run.grid("streams", Cell::all(start_ups), |cell, seed| trial(cell, seed, broken)))
+}
+
+/// Names and descriptions of the sabotages of these experiments.
+pub(crate) const NO_CHOICE: [&str; 2] = ["no-choice", "the ring sends everything in order, and knows no deadlines"];
+pub(crate) const EARLY: [&str; 2] = ["early", "the sender is told of deadlines after half of the start-up time"];
+
+/// Parts of a trial that are broken on purpose.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    no_choice: bool,
+    early: bool,
 }
 
 /// Rates of the link.
@@ -93,14 +108,14 @@ pub(crate) fn choices() -> Vec<Choice> {
 /// write.
 struct LayeredSource {
     begin: Instant,
-    /// Useful life of each second's data after it was made.
-    latency: Duration,
+    /// Useful life of each second's data after it was made, if the sender is told of it.
+    latency: Option<Duration>,
     next: u64,
     waiting: VecDeque<AduMeta>,
 }
 
 impl LayeredSource {
-    fn new(begin: Instant, latency: Duration) -> Self {
+    fn new(begin: Instant, latency: Option<Duration>) -> Self {
         Self { begin, latency, next: 0, waiting: VecDeque::new() }
     }
 
@@ -114,7 +129,7 @@ impl Application for LayeredSource {
         while let Some(at) = self.due().filter(|at| *at <= now) {
             for layer in 0..LAYERS {
                 let meta = AduMeta {
-                    deadline: Some(at + self.latency),
+                    deadline: self.latency.map(|latency| at + latency),
                     enqueued: at,
                     substream: SubStream(layer as u8),
                     frame: FrameId((self.next as usize * LAYERS + layer) as u32 + 1),
@@ -228,7 +243,7 @@ const HEADERS: usize = 40;
 const BEGIN: Duration = Duration::from_secs(5);
 
 /// Runs a trial.
-pub(crate) fn trial(trial: &Cell, seed: u64) -> ViewerOutcome {
+fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
     let mut rng = Rng::from_seed(seed ^ trial.rate.as_bps() << 20);
     let mut network = Network::new(rng.next_u64());
     let (from, to) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
@@ -236,10 +251,13 @@ pub(crate) fn trial(trial: &Cell, seed: u64) -> ViewerOutcome {
     network.connect(from, to, way, back);
 
     let begin = Instant::ZERO + BEGIN;
-    let source = LayeredSource::new(begin, trial.start_up + first_way(trial.rate, SIZE + HEADERS));
+    let start_up = if broken.early { trial.start_up / 2 } else { trial.start_up };
+    let latency = start_up + first_way(trial.rate, SIZE + HEADERS);
+    let source = LayeredSource::new(begin, (!broken.no_choice).then_some(latency));
+    let choice: Box<dyn LateChoice> = if broken.no_choice { Box::<Chain>::default() } else { Box::<Layers>::default() };
     let feed: Feed = match trial.sender {
         Sender::Plain => Socket::new(source).into(),
-        Sender::LateChoice => Stream::new(source).slots(4_096).choice(Box::new(Layers::default())).into(),
+        Sender::LateChoice => Stream::new(source).slots(4_096).choice(choice).into(),
     };
     let config = Config { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..Config::default() };
     let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());

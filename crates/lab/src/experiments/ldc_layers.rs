@@ -1,7 +1,7 @@
 //! ldc-layers: completeness of each layer (Birkedal et al. §6, figures 5 and 6).
 
 use super::ldc::{self, BYTES, Cell, LAYERS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
-use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, LabError, Run, least};
+use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, LabError, Run, Sabotage, least};
 use crate::report::plot::Series;
 
 /// Accepted completeness of the base layer in percent, as in the paper.
@@ -15,8 +15,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::BothBySeed,
     seeds: 10,
     takes: "3 s; real 8 min, as root",
+    sabotages: &[NO_CHOICE],
     run,
 };
+
+const NO_CHOICE: Sabotage =
+    Sabotage { name: ldc::NO_CHOICE[0], what: ldc::NO_CHOICE[1], falls: &["percent of the base layer in time"] };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     ldc::run(run, &START_UPS[..1], 1, findings)

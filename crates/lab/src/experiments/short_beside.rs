@@ -15,10 +15,12 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config as TcpConfig;
 
 use crate::experiment::{
-    Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sorted, Table, cross, metric, setup,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sabotage, Sorted, Table,
+    cross, metric, setup,
 };
 use crate::experiments::bloat::stream::{ReferencePattern, stream};
-use crate::experiments::bloat::trial::outcome;
+use crate::experiments::bloat::trial::outcome_by;
+use crate::experiments::fault::{self, Fault};
 
 /// Controllers; with a single seed the first one only.
 const KINDS: [Kind; 6] = [Kind::Copa, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];
@@ -60,14 +62,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 3,
     takes: "2 min",
+    sabotages: &[FIXED, PATIENT],
     run,
+};
+
+const FIXED: Sabotage = Sabotage {
+    name: "fixed",
+    what: "the window in Copa's place stays at 50 packets, whatever the queue",
+    falls: &["what each other has then, of an even share, beside 1 CUBIC, 0.25 deadlines"],
+};
+const PATIENT: Sabotage = Sabotage {
+    name: "patient",
+    what: "the live stream knows no deadlines and makes no late choice",
+    falls: &["packets that left after their deadline", "share of frames decodable in time, beside 1 CUBIC, 0.25"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let kinds = if run.seeds > 1 { &KINDS[..] } else { &KINDS[..1] };
     let streams = kinds.iter().flat_map(|&kind| [MeasuredFlow::Live(kind), MeasuredFlow::Greedy(kind)]);
-    let cells = cross(streams.chain([MeasuredFlow::Tcp]), cross(BottleneckQueue::ALL, FLOWS).collect::<Vec<_>>());
-    let flows = run.grid("bottlenecks", cells.map(|(who, (queue, flows))| Cell { who, flows, queue }), trial);
+    let is_least = run.extent == Extent::Least;
+    let queues = if is_least { &BottleneckQueue::ALL[..1] } else { &BottleneckQueue::ALL };
+    let numbers = if is_least { &FLOWS[..1] } else { &FLOWS };
+    let places = cross(queues.iter().copied(), numbers.iter().copied()).collect::<Vec<_>>();
+    let cells = cross(streams.chain([MeasuredFlow::Tcp]), places);
+    let cells = cells.map(|(who, (queue, flows))| Cell { who, flows, queue });
+    let flows = run.grid("bottlenecks", cells, |cell, seed| trial(cell, seed, run.sabotage));
     let greedy = kinds.iter().map(|&kind| MeasuredFlow::Greedy(kind)).chain([MeasuredFlow::Tcp]);
     let live = kinds.iter().map(|&kind| MeasuredFlow::Live(kind));
     Ok(Findings {
@@ -149,7 +168,8 @@ fn claims(measured: &Flows) -> Vec<Claim> {
         claims.push(claim.pass(least..).aim(aim..));
     }
     let late = measured.outcomes().map(|one| one.late as u64).sum();
-    claims.push(Claim::count("packets that left after their deadline", "0", late).pass(..=0.0));
+    let sent = measured.outcomes().map(|one| one.sent).sum();
+    claims.push(Claim::count("packets that left after their deadline", "0", late).among(sent).pass(..=0.0));
     claims
 }
 
@@ -244,6 +264,8 @@ struct Measured {
     given_up: [usize; 2],
     /// Packets that left after their deadline.
     late: usize,
+    /// Packets of a live stream that left.
+    sent: usize,
 }
 
 fn at(time: Duration) -> Instant {
@@ -274,7 +296,7 @@ fn middle(trial: &Cell) -> LinkConfig {
 }
 
 /// Returns the stream and its receiving end.
-fn ends(kind: Kind, is_live: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
+fn ends(kind: Kind, is_live: bool, is_patient: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
     let mps = PACKET + DccpConfig::HEADER_ROOM;
     let connection = DccpConfig { mps, ecn: false, ..DccpConfig::default() };
     let (parity, sending) = if is_live {
@@ -283,11 +305,12 @@ fn ends(kind: Kind, is_live: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
             frame
         };
         let frames = stream(ReferencePattern::Gop(30), KBPS, END - BEGIN, &mut rng.fork()).into_iter().map(begun);
-        let source = Frames::new(frames, PACKET).with_latency(DEADLINE);
+        let source = Frames::new(frames, PACKET);
+        let source = if is_patient { source } else { source.with_latency(DEADLINE) };
         let mut options = Options::default();
         options.latency = DEADLINE;
-        let choice = options.choice();
-        (Parity::Auto, Stream::new(source).slots(4_096).choice(choice).repair(Priority(1)))
+        let stream = Stream::new(source).slots(4_096);
+        (Parity::Auto, if is_patient { stream } else { stream.choice(options.choice()).repair(Priority(1)) })
     } else {
         let interval = Duration::from_secs_f64(link_rate(flows).time_for(PACKET as u64).as_secs_f64() / 1.5);
         let one = |n| AduMeta { frame: FrameId(n as u32 + 1), ..AduMeta::default() };
@@ -309,7 +332,7 @@ enum FlowEnds {
 }
 
 /// Runs a trial.
-fn trial(cell: &Cell, seed: u64) -> Measured {
+fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let Cell { who, flows, queue } = *cell;
     let place = BottleneckQueue::ALL.iter().position(|one| *one == queue).unwrap_or_default() as u64;
     let mut rng = Rng::from_seed(seed ^ u64::from(flows) << 20 ^ place << 40);
@@ -330,10 +353,12 @@ fn trial(cell: &Cell, seed: u64) -> Measured {
     let ends = match who {
         MeasuredFlow::Tcp => FlowEnds::Tcp(tcp(&mut network, [left[0], right[0]], 1, &mut rng)),
         MeasuredFlow::Live(kind) | MeasuredFlow::Greedy(kind) => {
-            let (caller, listener) = ends(kind, who.is_live(), flows, &mut rng);
+            let is_patient = sabotage == Some(PATIENT);
+            let fault = (sabotage == Some(FIXED)).then_some(Fault::Fixed);
+            let (caller, listener) = ends(kind, who.is_live(), is_patient, flows, &mut rng);
             let mut add = |node, agent: Dccp| {
                 network.with_host(node, |_, machine: &mut Machine| {
-                    let own = machine.add_manager(kind);
+                    let own = machine.add_manager_of(fault::manager(kind, fault));
                     machine.add(5_004, own, agent)
                 })
             };
@@ -366,6 +391,7 @@ fn trial(cell: &Cell, seed: u64) -> Measured {
         decodable: f64::NAN,
         given_up: [0; 2],
         late: 0,
+        sent: 0,
     };
     if let FlowEnds::Stream(sender, receiver) = ends {
         evaluate_stream(&network, (left[0], sender), (right[0], receiver), cell, &mut measured);
@@ -410,10 +436,12 @@ fn evaluate_stream(
     }
     let queued: Sorted = queued.into_iter().collect();
     measured.queued = [50, 95].map(|percent| queued.after(percent));
-    measured.late = journal.late().count();
+    let is_late = |meta: &AduMeta, at: Instant| cell.who.is_live() && at > meta.enqueued + DEADLINE;
+    measured.late = journal.adus().iter().filter(|adu| adu.left.iter().any(|&left| is_late(&adu.meta, left))).count();
     if cell.who.is_live() {
-        let outcome = outcome(journal, receiver.arrivals(), MEASURED_FROM - BEGIN, 0);
-        measured.decodable = outcome.decodable as f64 / outcome.frames.max(1) as f64;
+        let outcome = outcome_by(journal, receiver.arrivals(), MEASURED_FROM - BEGIN, is_late);
+        measured.decodable = outcome.decodable as f64 / outcome.frames as f64;
+        measured.sent = journal.copies();
         measured.given_up =
             [DropReason::TooLate, DropReason::ReferenceLost].map(|reason| journal.count(Fate::Dropped(reason)));
     }

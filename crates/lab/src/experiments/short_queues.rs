@@ -13,7 +13,8 @@ use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
 
 use crate::experiment::{
-    Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, Sorted, Table, least, mean, most, setup,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Sorted, Table, least,
+    mean, most, setup,
 };
 
 /// Bounds for the live-stream controller: least link utilisation, and largest 95th percentile of
@@ -44,14 +45,28 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 3,
     takes: "2 min",
+    sabotages: &[FILLING, IDLE, GONE],
     run,
+};
+
+const FILLING: Sabotage =
+    Sabotage { name: "filling", what: "CUBIC, which fills queues, in Copa's place", falls: &["ms in the queue"] };
+const IDLE: Sabotage = Sabotage {
+    name: "idle",
+    what: "the stream takes a third of the link",
+    falls: &["share of the link that Copa uses", "s until returned capacity is used"],
+};
+const GONE: Sabotage = Sabotage {
+    name: "gone",
+    what: "the link's rate does not come back",
+    falls: &["s until returned capacity is used"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let (links, kinds) = if run.seeds > 1 {
         ((0..81).map(|n| [n / 27, n / 9 % 3, n / 3 % 3, n % 3]).collect(), &KINDS[..])
     } else {
-        (FEW.to_vec(), &KINDS[..4])
+        (FEW.to_vec(), if run.extent == Extent::Least { &KINDS[..1] } else { &KINDS[..4] })
     };
     let cell = |&[rate, rtt, queue, loss]: &[usize; 4], kind| Cell {
         kind,
@@ -61,7 +76,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
         loss: LOSSES[loss],
     };
     let cells = links.iter().flat_map(|link| kinds.iter().map(move |&kind| cell(link, kind)));
-    let flows = run.grid("flows", cells, trial);
+    let flows = run.grid("flows", cells, |cell, seed| trial(cell, seed, run.sabotage));
     let tables = vec![
         summary(&flows, kinds),
         by(&flows, kinds, "loss, %", |cell| (cell.loss * 100.0) as u64),
@@ -183,8 +198,10 @@ fn at(time: Duration) -> Instant {
 }
 
 /// Runs a trial.
-fn trial(cell: &Cell, seed: u64) -> Measured {
+fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let &Cell { kind, rate, rtt, queue, loss } = cell;
+    let kind = if sabotage == Some(FILLING) { Kind::Cubic } else { kind };
+    let offered = if sabotage == Some(IDLE) { 1.0 / 3.0 } else { OFFERED };
     let mut rng =
         Rng::from_seed(seed ^ rate.as_bps() << 20 ^ rtt.as_nanos() ^ queue.as_nanos() << 8 ^ (loss * 1e3) as u64);
     let mut network = Network::new(rng.next_u64());
@@ -192,7 +209,11 @@ fn trial(cell: &Cell, seed: u64) -> Measured {
     let (from, to) =
         (network.add_host(here.ip(), Machine::new(here.ip())), network.add_host(there.ip(), Machine::new(there.ip())));
     let quarter = Rate::from_bps(rate.as_bps() / 4);
-    let trace = RateTrace::new(vec![(Duration::ZERO, rate), (SLOWER, quarter), (BACK, rate)]);
+    let trace = RateTrace::new(vec![
+        (Duration::ZERO, rate),
+        (SLOWER, quarter),
+        (BACK, if sabotage == Some(GONE) { quarter } else { rate }),
+    ]);
     let forward = LinkConfig {
         capacity: Capacity::Trace(trace.expect("times increase")),
         queue: Limit::Bytes(rate.bytes_in(queue)),
@@ -202,7 +223,7 @@ fn trial(cell: &Cell, seed: u64) -> Measured {
     };
     let (way, _) = network.connect(from, to, forward, LinkConfig { delay: rtt / 2, ..LinkConfig::default() });
 
-    let interval = Duration::from_secs_f64(rate.time_for(PAYLOAD as u64).as_secs_f64() / OFFERED);
+    let interval = Duration::from_secs_f64(rate.time_for(PAYLOAD as u64).as_secs_f64() / offered);
     let source = Cbr::new(interval, PAYLOAD, OnFull::Skip)
         .with_latency(DEADLINE)
         .describing(|n| AduMeta { frame: FrameId(n as u32 + 1), ..AduMeta::default() });

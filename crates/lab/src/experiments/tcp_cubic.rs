@@ -5,8 +5,10 @@ mod curve;
 mod friendly;
 
 use serde_json::json;
+use timeous_cm::Kind;
 
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+use super::fault::Fault;
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tcp-cubic",
@@ -17,13 +19,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 2,
     takes: "3 s",
+    sabotages: &[DOUBLED, RENO],
     run,
 };
 
+const DOUBLED: Sabotage = Sabotage {
+    name: "doubled",
+    what: "CUBIC's window is twice that of its controller",
+    falls: &[
+        "average window of CUBIC over NewReno's, 0.3 % lost evenly",
+        "average window of CUBIC over that of figure 3, 0.3 % lost evenly",
+        "average window of CUBIC over NewReno's, 1 % lost evenly",
+        "average window of CUBIC over that of figure 3, 1 % lost evenly",
+        "rate of CUBIC over NewReno's",
+    ],
+};
+const RENO: Sabotage = Sabotage {
+    name: "reno",
+    what: "the flow on the fast and long path is NewReno's",
+    falls: &["greatest distance of the window from its curve"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let alone = friendly::run(run);
-    let beside = beside::run(run);
-    let curve = curve::run(run.seed);
+    let fault = run.breaks(DOUBLED).then_some(Fault::Doubled);
+    let alone = friendly::run(run, fault);
+    let beside = beside::run(run, fault);
+    let curve = curve::run(run.seed, if run.breaks(RENO) { Kind::NewReno } else { Kind::Cubic });
     let claims = [friendly::claims(&alone), beside::claims(&beside), curve.claims()].concat();
     Ok(Findings {
         setup: [friendly::choices(), beside::choices(), curve::choices()].concat(),

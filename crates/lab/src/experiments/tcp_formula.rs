@@ -9,11 +9,12 @@ use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::Network;
 use timeous_tcp::{Config, LossDetection};
 
+use super::fault::Fault;
 use super::tcp::end::End;
 use super::tcp::formula::Model;
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, Stats, Table, cross, setup,
-    values,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats, Table,
+    cross, setup, values,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -24,14 +25,38 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 3,
     takes: "5 s",
+    sabotages: &[DOUBLED, FIXED],
     run,
 };
 
+const DOUBLED: Sabotage = Sabotage {
+    name: "doubled",
+    what: "the window is twice that of its controller",
+    falls: &[
+        "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
+        "SACK, RACK, TLP: greatest distance from RFC 5348's",
+    ],
+};
+const FIXED: Sabotage = Sabotage {
+    name: "fixed",
+    what: "the window stays at 50 packets, whatever is lost",
+    falls: &[
+        "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
+        "SACK, RACK, TLP: greatest distance from RFC 5348's",
+    ],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let paths = cross(ROUND_TRIPS, LOSSES).collect::<Vec<_>>();
+    let losses = if run.extent == Extent::Least { &LOSSES[2..] } else { &LOSSES };
+    let paths = cross(ROUND_TRIPS, losses.iter().copied()).collect::<Vec<_>>();
+    let fault = match run.sabotage {
+        Some(DOUBLED) => Some(Fault::Doubled),
+        Some(FIXED) => Some(Fault::Fixed),
+        _ => None,
+    };
     let flows = run.grid("flows", cross(Variant::ALL, paths), |&(variant, (rtt, loss)), seed| {
         let (controller, pattern) = (Kind::NewReno, Pattern::Random);
-        flow(&Cell { variant, controller, rtt, loss, pattern, seed })
+        flow(&Cell { variant, controller, fault, rtt, loss, pattern, seed })
     });
     findings(&flows)
 }
@@ -93,6 +118,7 @@ pub(crate) enum Pattern {
 pub(crate) struct Cell {
     pub(crate) variant: Variant,
     pub(crate) controller: Kind,
+    pub(crate) fault: Option<Fault>,
     /// Round-trip time in milliseconds.
     pub(crate) rtt: u64,
     pub(crate) loss: f64,
@@ -142,12 +168,13 @@ fn count(at: Instant, end: &End) -> SenderCounters {
 
 /// Runs a flow until enough is counted.
 pub(crate) fn flow(cell: &Cell) -> Measured {
-    let &Cell { variant, controller, rtt, loss, pattern, seed } = cell;
+    let &Cell { variant, controller, fault, rtt, loss, pattern, seed } = cell;
     // Each cell has its own random losses: otherwise they would hit the same packets on every path.
     let mut rng = Rng::from_seed(seed ^ (rtt << 16) ^ ((loss * 1e6) as u64) << 32);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 1_000).into(), ([10, 0, 0, 2], 2_000).into());
-    let sender = End::sender(Instant::ZERO, controller, variant.config(), (here, there), rng.fork());
+    let sender = End::sender(Instant::ZERO, controller, variant.config(), (here, there), rng.fork())
+        .with_fault(controller, fault);
     let receiver = End::receiver(variant.config(), (there, here), rng.fork());
     let (receiver, by_chance) = match pattern {
         Pattern::Random => (receiver, Loss::Bernoulli { p: loss }),

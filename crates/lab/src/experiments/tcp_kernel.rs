@@ -37,6 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 7,
     takes: "real 8 min, as root",
+    sabotages: &[],
     run,
 };
 

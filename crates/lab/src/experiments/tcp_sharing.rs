@@ -3,10 +3,11 @@
 use timeous::core::Duration;
 use timeous_cm::Kind;
 
+use super::fault::Fault;
 use super::tcp::shared::{Bottleneck, Shared, jain, segment};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Rows, Run, cross, least, mean, most,
-    setup,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, cross,
+    least, mean, most, setup,
 };
 use crate::report::plot::Series;
 
@@ -60,18 +61,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 2,
     takes: "3 s",
+    sabotages: &[DOUBLED],
     run,
 };
 
+const DOUBLED: Sabotage = Sabotage {
+    name: "doubled",
+    what: "the windows of every second flow are twice those of their controllers",
+    falls: &["2 flows with", "4 flows with"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let outcomes: Outcomes = run.grid("bottlenecks", cross(KINDS.map(Kind::name), FLOWS), |&(name, flows), seed| {
-        let kind = KINDS.into_iter().find(|kind| kind.name() == name).expect("one of them");
-        // The same capacity per flow for any number of flows.
-        let packets = SHARE * flows as u64;
-        let queue = (packets * RTT.as_millis() / 1_000) as usize;
-        let mut shared = Shared::new(seed, Bottleneck { packets, rtt: RTT, queue }, &vec![kind; flows]);
-        Outcome { rates: shared.rates(WARM_UP, TIME, SLICES) }
-    });
+    let numbers = if run.extent == Extent::Least { &FLOWS[..2] } else { &FLOWS };
+    let outcomes: Outcomes =
+        run.grid("bottlenecks", cross(KINDS.map(Kind::name), numbers.iter().copied()), |&(name, flows), seed| {
+            let kind = KINDS.into_iter().find(|kind| kind.name() == name).expect("one of them");
+            // The same capacity per flow for any number of flows.
+            let packets = SHARE * flows as u64;
+            let queue = (packets * RTT.as_millis() / 1_000) as usize;
+            let fault = |number: usize| (run.breaks(DOUBLED) && number % 2 == 1).then_some(Fault::Doubled);
+            let controllers: Vec<_> = (0..flows).map(|number| (kind, fault(number))).collect();
+            let mut shared = Shared::new(seed, Bottleneck { packets, rtt: RTT, queue }, &controllers);
+            Outcome { rates: shared.rates(WARM_UP, TIME, SLICES) }
+        });
     let packets = |rate: f64| rate / f64::from(segment());
     let table = Rows::of(outcomes.runs())
         .column("controller", |run| run.0.0)

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_cm::tfrc::equation;
-use timeous_cm::{Kind, Manager, NewReno};
+use timeous_cm::{Kind, Manager, NewReno, Steering};
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::Bulk;
 use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
@@ -177,6 +177,20 @@ impl Topology {
         let caller = Dccp::caller(remote, Stream::new(Bulk::endless(SIZE)).slots(64), settings, rng.fork());
         let caller = self.add(from, FROM, manager(kind), caller);
         FlowEnds::Dccp(caller, self.add(to, TO, manager(kind), listener))
+    }
+
+    /// Has every flow over DCCP send at this rate from now on, whatever it meets. CCID 3 would soon overrule that.
+    pub(crate) fn steer(&mut self, rate: Rate) {
+        let steering = Steering { rate, window: u64::MAX / 4 };
+        for (ends, &node) in self.ends.iter().zip(&self.net.left) {
+            let FlowEnds::Dccp(sender, _) = *ends else { continue };
+            self.network.with_host(node, |now, machine| {
+                let (agent, manager) = machine.agent_and_manager(sender);
+                let endpoint = agent.endpoint();
+                let flow = endpoint.connections().find_map(|id| endpoint.connection(id)?.flow());
+                manager.steer(now, flow.expect("the connection is open"), steering).expect("the flow is open");
+            });
+        }
     }
 
     /// Returns the records since recording began, or since the last call.

@@ -10,8 +10,8 @@ use timeous_net::link::Capacity;
 use super::dbat::setup as narrow;
 use super::tfrc::{Bottleneck, Flow, FlowMeans, JITTER, PairResult, SIZE, Topology, Variation};
 use crate::experiment::{
-    Bound, Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Metric, Rows, Run, Table, cross,
-    mean, metric, setup,
+    Bound, Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Metric, Rows, Run,
+    Sabotage, Table, cross, mean, metric, setup,
 };
 use crate::report::plot::Series;
 
@@ -92,16 +92,34 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 5,
     takes: "30 s",
+    sabotages: &[UNANSWERED, EXCHANGED],
     run,
 };
 
+const UNANSWERED: Sabotage = Sabotage {
+    name: "unanswered",
+    what: "in TFRC's place a flow sends at twice its fair share, whatever is lost",
+    falls: &["1 of each, 60 ms: TFRC's rate over TCP's", "4 of each, 60 ms: TFRC's rate over TCP's"],
+};
+const EXCHANGED: Sabotage = Sabotage {
+    name: "exchanged",
+    what: "TCP is measured as TFRC, and TFRC as TCP",
+    falls: &["1 of each, 60 ms: TFRC's rate varies", "4 of each, 60 ms: TFRC's rate varies"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let is_least = run.extent == Extent::Least;
+    let (pairs, rtts) = if is_least { (&PAIRS[..2], &RTTS[1..2]) } else { (&PAIRS[..], &RTTS[..]) };
     let [outcomes, narrow] = [Shared::Share, Shared::Narrow].map(|shared| {
-        let cells = cross(PAIRS, RTTS).map(|((pairs, seconds), rtt)| Cell { shared, pairs, seconds, rtt });
-        run.grid("bottlenecks", cells, Cell::run)
+        let cells = cross(pairs.iter().copied(), rtts.iter().copied());
+        let cells = cells.map(|((pairs, seconds), rtt)| Cell { shared, pairs, seconds, rtt });
+        let cells = cells.filter(|_| !is_least || shared == Shared::Share);
+        run.grid("bottlenecks", cells, |cell, seed| cell.run(seed, run.sabotage))
     });
     let (alone, seconds) = PAIRS[0];
-    let pairs = run.grid("pairs with one thing otherwise", cross(CLOSER, Variation::ALL), |&(rtt, otherwise), seed| {
+    let closer = if is_least { &[][..] } else { &CLOSER };
+    let closer = cross(closer.iter().copied(), Variation::ALL);
+    let pairs = run.grid("pairs with one thing otherwise", closer, |&(rtt, otherwise), seed| {
         PairResult::run(seed, &Shared::Share.bottleneck(alone, rtt), otherwise, WARM_UP, seconds)
     });
     let rates = |outcomes: &Outcomes, title| {
@@ -141,11 +159,19 @@ impl Shared {
 }
 
 impl Cell {
-    fn run(&self, seed: u64) -> Outcome {
+    fn run(&self, seed: u64, sabotage: Option<Sabotage>) -> Outcome {
         let bottleneck = self.shared.bottleneck(self.pairs, self.rtt);
-        let flows = [vec![Flow::Tfrc; self.pairs], vec![Flow::Tcp; self.pairs]].concat();
+        let [first, second] = match sabotage {
+            Some(UNANSWERED) => [Flow::SenderTfrc, Flow::Tcp],
+            Some(EXCHANGED) => [Flow::Tcp, Flow::Tfrc],
+            _ => [Flow::Tfrc, Flow::Tcp],
+        };
+        let flows = [vec![first; self.pairs], vec![second; self.pairs]].concat();
         let mut topology = Topology::new(seed, &bottleneck, &flows);
         topology.network.run_until(Instant::ZERO + WARM_UP);
+        if sabotage == Some(UNANSWERED) {
+            topology.steer(Rate::from_bps(2 * SHARE.as_bps()));
+        }
         let looks = RefCell::new(Vec::new());
         let count = |topology: &Topology| {
             looks.borrow_mut().push(topology.means());

@@ -6,7 +6,8 @@ use timeous_net::link::{Capacity, RateTrace};
 
 use super::tfrc::{Bottleneck, Flow, JITTER, SIZE, Topology};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Metric, Run, mean, metric, setup,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, mean,
+    metric, setup,
 };
 use crate::report::plot::Series;
 
@@ -20,6 +21,8 @@ const RTT: Duration = Duration::from_millis(100);
 const QUEUE: usize = 25;
 /// Length of a time slice for rates.
 const SLICE: Duration = Duration::from_millis(500);
+/// Time by which a connection is open.
+const OPEN: Duration = Duration::from_secs(2);
 /// Sending rate, relative to the link's, at which a sender has followed a step down.
 const DOWN: f64 = 1.1;
 /// Received rate, relative to the link's, at which it has followed a step up.
@@ -52,30 +55,46 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 5,
     takes: "2 s",
+    sabotages: &[FAST, SLOW],
     run,
 };
 
+const FAST: Sabotage = Sabotage {
+    name: "fast",
+    what: "in TFRC's place a flow sends at the link's first rate, whatever is lost",
+    falls: &[DOWN_AFTER],
+};
+const SLOW: Sabotage = Sabotage {
+    name: "slow",
+    what: "in TFRC's place a flow sends at the link's lower rate, whatever arrives",
+    falls: &[UP_AFTER],
+};
+
+const DOWN_AFTER: &str = "seconds until TFRC sends no more than the link carries";
+const UP_AFTER: &str = "seconds until the link is full again";
+
+/// Most seconds until a step is followed: a tenth of the time until the next. RFC 5348 names no number.
+const FOLLOWED: f64 = 6.0;
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let outcomes = run.grid("steps", FLOWS, |flow, seed| trial(*flow, seed));
+    let flows = if run.extent == Extent::Least { &[Flow::Tfrc, Flow::Aimd][..] } else { &FLOWS };
+    let outcomes = run.grid("steps", flows.iter().copied(), |flow, seed| trial(*flow, seed, run.sabotage));
     let rows = outcomes.rows().axis("flow", |flow| flow.name()).spreads(&METRICS);
     let claim = |what: &str, metric: Metric<Outcome>| {
         let [tfrc, aimd] = [Flow::Tfrc, Flow::Aimd].map(|flow| outcomes.stats(&flow, metric.value));
-        Claim::new(what, "slower than TCP", format!("{tfrc:.1}, AIMD {aimd:.1}"), tfrc.mean)
+        Claim::new(what, "slower than TCP", format!("{tfrc:.1}, AIMD {aimd:.1}"), tfrc.mean).pass(..=FOLLOWED)
     };
     Ok(Findings {
         setup: choices(),
         tables: vec![rows.table("Time to follow: mean of the seeds, least and most")],
         figures: vec![figure(&outcomes)?],
-        claims: vec![
-            claim("seconds until TFRC sends no more than the link carries", METRICS[0]),
-            claim("seconds until the link is full again", METRICS[1]),
-        ],
+        claims: vec![claim(DOWN_AFTER, METRICS[0]), claim(UP_AFTER, METRICS[1])],
         notes: Vec::new(),
         data: outcomes.numbers(&METRICS),
     })
 }
 
-fn trial(flow: Flow, seed: u64) -> Outcome {
+fn trial(flow: Flow, seed: u64, sabotage: Option<Sabotage>) -> Outcome {
     let trace = RateTrace::new(vec![
         (Duration::ZERO, HIGH),
         (Duration::from_secs(STEPS[0]), LOW),
@@ -83,11 +102,20 @@ fn trial(flow: Flow, seed: u64) -> Outcome {
     ]);
     let capacity = Capacity::Trace(trace.expect("steps in their order"));
     let bottleneck = Bottleneck::plain(capacity, RTT, QUEUE);
-    let time = Duration::from_secs(STEPS[2]);
-    let slices = time.as_nanos() / SLICE.as_nanos();
     let both = |topology: &Topology| [topology.sent(), topology.received()].concat();
+    let steered = match sabotage {
+        Some(FAST) if flow == Flow::Tfrc => Some(HIGH),
+        Some(SLOW) if flow == Flow::Tfrc => Some(LOW),
+        _ => None,
+    };
+    let flow = if steered.is_some() { Flow::SenderTfrc } else { flow };
     let mut topology = Topology::new(seed, &bottleneck, &[flow]);
-    let mut rates = topology.rates(time, slices, both).into_iter();
+    let slices = |time: Duration| time.as_nanos() / SLICE.as_nanos();
+    let opening = topology.rates(OPEN, slices(OPEN), both);
+    steered.into_iter().for_each(|rate| topology.steer(rate));
+    let rest = Duration::from_secs(STEPS[2]).saturating_sub(OPEN);
+    let rest = topology.rates(rest, slices(rest), both);
+    let mut rates = opening.into_iter().zip(rest).map(|(opening, rest)| [opening, rest].concat());
     let mut next = || rates.next().expect("one flow was sent and received");
     Outcome { sent: next(), received: next() }
 }

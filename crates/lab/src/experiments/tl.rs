@@ -33,7 +33,10 @@ pub(crate) fn choices() -> Vec<Choice> {
     }
 }
 
-/// Returns the claim that the receiver got nothing but what was offered, and that once.
-pub(crate) fn no_corruption(corrupt: u64) -> Claim {
-    Claim::count("Datagrams delivered that were not as they were offered, or twice", "—", corrupt).pass(..=0.0)
+/// Returns the claim that the receiver got nothing but what was offered, and that once, for streams of which this number
+/// of datagrams came altered or twice, and this number at all.
+pub(crate) fn no_corruption(streams: impl Iterator<Item = (u64, usize)>) -> Claim {
+    let (corrupt, came) = streams.fold((0, 0), |all, stream| (all.0 + stream.0, all.1 + stream.1));
+    let what = "Datagrams delivered that were not as they were offered, or twice";
+    Claim::count(what, "—", corrupt).among(came).pass(..=0.0)
 }

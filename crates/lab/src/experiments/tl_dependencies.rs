@@ -6,10 +6,11 @@ use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
-use super::tl::trial::{Offers, Protocol, Trial, link};
+use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Run, cross, metric, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, cross, metric,
+    setup,
 };
 
 const PROTOCOLS: [Protocol; 5] =
@@ -62,6 +63,8 @@ struct Measured {
     /// Share of the offered frame bytes in decodable frames, in percent.
     shown: f64,
     corrupt: u64,
+    /// Datagrams that came.
+    came: usize,
 }
 
 const METRICS: [Metric<Measured>; 3] = [
@@ -81,19 +84,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "20 s",
+    sabotages: &[NO_DEPENDENCIES, GARBLED],
     run,
 };
 
+const NO_DEPENDENCIES: Sabotage = Sabotage {
+    name: "no-dependencies",
+    what: "the sender knows no dependencies",
+    falls: &["4 % loss: bytes of frames", "narrow link, bursts: bytes of frames"],
+};
+const GARBLED: Sabotage = Sabotage {
+    name: "garbled",
+    what: "the receiver changes a byte of each hundredth datagram",
+    falls: &["Datagrams delivered that were not as they were offered"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let streams = run.grid("streams", cross(Path::all(), PROTOCOLS), |&(path, protocol), seed| {
+    let is_least = run.extent == Extent::Least;
+    let paths = if is_least { vec![Path::Random(0.04), Path::Narrow] } else { Path::all() };
+    let protocols = if is_least { &PROTOCOLS[2..4] } else { &PROTOCOLS };
+    let broken =
+        Broken { no_dependencies: run.breaks(NO_DEPENDENCIES), garbled: run.breaks(GARBLED), ..Broken::default() };
+    let streams = run.grid("streams", cross(paths, protocols.iter().copied()), |&(path, protocol), seed| {
         let (offers, behaviour) = (Offers::Pictures(LASTING), MiddleboxBehaviour::Pass);
-        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None }.run();
+        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None, broken }.run();
         let (sent, undecodable) = outcome.undecodable();
         Measured {
             sent: sent as f64 / 1e3,
             undecodable: undecodable as f64 / 1e3,
             shown: 100.0 * outcome.shown_share(),
             corrupt: outcome.corrupt,
+            came: outcome.came(),
         }
     });
     let rows = streams.rows().axis("path", |at| at.0.name()).axis("protocol", |at| at.1.name());
@@ -159,6 +180,6 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let (more, said) = (with - without, format!("{:.1}: {with:.1} and {without:.1}", with - without));
         claims.push(Claim::new(what, "—", said, more));
     }
-    claims.push(no_corruption(streams.outcomes().map(|one| one.corrupt).sum()));
+    claims.push(no_corruption(streams.outcomes().map(|one| (one.corrupt, one.came))));
     claims
 }

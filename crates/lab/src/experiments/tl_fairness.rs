@@ -12,11 +12,12 @@ use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::{Config, Receiving, Sending};
 
+use super::fault::{self, Fault};
 use super::tcp::shared::jain;
 use super::tl::offers::Greedy;
 use super::tl::{LOSSES, RTT};
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Run, cross, setup, values,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Run, Sabotage, cross, setup, values,
 };
 
 const WARM_UP: Duration = Duration::from_secs(10);
@@ -75,18 +76,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "1 min",
+    sabotages: &[DOUBLED],
     run,
 };
 
+const DOUBLED: Sabotage = Sabotage {
+    name: "doubled",
+    what: "the window of the flow beside the TCP is twice that of its controller",
+    falls: &["uTLTCP, datagrams at 2 % loss", "uTLTCP, timelines and dependencies at 2 % loss"],
+};
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    findings(&run.grid("bottlenecks", cross(FlowKind::ALL, LOSSES), |&(form, loss), seed| measure(form, loss, seed)))
+    let losses = if run.extent == Extent::Least { &LOSSES[1..2] } else { &LOSSES };
+    let forms = [FlowKind::Tcp, FlowKind::Datagrams, FlowKind::Dependencies];
+    let forms = if run.extent == Extent::Least { &forms[..] } else { &FlowKind::ALL };
+    let fault = run.breaks(DOUBLED).then_some(Fault::Doubled);
+    let points = cross(forms.iter().copied(), losses.iter().copied());
+    findings(&run.grid("bottlenecks", points, |&(form, loss), seed| measure(form, loss, seed, fault)))
 }
 
 fn address(side: u8, n: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, side, n).into()
 }
 
-fn measure(form: FlowKind, loss: f64, seed: u64) -> Measured {
+fn measure(form: FlowKind, loss: f64, seed: u64, fault: Option<Fault>) -> Measured {
     let mut rng = Rng::from_seed(seed);
     let mut network: Network<Machine> = Network::new(rng.next_u64());
     let forward = LinkConfig {
@@ -113,7 +125,8 @@ fn measure(form: FlowKind, loss: f64, seed: u64) -> Measured {
         });
         let remote = SocketAddr::new(address(2, n), 6_000);
         let caller = network.with_host(left, |_, host| {
-            let own = host.add_manager(Kind::NewReno);
+            let own =
+                host.add_manager_of(fault::manager(Kind::NewReno, fault.filter(|_| n == 1 && form != FlowKind::Tcp)));
             host.add(9_000, own, Tcp::caller(remote, start, form.feed(), config, Rng::from_seed(!seed)))
         });
         callers.push((left, caller));

@@ -12,10 +12,11 @@ use timeous_net::link::Loss;
 use super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
 use super::tcp_kernel::network::Links;
 use super::tl::offers::{INTERVAL, SIZES};
-use super::tl::trial::{Offers, Protocol, Trial, link};
+use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{PLAYOUT, RTT, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Run, Stats, cross, metric, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, Stats, cross,
+    metric, setup,
 };
 use crate::report::plot::Series;
 
@@ -33,18 +34,46 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::BothBySeed,
     seeds: 5,
     takes: "30 s; real 5 min, as root",
+    sabotages: &[NO_TIMELINES, GIVES_UP, GARBLED],
     run,
+};
+
+const NO_TIMELINES: Sabotage =
+    Sabotage { name: "no-timelines", what: "senders know no deadlines", falls: &["Segments changed"] };
+const GIVES_UP: Sabotage = Sabotage {
+    name: "gives-up",
+    what: "after a reset the program does not call again",
+    falls: &["It resets: the last tenth"],
+};
+const GARBLED: Sabotage = Sabotage {
+    name: "garbled",
+    what: "the receiver changes a byte of each hundredth datagram",
+    falls: &["It passes: datagrams delivered that were not", "It resets: datagrams delivered that were not"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if run.real {
         return run_real(run);
     }
-    let streams = run.grid("streams", cross(BEHAVIOURS, PROTOCOLS), |&(behaviour, protocol), seed| {
-        let way = link(Loss::Bernoulli { p: LOSS });
-        measure(&Trial { protocol, offers: Offers::Cadence(COUNT), way, behaviour, seed, secret: None })
-    });
-    findings(&streams, &PROTOCOLS, TITLE, setup())
+    let is_least = run.extent == Extent::Least;
+    let behaviours = if is_least { &[MiddleboxBehaviour::Pass, MiddleboxBehaviour::Reset][..] } else { &BEHAVIOURS };
+    let (protocols, count) =
+        if is_least { (&[PROTOCOLS[0], PROTOCOLS[2]][..], COUNT * 3 / 5) } else { (&PROTOCOLS[..], COUNT) };
+    let broken = Broken {
+        no_timelines: run.breaks(NO_TIMELINES),
+        gives_up: run.breaks(GIVES_UP),
+        garbled: run.breaks(GARBLED),
+        ..Broken::default()
+    };
+    let streams = run.grid(
+        "streams",
+        cross(behaviours.iter().copied(), protocols.iter().copied()),
+        |&(behaviour, protocol), seed| {
+            let way = link(Loss::Bernoulli { p: LOSS });
+            measure(&Trial { protocol, offers: Offers::Cadence(count), way, behaviour, seed, secret: None, broken })
+        },
+    );
+    findings(&streams, protocols, TITLE, setup())
 }
 
 fn measure(trial: &Trial) -> Measured {
@@ -58,6 +87,7 @@ fn measure(trial: &Trial) -> Measured {
         refused: outcome.changes_refused,
         connections: outcome.connections,
         corrupt: outcome.corrupt,
+        count: outcome.came(),
     }
 }
 
@@ -110,6 +140,8 @@ struct Measured {
     refused: bool,
     connections: u32,
     corrupt: u64,
+    /// Datagrams that came, by number.
+    count: usize,
 }
 
 /// Returns the percentages of the datagrams that came, of all and of the last tenth.
@@ -190,7 +222,7 @@ fn spread(streams: &Streams, protocols: &[Protocol]) -> String {
 fn claims(streams: &Streams, protocols: &[Protocol]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for behaviour in BEHAVIOURS {
-        let corrupt = no_corruption(streams.of(|at| at.0 == behaviour).map(|one| one.corrupt).sum());
+        let corrupt = no_corruption(streams.of(|at| at.0 == behaviour).map(|one| (one.corrupt, one.count)));
         let what = format!("It {}: {}{}", name(behaviour), corrupt.what[..1].to_lowercase(), &corrupt.what[1..]);
         claims.push(Claim { what, ..corrupt });
         let last = |protocol| streams.mean(&(behaviour, protocol), |one| one.last);
@@ -287,6 +319,7 @@ fn measure_real(plan: &Plan, log: &Log) -> Measured {
         refused: log.status.refused,
         connections: 1 + u32::from(log.status.ended),
         corrupt: log.corrupt,
+        count: log.arrived.iter().flatten().count(),
     }
 }
 

@@ -6,10 +6,11 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 
 use super::tl::measure::clairvoyant;
-use super::tl::trial::{Offers, Protocol, Trial, link, standing_still};
+use super::tl::trial::{Broken, Offers, Protocol, Trial, link, standing_still};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Metric, Rows, Run, Table, cross, metric, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sabotage, Table,
+    cross, metric, most, setup,
 };
 
 const PROTOCOLS: [Protocol; 5] =
@@ -106,6 +107,8 @@ struct Measured {
     replaced: u64,
     padded: u64,
     corrupt: u64,
+    /// Datagrams that came.
+    came: usize,
 }
 
 const METRICS: [Metric<Measured>; 8] = [
@@ -130,14 +133,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "1 min",
+    sabotages: &[NO_TIMELINES, GARBLED],
     run,
 };
 
+const NO_TIMELINES: Sabotage = Sabotage {
+    name: "no-timelines",
+    what: "senders know no deadlines",
+    falls: &[
+        "16 % loss: expired bytes",
+        "bursts of loss: expired bytes",
+        "narrow link: expired bytes",
+        "bursts of loss: more is in time",
+        "narrow link: more is in time",
+    ],
+};
+const GARBLED: Sabotage = Sabotage {
+    name: "garbled",
+    what: "the receiver changes a byte of each hundredth datagram",
+    falls: &["Datagrams delivered that were not as they were offered"],
+};
+
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let paths = Path::ALL.into_iter().chain(Path::STANDSTILLS);
+    let is_least = run.extent == Extent::Least;
+    let longer = if is_least { &[][..] } else { &Path::STANDSTILLS };
+    let paths = if is_least { &[Path::Random(0.16), Path::Bursts, Path::Narrow][..] } else { &Path::ALL };
+    let paths = paths.iter().chain(longer).copied();
+    let count = if is_least { COUNT / 4 } else { COUNT };
+    let broken = Broken { no_timelines: run.breaks(NO_TIMELINES), garbled: run.breaks(GARBLED), ..Broken::default() };
     let streams = run.grid("streams", cross(paths, PROTOCOLS), |&(path, protocol), seed| {
-        let (offers, behaviour) = (Offers::Cadence(COUNT), MiddleboxBehaviour::Pass);
-        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None }.run();
+        let (offers, behaviour) = (Offers::Cadence(count), MiddleboxBehaviour::Pass);
+        let outcome = Trial { protocol, offers, way: path.link(), behaviour, seed, secret: None, broken }.run();
         let offers: Vec<_> = outcome.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
         Measured {
             expired: 100.0 * outcome.expired_share(),
@@ -149,6 +175,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
             replaced: outcome.statistics.replaced,
             padded: outcome.statistics.padded,
             corrupt: outcome.corrupt,
+            came: outcome.came(),
         }
     });
     let all = Rows::of(streams.points().into_iter().filter(|at| Path::ALL.contains(&at.point.0)));
@@ -196,7 +223,7 @@ fn notes(streams: &Streams) -> Vec<String> {
              late, and has those from 320 on in time, as now: what is held back is better off by itself behind 16 others, and not before. \
              Where standstills last a second and more timelines gain (second table).",
             in_time(Protocol::BothTimed),
-            WITHOUT.map(in_time).into_iter().fold(0.0, f64::max),
+            most(WITHOUT.map(in_time)),
             streams.mean(&(Path::Spikes, Protocol::BothTimed), |one| one.bound),
         ),
     ]
@@ -244,10 +271,10 @@ fn claims(streams: &Streams) -> Vec<Claim> {
     }
     for path in Path::HARD {
         let in_time = |protocol| streams.mean(&(path, protocol), |one| one.in_time);
-        let (best, with) = (WITHOUT.map(in_time).into_iter().fold(0.0, f64::max), in_time(Protocol::BothTimed));
+        let (best, with) = (most(WITHOUT.map(in_time)), in_time(Protocol::BothTimed));
         let what = "more is in time with D and timelines than with the best without, % of what was offered";
-        let most = streams.mean(&(path, Protocol::BothTimed), |one| one.bound);
-        let said = format!("{:.2}: {with:.1} and {best:.1}, at most {most:.1}", with - best);
+        let limit = streams.mean(&(path, Protocol::BothTimed), |one| one.bound);
+        let said = format!("{:.2}: {with:.1} and {best:.1}, at most {limit:.1}", with - best);
         claims.push(Claim::order(format!("{}: {what}", path.name()), "a small increase", said, with > best));
     }
     for path in Path::ALL {
@@ -255,6 +282,6 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let what = format!("{}: in time with D and timelines, as a share of what could be", path.name());
         claims.push(Claim::number(what, "—", 3, with).aim(0.95..));
     }
-    claims.push(no_corruption(streams.outcomes().map(|one| one.corrupt).sum()));
+    claims.push(no_corruption(streams.outcomes().map(|one| (one.corrupt, one.came))));
     claims
 }

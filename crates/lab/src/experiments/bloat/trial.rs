@@ -25,6 +25,8 @@ pub(crate) struct Trial {
     pub(crate) seed: u64,
     pub(crate) way: SenderKind,
     pub(crate) encryption: Encryption,
+    /// The sender knows no deadlines, on purpose.
+    pub(crate) is_patient: bool,
 }
 
 values! {
@@ -75,21 +77,20 @@ fn with_stamp_room(bytes: usize) -> usize {
 
 /// Runs a trial.
 pub(crate) fn run(trial: &Trial) -> Outcome {
-    let Trial { cell, seed, way, encryption } = *trial;
+    let Trial { cell, seed, way, encryption, is_patient } = *trial;
     let (frames, rates) = given(&cell, seed);
     let source = Frames::new(frames, PACKET);
-    let source = match encryption {
-        Encryption::BeforeQueue => source,
-        Encryption::Plain | Encryption::AtSending => source.with_latency(cell.deadline),
-    };
+    let knows_deadlines = encryption != Encryption::BeforeQueue && !is_patient;
+    let source = if knows_deadlines { source.with_latency(cell.deadline) } else { source };
     let mut topology = Topology::encrypted(&cell, seed, (way, encryption), rates.capacity(), source);
     if way == SenderKind::Told {
         topology.apply_rates(&rates, cell.losses.share());
     }
     topology.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
-    match encryption {
-        Encryption::BeforeQueue => topology.outcome_by(WARM_UP, |meta, at| at > meta.enqueued + cell.deadline),
-        Encryption::Plain | Encryption::AtSending => topology.outcome(WARM_UP),
+    if knows_deadlines {
+        topology.outcome(WARM_UP)
+    } else {
+        topology.outcome_by(WARM_UP, |meta, at| at > meta.enqueued + cell.deadline)
     }
 }
 
@@ -237,7 +238,9 @@ pub(crate) struct Outcome {
     pub(crate) frames: u64,
     /// Frames among them that arrived before their deadline, with all their references.
     pub(crate) decodable: u64,
-    /// Packets that left after their deadline.
+    /// Packets that left, and those among them that left after their deadline.
+    #[serde(skip)]
+    pub(crate) sent: u64,
     pub(crate) late: u64,
     /// Bytes on the link, headers included.
     pub(crate) bytes: u64,
@@ -252,9 +255,14 @@ struct FrameArrival {
     whole: bool,
 }
 
-/// Judges a stream by the sender's journal and the receiver's arrivals.
-pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
-    judged(journal, arrivals, (warm_up, bytes), |meta, at| meta.is_expired(at))
+/// Judges a stream by the sender's journal, the receiver's arrivals, and these deadlines.
+pub(crate) fn outcome_by(
+    journal: &Journal,
+    arrivals: &Arrivals,
+    warm_up: Duration,
+    is_late: impl Fn(&AduMeta, Instant) -> bool,
+) -> Outcome {
+    judged(journal, arrivals, (warm_up, 0), is_late)
 }
 
 fn judged(
@@ -284,6 +292,7 @@ fn judged(
     Outcome {
         frames: timeline.len() as u64,
         decodable: timeline.iter().filter(|&&decodable| decodable).count() as u64,
+        sent: journal.copies() as u64,
         late: journal.adus().iter().filter(|adu| adu.left.iter().any(|&left| is_late(&adu.meta, left))).count() as u64,
         bytes,
         timeline,

@@ -10,8 +10,8 @@ use timeous_net::link::{Capacity, Limit, RateTrace};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
 use super::super::cm::{AckPolicy, OVERHEAD, Receiver, Sender};
-use super::video::{GrantedVideo, RateCallbackVideo, SIZE, Video};
-use crate::experiment::values;
+use super::video::{GrantedVideo, LAYERS, RateCallbackVideo, SIZE, Video};
+use crate::experiment::{Sabotage, values};
 
 /// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
@@ -21,6 +21,16 @@ pub(super) const QUEUE: usize = 40;
 /// exactly at one.
 pub(super) const STEPS: [u64; 7] = [4_000, 2_200, 1_300, 3_200, 1_100, 1_600, 4_000];
 pub(super) const STEP: Duration = Duration::from_secs(12);
+/// Lowest and highest of these rates.
+pub(super) const EXTREMES: [u64; 2] = [1_100, 4_000];
+
+/// Returns the times at which the path has this rate, in seconds, without the start of the first of them.
+pub(super) fn times_at(rate: u64) -> impl Iterator<Item = (f64, f64)> {
+    let begin = |step: usize| (STEP * step as u64).max(BEGIN).as_secs_f64();
+    let steps = STEPS.into_iter().enumerate().filter(move |&(_, kbps)| kbps == rate);
+    steps.map(move |(step, _)| (begin(step), (STEP * (step as u64 + 1)).as_secs_f64()))
+}
+
 /// Random variation around that, as a share to either side, drawn anew every `WAVER_EVERY`.
 pub(super) const WAVER: f64 = 0.1;
 pub(super) const WAVER_EVERY: Duration = Duration::from_millis(500);
@@ -30,6 +40,37 @@ pub(super) const LATE: (u32, Duration) = (500, Duration::from_secs(2));
 pub(super) const BEGIN: Duration = Duration::from_secs(4);
 /// Sampling interval of the figures.
 const SAMPLE: Duration = Duration::from_millis(250);
+
+pub(super) const SILENT: Sabotage = Sabotage {
+    name: "silent",
+    what: "the application never asks for a grant",
+    falls: &[
+        "changes of layers",
+        "change of the reported rate",
+        "what arrives with late feedback",
+        "share of the path that ALF uses",
+        "rate of the layers by",
+        "time with more layers than the path carries by rate callbacks",
+        "longest time with more layers than the manager reports",
+    ],
+};
+pub(super) const DEAF: Sabotage = Sabotage {
+    name: "deaf",
+    what: "the application ignores every callback and stays at one layer",
+    falls: &["rate of the layers by", "changes of layers"],
+};
+pub(super) const GREEDY: Sabotage = Sabotage {
+    name: "greedy",
+    what: "the application ignores every callback and sends all four layers",
+    falls: &[
+        "rate of the layers by",
+        "changes of layers",
+        "time with more layers than the path carries by rate callbacks",
+        "longest time with more layers than the manager reports",
+    ],
+};
+pub(super) const PROMPT: Sabotage =
+    Sabotage { name: "prompt", what: "late feedback comes at once", falls: &["change of the reported rate"] };
 
 values! {
     /// API of the manager that the application uses.
@@ -78,10 +119,17 @@ fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
 }
 
 /// Runs a trial.
-pub(super) fn run(api: Api, seed: u64) -> Outcome {
+pub(super) fn run(api: Api, seed: u64, sabotage: Option<Sabotage>) -> Outcome {
+    let fixed = match sabotage {
+        Some(DEAF) => Some(1),
+        Some(GREEDY) => Some(LAYERS.len()),
+        _ => None,
+    };
+    let is_silent = sabotage == Some(SILENT);
+    let feedback = if sabotage == Some(PROMPT) { Api::Rate } else { api };
     match api {
-        Api::Alf => with(api, seed, GrantedVideo::default()),
-        Api::Rate | Api::Late => with(api, seed, RateCallbackVideo::default()),
+        Api::Alf => with(feedback, seed, GrantedVideo::new(fixed, is_silent)),
+        Api::Rate | Api::Late => with(feedback, seed, RateCallbackVideo::new(fixed, is_silent)),
     }
 }
 

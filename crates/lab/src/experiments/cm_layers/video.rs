@@ -23,7 +23,7 @@ pub(super) const MOST_GROUPS: u64 = 16;
 pub(super) const BUFFER: usize = 32;
 
 /// Returns the number of layers that fit into `rate` bit/s on the link; at least one.
-fn fitting(rate: f64) -> usize {
+pub(super) fn fitting(rate: f64) -> usize {
     LAYERS.iter().rposition(|&layer| layer as f64 <= rate).unwrap_or(0) + 1
 }
 
@@ -61,9 +61,18 @@ pub(super) trait Video: Application {
 
 /// Stream by request and callback: chooses layers at each grant, and sends as fast as it is
 /// granted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GrantedVideo {
     chosen: LayerHistory,
+    /// Layers that it sends whatever it is told.
+    fixed: Option<usize>,
+    is_silent: bool,
+}
+
+impl GrantedVideo {
+    pub(super) fn new(fixed: Option<usize>, is_silent: bool) -> Self {
+        Self { chosen: LayerHistory::default(), fixed, is_silent }
+    }
 }
 
 impl Video for GrantedVideo {
@@ -74,13 +83,13 @@ impl Video for GrantedVideo {
 
 impl Application for GrantedVideo {
     fn run(&mut self, _: Instant, flow: &mut Flow<'_>) {
-        if !flow.is_waiting() {
+        if !self.is_silent && !flow.is_waiting() {
             flow.request();
         }
     }
 
     fn granted(&mut self, now: Instant, path: &PathState) -> Option<Packet> {
-        self.chosen.choose(now, fitting(on_link(path)));
+        self.chosen.choose(now, self.fixed.unwrap_or_else(|| fitting(on_link(path))));
         Some(Packet { made: now, tag: self.chosen.now() as u64, len: SIZE })
     }
 
@@ -101,6 +110,9 @@ pub(super) struct RateCallbackVideo {
     next: Option<Instant>,
     waiting: VecDeque<Packet>,
     dropped: u64,
+    /// Layers that it sends whatever it is told.
+    fixed: Option<usize>,
+    is_silent: bool,
 }
 
 /// Join timer for adding a layer, as with receivers of layered multicast, who cannot know the
@@ -132,6 +144,10 @@ impl JoinTimer {
 }
 
 impl RateCallbackVideo {
+    pub(super) fn new(fixed: Option<usize>, is_silent: bool) -> Self {
+        Self { fixed, is_silent, ..Self::default() }
+    }
+
     /// Drops layers at once, and adds one when the join timer allows.
     fn follow(&mut self, now: Instant) {
         let layers = self.chosen.now();
@@ -161,10 +177,13 @@ impl Application for RateCallbackVideo {
         if !self.told {
             flow.thresh(DOWN, UP);
             self.told = true;
-            self.fit = 1;
+            self.fit = self.fixed.unwrap_or(1);
             self.chosen.choose(now, 1);
         }
         self.follow(now);
+        if self.is_silent {
+            return;
+        }
         let mut next = self.next.unwrap_or(now);
         while next <= now {
             if self.waiting.len() < BUFFER {
@@ -189,7 +208,7 @@ impl Application for RateCallbackVideo {
     /// Takes the lower threshold into account: the rate may fall to `DOWN` of this before the next
     /// callback.
     fn changed(&mut self, now: Instant, path: &PathState) {
-        self.fit = fitting(DOWN * on_link(path));
+        self.fit = self.fixed.unwrap_or_else(|| fitting(DOWN * on_link(path)));
         self.follow(now);
     }
 

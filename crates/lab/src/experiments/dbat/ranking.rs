@@ -3,8 +3,8 @@
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{RTT, StreamTransport, choices, notes};
-use super::trial::{self, Cell, NS2, Streams, TODAY, run_cell};
-use crate::experiment::{Chart, Claim, Findings, LabError, Metric, Rows, Run, Stats, Table};
+use super::trial::{self, Cell, NS2, Streams, TODAY, is_broken, run_cell};
+use crate::experiment::{Chart, Claim, Extent, Findings, LabError, Metric, Rows, Run, Stats, Table};
 use crate::report::plot::Series;
 
 /// Transports of the paper.
@@ -16,8 +16,10 @@ const FEW_SEEDS: usize = 5;
 /// Runs the paper's transports with each of these differences, for the first seeds.
 pub(crate) fn run_apart(run: &Run<'_>, aparts: &[(&str, SetupDifference)], rtts: &[u64]) -> Streams {
     let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
+    let aparts = if run.extent == Extent::Least { &[][..] } else { aparts };
     let aparts: Vec<_> = aparts.iter().map(|&(_, apart)| apart).collect();
-    run.grid_of("streams, something otherwise", Cell::all(&aparts, rtts, &PAPERS), &seeds, run_cell)
+    let cells = Cell::all(&aparts, rtts, &PAPERS);
+    run.grid_of("streams, something otherwise", cells, &seeds, |cell, seed| run_cell(cell, seed, is_broken(run)))
 }
 
 /// Order of the paper's transports by one value.

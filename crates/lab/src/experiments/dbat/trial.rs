@@ -19,7 +19,7 @@ use super::super::goddard::server::{BUFFER, Server};
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, StreamTransport, queue};
-use crate::experiment::{Grid, Run};
+use crate::experiment::{Extent, Grid, Run};
 
 /// Outcomes of streams by transport, round-trip time and difference of the setup.
 pub(crate) type Streams = Grid<Cell, Outcome>;
@@ -31,8 +31,23 @@ pub(crate) const TODAY: &str = "with today's TCP";
 /// Runs every transport at each of these round-trip times (milliseconds) for each seed, with the paper's TCP and with
 /// today's.
 pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
-    let of = |what, apart| run.grid(what, Cell::all(&[apart], rtts, &StreamTransport::ALL), run_cell);
-    (of("streams", SetupDifference::PAPER), of("streams beside today's TCP", SetupDifference::TODAY))
+    let broken = is_broken(run);
+    let ways = if run.extent == Extent::Least { &StreamTransport::ALL[..3] } else { &StreamTransport::ALL };
+    let of = |what, aparts: &[SetupDifference]| {
+        let cells = Cell::all(aparts, rtts, ways);
+        run.grid(what, cells, |cell, seed| run_cell(cell, seed, broken))
+    };
+    // No bound is about today's TCP.
+    let today = if run.extent == Extent::Least { &[][..] } else { &[SetupDifference::TODAY] };
+    (of("streams", &[SetupDifference::PAPER]), of("streams beside today's TCP", today))
+}
+
+/// Name and description of the sabotage of all these experiments.
+pub(crate) const WITHOUT_DBAT: [&str; 2] = ["no-dbat", "the stream with DBAT is sent without it"];
+
+/// Whether streams are sent without DBAT.
+pub(crate) fn is_broken(run: &Run<'_>) -> bool {
+    run.sabotage.is_some_and(|sabotage| sabotage.name == WITHOUT_DBAT[0])
 }
 
 /// Ports of the stream, at streamer and player.
@@ -133,7 +148,7 @@ impl Topology {
     }
 
     /// Adds streamer and player, and the packet pairs between them.
-    fn stream(&mut self, way: StreamTransport) -> StreamEnds {
+    fn stream(&mut self, way: StreamTransport, without_dbat: bool) -> StreamEnds {
         let (from, to) = (self.net.left[0], self.net.right[0]);
         let probe = Probe::default();
         self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), ProbeResponder::default()));
@@ -169,7 +184,7 @@ impl Topology {
             // The ring has more slots than the buffer has places: the streamer itself limits the
             // queue.
             let stream = Stream::new(server()).slots(128);
-            match way.dbat() {
+            match way.dbat().filter(|_| !without_dbat) {
                 Some(settings) => stream.choice(Box::new(Dbat::new(settings, Marking::default()))),
                 None => stream,
             }
@@ -198,11 +213,11 @@ impl Topology {
 }
 
 /// Runs a trial.
-pub(super) fn run_cell(cell: &Cell, seed: u64) -> Outcome {
+pub(super) fn run_cell(cell: &Cell, seed: u64, without_dbat: bool) -> Outcome {
     let mut topology = Topology::new(seed, cell.rtt, cell.apart);
     topology.web();
     let ftp = topology.ftp();
-    let ends = topology.stream(cell.way);
+    let ends = topology.stream(cell.way, without_dbat);
     topology.network.run_until(FTP[1]);
     let (from, to) = (topology.net.left[1], topology.net.right[1]);
     topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));

@@ -33,9 +33,9 @@ impl LinkPackets {
         Self { packets: self.packets + other.packets, dropped: self.dropped + other.dropped }
     }
 
-    /// Returns the share of dropped packets, in percent.
+    /// Returns the share of dropped packets, in percent; NaN without packets.
     pub(crate) fn loss(self) -> f64 {
-        100.0 * self.dropped as f64 / self.packets.max(1) as f64
+        100.0 * self.dropped as f64 / self.packets as f64
     }
 }
 

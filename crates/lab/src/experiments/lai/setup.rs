@@ -82,7 +82,9 @@ pub(super) fn over_seeds(of_seeds: Vec<Vec<Claim>>) -> Vec<Claim> {
 
 fn of_one_kind(mut claims: Vec<Claim>) -> Option<Claim> {
     claims.sort_by(|a, b| a.value.total_cmp(&b.value));
-    let middle = claims.get(claims.len().checked_sub(1)? / 2)?.clone();
+    // A seed that measured nothing is no seed that may be left out.
+    let nothing = claims.iter().find(|claim| claim.value.is_nan());
+    let middle = nothing.or(claims.get(claims.len().checked_sub(1)? / 2))?.clone();
     let (least, most) = (claims.first()?.value, claims.last()?.value);
     let measured = match claims.len() {
         1 => middle.measured.clone(),
@@ -104,5 +106,6 @@ mod tests {
         assert_eq!(claims[0].measured, "2 (median of 3 seeds; 1.00 to 5.00)");
         assert_eq!(over_seeds(vec![claim(3.0)]), claim(3.0), "one seed has no spread");
         assert!(over_seeds(Vec::new()).is_empty());
+        assert_eq!(over_seeds([5.0, f64::NAN, 2.0].map(claim).to_vec())[0].passes(), Some(false));
     }
 }

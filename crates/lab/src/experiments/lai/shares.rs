@@ -37,7 +37,7 @@ impl Share {
     }
 
     fn percent(&self) -> f64 {
-        100.0 * self.i_received as f64 / self.received.max(1) as f64
+        100.0 * self.i_received as f64 / self.received as f64
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Priority, Rng};
-use timeous_choice::{Age, Frames, QueueLimit};
+use timeous_choice::{Age, Chain, Frames, QueueLimit};
 use timeous_cm::Kind;
 use timeous_dccp::Config as DccpConfig;
 use timeous_host::sources::{Bulk, Cbr, OnFull};
@@ -67,28 +67,45 @@ fn choices(lasting: Duration) -> Vec<Choice> {
     }
 }
 
+/// Parts that are broken on purpose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Broken {
+    /// Timeous drops nothing but when its ring is full.
+    pub(crate) no_choice: bool,
+    /// TCP gets a tenth of the packets.
+    pub(crate) unhurried: bool,
+    /// Timeous's packets leave at once.
+    pub(crate) uncontrolled: bool,
+}
+
 /// Runs the flows of §4.2 for each seed: each transport beside one long TCP flow.
-pub(crate) fn ages(run: &Run<'_>) -> Vec<Vec<Flow>> {
+pub(crate) fn ages(run: &Run<'_>, broken: Broken) -> Vec<Vec<Flow>> {
     let trial = |seed, transport| Trial {
         seed,
         transport,
         interval: setup::INTERVAL,
         lasting: AGES_LAST,
         beside_tcp: true,
-        choice: || Box::new(Age::new(setup::AGE)),
+        choice: if broken.no_choice { || Box::<Chain>::default() } else { || Box::new(Age::new(setup::AGE)) },
+        broken,
     };
     by_seed(run, trials(run, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)), Trial::flow)
 }
 
 /// Runs the flows of §4.3 for each seed: each transport alone, at each interval.
-pub(crate) fn shares(run: &Run<'_>) -> Vec<Vec<Share>> {
+pub(crate) fn shares(run: &Run<'_>, broken: Broken) -> Vec<Vec<Share>> {
     let trial = |seed, transport, interval| Trial {
         seed,
         transport,
         interval,
         lasting: SHARES_LAST,
         beside_tcp: false,
-        choice: || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))),
+        choice: if broken.no_choice {
+            || Box::<Chain>::default()
+        } else {
+            || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT)))
+        },
+        broken,
     };
     by_seed(run, trials(run, &setup::FRAME_INTERVALS, trial), Trial::share)
 }
@@ -116,6 +133,7 @@ struct Trial {
     lasting: Duration,
     beside_tcp: bool,
     choice: fn() -> Box<dyn LateChoice>,
+    broken: Broken,
 }
 
 /// Agents of a flow, at both ends.
@@ -185,12 +203,18 @@ impl Trial {
             priority: if n % setup::I_FRAME_EVERY == first { Priority::HIGHEST } else { Priority::LOWEST },
             ..AduMeta::default()
         };
-        Cbr::new(self.interval, setup::SIZE, on_full).starting_at(begin).describing(describe)
+        let slowly = self.broken.unhurried && self.transport == Transport::Tcp;
+        let interval = if slowly { self.interval * 10 } else { self.interval };
+        Cbr::new(interval, setup::SIZE, on_full).starting_at(begin).describing(describe)
     }
 
     /// Opens both ends of the stream early, so that the stream begins in time.
     fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> FlowAgents {
-        match self.transport {
+        let transport = match self.transport {
+            Transport::Timeous if self.broken.uncontrolled => Transport::Udp,
+            other => other,
+        };
+        match transport {
             Transport::Udp => {
                 let source = self.source(begin, OnFull::Skip, rng);
                 let receiver = add(network, net.right[0], TO, Udp::sink());

@@ -9,6 +9,8 @@ use timeous_cm::{Answered, FlowId, Manager};
 use timeous_net::sim::{Host, Packet, Protocol};
 use timeous_tcp::{Config, Connection, Statistics, Target};
 
+use crate::experiments::fault::{self, Fault};
+
 /// Message for the driver's contract: it calls transports in the required order.
 const ORDER: &str = "the end is driven in order";
 
@@ -77,6 +79,14 @@ impl End {
             received: 0,
             gaps: None,
         }
+    }
+
+    /// Replaces its controller by a faulty one.
+    pub(crate) fn with_fault(mut self, controller: Kind, fault: Option<Fault>) -> Self {
+        if fault.is_some() {
+            self.manager = fault::manager(controller, fault);
+        }
+        self
     }
 
     /// Drops every n-th packet before it arrives here.

@@ -11,6 +11,7 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config;
 
 use super::end::End;
+use crate::experiments::fault::Fault;
 
 /// Bytes of data in a segment.
 const SEGMENT: u16 = 500;
@@ -47,8 +48,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Builds the network, with a flow for each of `controllers`.
-    pub(crate) fn new(seed: u64, bottleneck: Bottleneck, controllers: &[Kind]) -> Self {
+    /// Builds the network, with a flow for each of `controllers`, some of which may be faulty.
+    pub(crate) fn new(seed: u64, bottleneck: Bottleneck, controllers: &[(Kind, Option<Fault>)]) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let config = || {
@@ -58,11 +59,11 @@ impl Shared {
             config
         };
         let (mut left, mut right) = (Vec::new(), Vec::new());
-        for (number, kind) in (1u8..).zip(controllers) {
+        for (number, &(kind, fault)) in (1u8..).zip(controllers) {
             let here: SocketAddr = ([10, 0, 1, number], 1_000).into();
             let there: SocketAddr = ([10, 0, 2, number], 2_000).into();
             let at = Instant::ZERO + Duration::from_nanos(rng.below(BEGINNING.as_nanos()));
-            let sender = End::sender(at, *kind, config(), (here, there), rng.fork());
+            let sender = End::sender(at, kind, config(), (here, there), rng.fork()).with_fault(kind, fault);
             left.push((here.ip(), sender));
             right.push((there.ip(), End::receiver(config(), (there, here), rng.fork())));
         }

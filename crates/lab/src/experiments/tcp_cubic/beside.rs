@@ -3,6 +3,7 @@
 use timeous::core::Duration;
 use timeous_cm::Kind;
 
+use super::super::fault::Fault;
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{Bound, Choice, Claim, Rows, Run, Table, mean, setup};
 
@@ -33,10 +34,11 @@ impl Outcome {
     }
 }
 
-pub(super) fn run(run: &Run<'_>) -> Vec<Outcome> {
+pub(super) fn run(run: &Run<'_>, fault: Option<Fault>) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().collect();
     run.each("both together", &seeds, |&seed| {
-        let rates = Shared::new(seed, BOTTLENECK, &FLOWS).rates(WARM_UP, TIME, 1);
+        let flows = FLOWS.map(|kind| (kind, fault.filter(|_| kind == Kind::Cubic)));
+        let rates = Shared::new(seed, BOTTLENECK, &flows).rates(WARM_UP, TIME, 1);
         Outcome { seed, rates: rates.iter().map(|rates| rates[0] / f64::from(segment())).collect() }
     })
 }

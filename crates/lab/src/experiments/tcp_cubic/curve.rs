@@ -5,7 +5,7 @@ use timeous::core::{Duration, Instant};
 use timeous_cm::Kind;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
-use crate::experiment::{Bound, Chart, Choice, Claim, Figure, LabError, Rows, Table, setup};
+use crate::experiment::{Bound, Chart, Choice, Claim, Figure, LabError, Rows, Table, most, setup};
 use crate::report::plot::Series;
 
 /// Bottleneck with a bandwidth-delay product of 200 packets.
@@ -62,7 +62,7 @@ impl Epoch {
     }
 
     fn farthest(&self) -> f64 {
-        self.looks.iter().map(|look| self.distance(look)).fold(0.0, f64::max) / self.plateau
+        most(self.looks.iter().map(|look| self.distance(look))) / self.plateau
     }
 }
 
@@ -71,8 +71,8 @@ pub(super) struct Curve {
     stages: Vec<Epoch>,
 }
 
-pub(super) fn run(seed: u64) -> Curve {
-    let mut shared = Shared::new(seed, BOTTLENECK, &[Kind::Cubic]);
+pub(super) fn run(seed: u64, controller: Kind) -> Curve {
+    let mut shared = Shared::new(seed, BOTTLENECK, &[(controller, None)]);
     let mut looks = Vec::new();
     for step in 1..=TIME.as_nanos() / STEP.as_nanos() {
         let at = Instant::ZERO + STEP * step;
@@ -129,7 +129,7 @@ impl Curve {
     }
 
     pub(super) fn claims(&self) -> Vec<Claim> {
-        let farthest = self.long().map(Epoch::farthest).fold(f64::NAN, f64::max);
+        let farthest = most(self.long().map(Epoch::farthest));
         let paper = "the window is to be W_cubic(t + RTT) a round trip later (§4.2, §4.4, §4.5)";
         let measured = format!("{farthest:.4}, in {} stages", self.long().count());
         let claim = Claim::new(

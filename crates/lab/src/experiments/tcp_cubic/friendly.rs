@@ -3,9 +3,10 @@
 
 use timeous_cm::Kind;
 
+use super::super::fault::Fault;
 use super::super::tcp_formula;
 use super::super::tcp_formula::{Cell, Measured, Pattern, Variant};
-use crate::experiment::{Bound, Choice, Claim, Rows, Run, Table, mean, setup};
+use crate::experiment::{Bound, Choice, Claim, Extent, Rows, Run, Table, mean, setup};
 
 /// Round-trip time in milliseconds, as in the RFC's table 2.
 const RTT: u64 = 10;
@@ -42,17 +43,21 @@ fn window(flows: &[Measured]) -> f64 {
     mean(flows.iter().map(|flow| flow.rate() * RTT as f64 / 1e3))
 }
 
-pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
+pub(super) fn run(run: &Run<'_>, fault: Option<Fault>) -> Vec<Pair> {
     let flows = |controller, pattern, loss| {
-        let cell = move |seed| Cell { variant: Variant::Default, controller, rtt: RTT, loss, pattern, seed };
+        let fault = fault.filter(|_| controller == Kind::Cubic);
+        let cell = move |seed| Cell { variant: Variant::Default, controller, fault, rtt: RTT, loss, pattern, seed };
         // Regular losses are deterministic: one seed suffices.
         let seeds = if pattern == Pattern::Regular { 1 } else { run.seeds as usize };
         let cells: Vec<Cell> = run.seeds().take(seeds).map(cell).collect();
         run.each("each alone", &cells, tcp_formula::flow)
     };
     let mut pairs = Vec::new();
-    for pattern in [Pattern::Regular, Pattern::Random] {
-        for loss in LOSSES {
+    let is_least = run.extent == Extent::Least;
+    // No bound is about random losses.
+    let patterns = if is_least { &[Pattern::Regular][..] } else { &[Pattern::Regular, Pattern::Random] };
+    for &pattern in patterns {
+        for &loss in if is_least { &LOSSES[1..] } else { &LOSSES } {
             let (reno, cubic) = (flows(Kind::NewReno, pattern, loss), flows(Kind::Cubic, pattern, loss));
             pairs.push(Pair { loss, pattern, reno, cubic });
         }

@@ -13,6 +13,11 @@ impl Outcome {
         self.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).chain(self.later.iter().copied())
     }
 
+    /// Returns the number of datagrams that came.
+    pub(crate) fn came(&self) -> usize {
+        self.arrived.iter().flatten().count()
+    }
+
     /// Returns the latencies of all received datagrams from hand-over to delivery, in milliseconds.
     fn latencies(&self) -> Vec<f64> {
         let each = self.offered().zip(&self.arrived);

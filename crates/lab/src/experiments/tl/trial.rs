@@ -50,11 +50,6 @@ impl Protocol {
         matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent | Self::BothPausing)
     }
 
-    /// Returns the datagrams' useful life, if the sender knows it.
-    fn latency(self) -> Option<Duration> {
-        self.is_timed().then_some(PLAYOUT)
-    }
-
     fn sending(self) -> Sending {
         match self {
             Self::Tcp | Self::Udp => Sending::Stream,
@@ -80,13 +75,14 @@ impl Protocol {
         }
     }
 
-    fn stream(self, source: impl Application) -> Stream {
+    fn stream(self, source: impl Application, broken: Broken) -> Stream {
         let stream = Stream::new(source).slots(4_096);
+        let is_timed = self.is_timed() && !broken.no_timelines;
         match self {
-            Self::BothDependent | Self::BothPausing => {
+            Self::BothDependent | Self::BothPausing if is_timed && !broken.no_dependencies => {
                 stream.choice(Box::new(Chain::default().then(Deadlines).then(Dependencies::default())))
             }
-            timed if timed.is_timed() => stream.choice(Box::new(Deadlines)),
+            _ if is_timed => stream.choice(Box::new(Deadlines)),
             _ => stream,
         }
     }
@@ -101,6 +97,21 @@ pub(crate) enum Offers {
     Pictures(Duration),
 }
 
+/// Parts of a trial that are broken on purpose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Broken {
+    /// The sender of D and its receiver agree on delivery in order.
+    pub(crate) in_order: bool,
+    /// Senders know no deadlines.
+    pub(crate) no_timelines: bool,
+    /// Senders know no dependencies.
+    pub(crate) no_dependencies: bool,
+    /// The receiver changes a byte of each hundredth datagram.
+    pub(crate) garbled: bool,
+    /// After a reset the program does not call again.
+    pub(crate) gives_up: bool,
+}
+
 /// Parameters of a trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
@@ -111,6 +122,7 @@ pub(crate) struct Trial {
     pub(crate) seed: u64,
     /// Secret of encrypted records.
     pub(crate) secret: Option<Secret>,
+    pub(crate) broken: Broken,
 }
 
 /// Rate of the link.
@@ -162,6 +174,7 @@ pub(crate) struct Checker {
     lens: Vec<(AduSeq, usize)>,
     corrupt: u64,
     expected: Vec<u8>,
+    garbles: bool,
 }
 
 impl Application for Checker {
@@ -174,6 +187,9 @@ impl Application for Checker {
     fn on_received(&mut self, _: Instant, bytes: &[u8]) {
         let seq = stamp::read(bytes).unwrap_or_default();
         stamp::write(seq, bytes.len(), &mut self.expected);
+        if self.garbles && self.lens.len().is_multiple_of(100) {
+            self.expected[bytes.len() - 1] ^= 1;
+        }
         self.corrupt += u64::from(self.expected != bytes);
         self.lens.push((seq, bytes.len()));
     }
@@ -235,11 +251,13 @@ impl Trial {
 
     fn by_tcp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
         let config = Config { receive_buffer: 1 << 20, secret: self.secret.clone(), ..Config::default() };
-        let receiver = Config { receiving: self.protocol.receiving(), ..config.clone() };
+        let receiving = if self.broken.in_order { Receiving::Stream } else { self.protocol.receiving() };
+        let receiver = Config { receiving, ..config.clone() };
         let protocol = self.protocol;
         let listener = network.with_host(there, |_, host| {
             let own = host.host_mut().add_manager(Kind::NewReno);
-            let feed = || Feed::from(Socket::new(Checker::default()));
+            let garbles = self.broken.garbled;
+            let feed = move || Feed::from(Socket::new(Checker { garbles, ..Checker::default() }));
             let tcp = Tcp::listener(feed, receiver, Rng::from_seed(self.seed ^ 0x7e57));
             let tcp = if protocol == Protocol::Tcp { tcp } else { tcp.expecting_records() };
             host.host_mut().add(PORT, own, tcp)
@@ -250,7 +268,7 @@ impl Trial {
         let end = Instant::ZERO + HORIZON;
         let mut calls = vec![caller];
         network.run_while(end, |network| !was_reset(network, here, caller));
-        if was_reset(network, here, caller) {
+        if was_reset(network, here, caller) && !self.broken.gives_up {
             // A user of such a path opens a new connection without changed retransmissions.
             let offered = session(network, here, caller).journal().adus().len() as u64;
             calls.push(self.call(network, here, offered, Config { sending: Sending::Records, ..config }));
@@ -263,7 +281,7 @@ impl Trial {
     fn call(&self, network: &mut SimNetwork, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
         network.with_host(here, |now, host| {
             let own = host.host_mut().add_manager_of(self.protocol.manager());
-            let latency = self.protocol.latency();
+            let latency = (self.protocol.is_timed() && !self.broken.no_timelines).then_some(PLAYOUT);
             let feed = match &self.offers {
                 Offers::Cadence(count) => {
                     self.feed(Cadence::new(count.saturating_sub(offered), latency).numbered_from(offered))
@@ -279,7 +297,7 @@ impl Trial {
     fn feed(&self, source: impl Application) -> Feed {
         match self.protocol {
             Protocol::Tcp => Socket::new(source).buffer(SendBuffer::Fixed(u64::MAX >> 1)).into(),
-            protocol => protocol.stream(source).into(),
+            protocol => protocol.stream(source, self.broken).into(),
         }
     }
 
@@ -311,6 +329,10 @@ impl Trial {
                 session.application::<Checker>().map_or(0, |checker| checker.corrupt(journal))
             });
             outcome.corrupt = corrupt.sum();
+        }
+        if let Offers::Cadence(offered) = self.offers {
+            // Datagrams that are not offered after a reset do not arrive.
+            outcome.arrived.resize(if self.broken.gives_up { offered as usize } else { count }, None);
         }
         // Arrivals of the second connection follow those of the first.
         for (&call, received) in calls.iter().zip(&received).skip(1) {
