@@ -15,6 +15,8 @@ mod stats;
 pub(crate) use claim::{Bound, Claim};
 pub(crate) use error::LabError;
 pub(crate) use expected::surprises;
+#[cfg(test)]
+pub(crate) use expected_failures::EXPECTED;
 pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
 pub(crate) use grid::{At, Grid, Metric, cross, metric, values};
 pub(crate) use output::{claims, record, section, summary, text};

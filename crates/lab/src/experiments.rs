@@ -90,3 +90,27 @@ pub(crate) const ALL: [Experiment; 36] = [
     bloat::EXPERIMENT,
     encryption::EXPERIMENT,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use crate::experiment::EXPECTED;
+
+    #[test]
+    fn expected_failures_are_of_experiments_in_virtual_time() {
+        for entry in EXPECTED {
+            let is_known = ALL.iter().any(|about| about.name == entry.experiment && about.forms.include(false));
+            assert!(is_known, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn sabotages_have_names_of_their_own_and_claims_that_fall() {
+        for about in ALL {
+            for (index, sabotage) in about.sabotages.iter().enumerate() {
+                let is_again = about.sabotages[..index].iter().any(|other| other.name == sabotage.name);
+                assert!(!is_again && !sabotage.falls.is_empty(), "{}: {sabotage:?}", about.name);
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use super::sending::count::{Counts, count};
 use super::sending::method::SendMethod;
 use super::sending::processes::crowd;
 use super::sending::sink::Sink;
-use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
+use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
 use crate::experiment::{
     Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Table, cross,
 };
@@ -125,7 +125,7 @@ fn ring(every: u32) -> SendMethod {
 /// Returns the largest ratio over all payload sizes, with its size.
 fn worst<'a>(of: &impl Fn(SendMethod, usize) -> &'a Cost, own: SendMethod, other: SendMethod) -> (f64, usize) {
     let ratios = PAYLOADS.map(|payload| (of(own, payload).over(of(other, payload)), payload));
-    ratios.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most })
+    largest(ratios)
 }
 
 fn claims<'a>(of: &impl Fn(SendMethod, usize) -> &'a Cost) -> Vec<Claim> {

@@ -7,7 +7,7 @@ use super::sending::cost::{Case, Cost, MeasurementLength, measure};
 use super::sending::count::{Counts, count};
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
-use super::sending::{choices, choices_of_counts, data, data_of_counts, of, table, table_of_counts};
+use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
 use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Sabotage, cross, most};
 use crate::report::plot::Series;
 
@@ -83,7 +83,7 @@ fn counted(run: &Run<'_>) -> Findings {
 fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
     let of = |way, payload| of(costs, way, payload);
     let dearest = PAYLOADS.map(|payload| (of(RING, payload).over(of(SendMethod::Send, payload)), payload));
-    let (dearest, at) = dearest.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most });
+    let (dearest, at) = largest(dearest);
     let large = of(SendMethod::Send, 1_400).over(of(RING, 1_400));
     let inline = of(SendMethod::Send, 1_400).over(of(INLINE, 1_400));
     let claims = vec![

@@ -40,6 +40,11 @@ pub(crate) fn choices_of_counts() -> Vec<Choice> {
     choices_of_both().into_iter().chain(own).collect()
 }
 
+/// Returns the largest ratio, with its payload size; NaN if one is NaN.
+pub(crate) fn largest<const N: usize>(ratios: [(f64, usize); N]) -> (f64, usize) {
+    ratios.into_iter().fold((0.0, 0), |most, own| if most.0.is_nan() || own.0 <= most.0 { most } else { own })
+}
+
 /// Returns the choices where sending is timed.
 pub(crate) fn choices(effort: MeasurementLength) -> Vec<Choice> {
     let card = "one that does nothing, and offers checksums and scatter/gather";

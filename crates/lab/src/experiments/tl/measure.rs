@@ -71,7 +71,7 @@ impl Outcome {
     }
 
     /// Returns the share of the sent bytes, retransmissions included, that were too late on
-    /// departure even for an empty path.
+    /// departure even for an empty path; NaN if nothing was sent.
     pub(crate) fn expired_share(&self) -> f64 {
         let (mut expired, mut all) = (0, self.framing);
         for adu in self.journal.adus() {
@@ -80,7 +80,7 @@ impl Outcome {
                 expired += if left + RTT / 2 > adu.meta.enqueued + PLAYOUT { adu.len as u64 } else { 0 };
             }
         }
-        expired as f64 / all.max(1) as f64
+        expired as f64 / all as f64
     }
 
     /// Returns the bytes sent per byte written to the stream, with retransmissions and bundling.

@@ -106,6 +106,8 @@ pub(crate) struct Broken {
     pub(crate) no_timelines: bool,
     /// Senders know no dependencies.
     pub(crate) no_dependencies: bool,
+    /// The sender that knows dependencies takes every datagram for too late.
+    pub(crate) hopeless: bool,
     /// The receiver changes a byte of each hundredth datagram.
     pub(crate) garbled: bool,
     /// After a reset the program does not call again.
@@ -281,7 +283,9 @@ impl Trial {
     fn call(&self, network: &mut SimNetwork, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
         network.with_host(here, |now, host| {
             let own = host.host_mut().add_manager_of(self.protocol.manager());
-            let latency = (self.protocol.is_timed() && !self.broken.no_timelines).then_some(PLAYOUT);
+            let is_hopeless = self.broken.hopeless && self.protocol == Protocol::BothDependent;
+            let playout = if is_hopeless { Duration::ZERO } else { PLAYOUT };
+            let latency = (self.protocol.is_timed() && !self.broken.no_timelines).then_some(playout);
             let feed = match &self.offers {
                 Offers::Cadence(count) => {
                     self.feed(Cadence::new(count.saturating_sub(offered), latency).numbered_from(offered))
