@@ -2,7 +2,9 @@
 //! figures 7 to 9).
 
 use super::dbat::setup::{RTT, STREAM, choices, notes};
-use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
+use super::dbat::{
+    self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT, WITHOUT_FTP,
+};
 use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
 use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Metric, Run, Sabotage, metric};
@@ -35,7 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "30 s",
-    sabotages: &[NO_DBAT],
+    sabotages: &[NO_DBAT, NO_FTP],
     run,
 };
 
@@ -44,6 +46,9 @@ const NO_DBAT: Sabotage = Sabotage {
     what: WITHOUT_DBAT[1],
     falls: &["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"],
 };
+
+const NO_FTP: Sabotage =
+    Sabotage { name: WITHOUT_FTP[0], what: WITHOUT_FTP[1], falls: &["TCP's stream is below its fair share"] };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let (streams, today) = dbat::run(run, &[RTT]);

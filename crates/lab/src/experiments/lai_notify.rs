@@ -33,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Both,
     seeds: 1,
     takes: "1 s; real 1 min",
-    sabotages: &[EACH],
+    sabotages: &[EACH, UNSENT],
     run,
 };
 
@@ -42,6 +42,8 @@ const EACH: Sabotage = Sabotage {
     what: "the transport is notified at each packet",
     falls: &["k = 4: system calls", "k = 16: system calls", "k = 64: system calls"],
 };
+
+const UNSENT: Sabotage = Sabotage { name: "unsent", what: "no packet is sent", falls: &["k = "] };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     if !run.real {
@@ -56,8 +58,9 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 /// Returns the findings by counting, without a clock.
 fn counted(run: &Run<'_>) -> Findings {
     let ways = [SendMethod::Send].into_iter().chain(EVERY.map(ring));
+    let packets = if run.breaks(UNSENT) { 0 } else { COUNTED };
     let notified = |way| if run.breaks(EACH) { ring(1) } else { way };
-    let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(notified(way), 1_400, COUNTED))).collect();
+    let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(notified(way), 1_400, packets))).collect();
     let claim = |every: u32, paper: &str| {
         let of = |(case, _): &&(Case, Counts)| case.way == ring(every);
         let counts = counts.iter().find(of).map(|(_, counts)| *counts).unwrap_or_default();

@@ -62,7 +62,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 3,
     takes: "2 min",
-    sabotages: &[FIXED, PATIENT],
+    sabotages: &[FIXED, IDLE, PATIENT],
     run,
 };
 
@@ -70,6 +70,11 @@ const FIXED: Sabotage = Sabotage {
     name: "fixed",
     what: "the window in Copa's place stays at 50 packets, whatever the queue",
     falls: &["what each other has then, of an even share, beside 1 CUBIC, 0.25 deadlines"],
+};
+const IDLE: Sabotage = Sabotage {
+    name: "idle",
+    what: "the greedy stream takes an eighth of the link",
+    falls: &["share of Copa, of an even one, beside 1 CUBIC, 0.25 deadlines"],
 };
 const PATIENT: Sabotage = Sabotage {
     name: "patient",
@@ -296,7 +301,9 @@ fn middle(trial: &Cell) -> LinkConfig {
 }
 
 /// Returns the stream and its receiving end.
-fn ends(kind: Kind, is_live: bool, is_patient: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
+fn ends(kind: Kind, is_live: bool, sabotage: Option<Sabotage>, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
+    let is_patient = sabotage == Some(PATIENT);
+    let offered = if sabotage == Some(IDLE) { 0.125 } else { 1.5 };
     let mps = PACKET + DccpConfig::HEADER_ROOM;
     let connection = DccpConfig { mps, ecn: false, ..DccpConfig::default() };
     let (parity, sending) = if is_live {
@@ -312,7 +319,7 @@ fn ends(kind: Kind, is_live: bool, is_patient: bool, flows: u8, rng: &mut Rng) -
         let stream = Stream::new(source).slots(4_096);
         (Parity::Auto, if is_patient { stream } else { stream.choice(options.choice()).repair(Priority(1)) })
     } else {
-        let interval = Duration::from_secs_f64(link_rate(flows).time_for(PACKET as u64).as_secs_f64() / 1.5);
+        let interval = Duration::from_secs_f64(link_rate(flows).time_for(PACKET as u64).as_secs_f64() / offered);
         let one = |n| AduMeta { frame: FrameId(n as u32 + 1), ..AduMeta::default() };
         let source = Cbr::new(interval, PACKET, OnFull::Skip).starting_at(at(BEGIN)).describing(one);
         (Parity::Off, Stream::new(source).slots(64))
@@ -353,9 +360,8 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let ends = match who {
         MeasuredFlow::Tcp => FlowEnds::Tcp(tcp(&mut network, [left[0], right[0]], 1, &mut rng)),
         MeasuredFlow::Live(kind) | MeasuredFlow::Greedy(kind) => {
-            let is_patient = sabotage == Some(PATIENT);
             let fault = (sabotage == Some(FIXED)).then_some(Fault::Fixed);
-            let (caller, listener) = ends(kind, who.is_live(), is_patient, flows, &mut rng);
+            let (caller, listener) = ends(kind, who.is_live(), sabotage, flows, &mut rng);
             let mut add = |node, agent: Dccp| {
                 network.with_host(node, |_, machine: &mut Machine| {
                     let own = machine.add_manager_of(fault::manager(kind, fault));

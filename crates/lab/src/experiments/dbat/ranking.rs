@@ -3,7 +3,7 @@
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{RTT, StreamTransport, choices, notes};
-use super::trial::{self, Cell, NS2, Streams, TODAY, is_broken, run_cell};
+use super::trial::{self, Cell, NS2, Streams, TODAY, broken, run_cell};
 use crate::experiment::{Chart, Claim, Extent, Findings, LabError, Metric, Rows, Run, Stats, Table};
 use crate::report::plot::Series;
 
@@ -19,7 +19,7 @@ pub(crate) fn run_apart(run: &Run<'_>, aparts: &[(&str, SetupDifference)], rtts:
     let aparts = if run.extent == Extent::Least { &[][..] } else { aparts };
     let aparts: Vec<_> = aparts.iter().map(|&(_, apart)| apart).collect();
     let cells = Cell::all(&aparts, rtts, &PAPERS);
-    run.grid_of("streams, something otherwise", cells, &seeds, |cell, seed| run_cell(cell, seed, is_broken(run)))
+    run.grid_of("streams, something otherwise", cells, &seeds, |cell, seed| run_cell(cell, seed, broken(run)))
 }
 
 /// Order of the paper's transports by one value.

@@ -31,7 +31,7 @@ pub(crate) const TODAY: &str = "with today's TCP";
 /// Runs every transport at each of these round-trip times (milliseconds) for each seed, with the paper's TCP and with
 /// today's.
 pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
-    let broken = is_broken(run);
+    let broken = broken(run);
     let ways = if run.extent == Extent::Least { &StreamTransport::ALL[..3] } else { &StreamTransport::ALL };
     let of = |what, aparts: &[SetupDifference]| {
         let cells = Cell::all(aparts, rtts, ways);
@@ -45,10 +45,24 @@ pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
 /// Name and description of the sabotage of all these experiments.
 pub(crate) const WITHOUT_DBAT: [&str; 2] = ["no-dbat", "the stream with DBAT is sent without it"];
 
-/// Whether streams are sent without DBAT.
-pub(crate) fn is_broken(run: &Run<'_>) -> bool {
-    run.sabotage.is_some_and(|sabotage| sabotage.name == WITHOUT_DBAT[0])
+/// Name and description of the sabotage of `dbat-throughput`.
+pub(crate) const WITHOUT_FTP: [&str; 2] = ["no-ftp", "FTP ends before the stream begins"];
+
+/// Returns the parts that this run breaks on purpose.
+pub(super) fn broken(run: &Run<'_>) -> Broken {
+    let is = |name: &str| run.sabotage.is_some_and(|sabotage| sabotage.name == name);
+    Broken { without_dbat: is(WITHOUT_DBAT[0]), without_ftp: is(WITHOUT_FTP[0]) }
 }
+
+/// Parts of a trial that are broken on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    without_dbat: bool,
+    without_ftp: bool,
+}
+
+/// Time by which FTP's connection is open.
+const OPEN: Duration = Duration::from_secs(2);
 
 /// Ports of the stream, at streamer and player.
 const STREAMER: u16 = 5_004;
@@ -213,12 +227,12 @@ impl Topology {
 }
 
 /// Runs a trial.
-pub(super) fn run_cell(cell: &Cell, seed: u64, without_dbat: bool) -> Outcome {
+pub(super) fn run_cell(cell: &Cell, seed: u64, broken: Broken) -> Outcome {
     let mut topology = Topology::new(seed, cell.rtt, cell.apart);
     topology.web();
     let ftp = topology.ftp();
-    let ends = topology.stream(cell.way, without_dbat);
-    topology.network.run_until(FTP[1]);
+    let ends = topology.stream(cell.way, broken.without_dbat);
+    topology.network.run_until(if broken.without_ftp { FTP[0] + OPEN } else { FTP[1] });
     let (from, to) = (topology.net.left[1], topology.net.right[1]);
     topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
     topology.network.run_until(STREAM[1] + AFTER);
