@@ -2,6 +2,7 @@
 //! on real kernels.
 
 pub(crate) mod ages;
+pub(crate) mod own_choice;
 pub(crate) mod real;
 pub(crate) mod setup;
 pub(crate) mod shares;

@@ -20,12 +20,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const NO_CHOICE: Sabotage = Sabotage {
     name: "no-choice",
     what: "no packet of Timeous is ever too old",
-    falls: &["Timeous's median delay", "Timeous's 90th percentile over", "TCP's average delay", "packets of Timeous"],
+    falls: &[
+        "Timeous's median delay",
+        "Timeous's 90th percentile over",
+        "TCP's average delay",
+        "packets of Timeous",
+        "own choice: Timeous's median delay",
+        "own choice: Timeous's 90th percentile over",
+        "own choice: TCP's average delay",
+        "own choice: packets of Timeous",
+    ],
 };
 const UNHURRIED: Sabotage = Sabotage {
     name: "unhurried",
     what: "TCP is given a packet each 300 ms",
-    falls: &["TCP's average delay", "in-sender delay"],
+    falls: &[
+        "TCP's average delay",
+        "own choice: TCP's average delay",
+        "in-sender delay",
+        "packets that arrive over Timeous",
+    ],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {

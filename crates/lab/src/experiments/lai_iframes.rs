@@ -21,12 +21,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const NO_CHOICE: Sabotage = Sabotage {
     name: "no-choice",
     what: "Timeous sends the oldest packets first, whatever they are",
-    falls: &["every 10 ms: I-frames", "every 20 ms: I-frames"],
+    falls: &[
+        "every 10 ms: I-frames",
+        "every 20 ms: I-frames",
+        "own choice, every 10 ms: I-frames",
+        "own choice, every 20 ms: I-frames",
+    ],
 };
 const UNCONTROLLED: Sabotage = Sabotage {
     name: "uncontrolled",
     what: "Timeous's packets leave at once, as UDP's",
-    falls: &["every 10 ms", "every 20 ms", "every 25 ms: packets"],
+    falls: &[
+        "every 10 ms",
+        "every 20 ms",
+        "every 25 ms: packets",
+        "own choice, every 10 ms",
+        "own choice, every 20 ms",
+        "own choice, every 25 ms: packets",
+    ],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {

@@ -17,6 +17,7 @@ use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
 
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
+use super::own_choice::OwnChoice;
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, LabError, Run, setup};
@@ -36,7 +37,7 @@ pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
     setup! {
         ours "machines": "network namespaces of one" => "one clock for all, and no other traffic";
         paper "congestion control": "Reno, as DCCP's"
-            => "§4.2: exactly the same as TCP's; the kernel's own is Reno here";
+            => "§4.2: exactly the same as TCP's; NewReno of ours, and the kernel's Reno";
         ours "send buffer of TCP": "the kernel's choice" => "as the paper's kernel chose it";
         ours "lasting": "{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()
             => "hundreds of packets at the least";
@@ -73,7 +74,8 @@ struct Trial {
 /// Missing features of the machine.
 pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
-    let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice) };
+    let own = OwnChoice::Stale(setup::AGE);
+    let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice), own };
     let of_seed = |seed| Transport::ALL.map(|transport| StreamRequest { seed, transport, plan: plan.clone() });
     let wishes: Vec<_> = run.seeds().flat_map(of_seed).collect();
     let found = all(run, &wishes, true)?;
@@ -87,7 +89,8 @@ pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
 /// Missing features of the machine.
 pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
-    let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice) };
+    let own = OwnChoice::Frames(setup::KEPT);
+    let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice), own };
     let of =
         |interval| Transport::ALL.map(|transport| StreamRequest { seed: run.seed, transport, plan: plan(interval) });
     let wishes: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();

@@ -15,6 +15,8 @@ values! {
         Tcp = "TCP",
         /// DCCP from a packet ring.
         Timeous = "Timeous",
+        /// The same, with the choice made by the application in its ring.
+        Own = "Timeous, own choice",
     }
 }
 

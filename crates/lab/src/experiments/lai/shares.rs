@@ -48,10 +48,11 @@ struct PaperColumn {
     loss: [f64; 3],
 }
 
-const REPORTED: [PaperColumn; 3] = [
+const REPORTED: [PaperColumn; 4] = [
     PaperColumn { transport: Transport::Udp, share: [10.1, 10.1, 10.1], loss: [62.0, 37.0, 11.0] },
     PaperColumn { transport: Transport::Tcp, share: [10.0, 10.0, 10.0], loss: [1.2, 0.5, 0.6] },
     PaperColumn { transport: Transport::Timeous, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
+    PaperColumn { transport: Transport::Own, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
 ];
 
 /// Bytes of a Timeous packet with its IP, UDP and DCCP headers.
@@ -81,8 +82,8 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
         .number("paper ", 1, |share| share.reported().1)
         .table("I-frames among the frames received, and packets dropped at the link; %");
     let timeous = |shares: &Vec<Share>| {
-        let timeous = shares.iter().filter(|share| share.transport == Transport::Timeous);
-        timeous.flat_map(claims_of).collect()
+        let of = |transport| shares.iter().filter(move |share| share.transport == transport);
+        of(Transport::Timeous).chain(of(Transport::Own)).flat_map(claims_of).collect()
     };
     Ok(Findings {
         setup: [setup::choices(), setup_of_shares(), choices].concat(),
@@ -130,8 +131,9 @@ fn claims_of(share: &Share) -> [Claim; 2] {
     let (paper, paper_loss) = share.reported();
     let (every, most) = (share.interval.as_millis(), most(share.interval));
     let aim = (0.95 * most * 10.0).round() / 10.0;
-    let frames = format!("every {every} ms: I-frames of Timeous, % (at most {most:.1} fit)");
-    let dropped = format!("every {every} ms: packets of Timeous dropped at the link, %");
+    let of = if share.transport == Transport::Own { "own choice, " } else { "" };
+    let frames = format!("{of}every {every} ms: I-frames of Timeous, % (at most {most:.1} fit)");
+    let dropped = format!("{of}every {every} ms: packets of Timeous dropped at the link, %");
     [
         Claim::number(frames, &paper.to_string(), 1, share.percent()).pass(paper..).aim(aim..),
         Claim::number(dropped, &paper_loss.to_string(), 2, share.link.loss()).pass(..=1.0),
@@ -144,7 +146,7 @@ fn setup_of_shares() -> Vec<Choice> {
         paper "I-frames": "each tenth packet" => "§4.3: 10 % of the packets; a frame is a packet";
         ours "beside the flow": "nothing" => "§4.3 names no other flow, and its losses are those of a flow alone";
         paper "what is given up": "B and P first, at three or more queued"
-            => "§4.3: by the application; here by the policy `frames` at the instant of the pull";
+            => "§4.3: by the application, as with the own choice here, which pulls back; and by the policy `frames` at the instant of the pull";
     }
 }
 

@@ -18,6 +18,7 @@ use timeous_net::sim::{Dumbbell, Network, NodeId, Passage};
 use timeous_tcp::{Config as TcpConfig, EcnMode};
 
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
+use super::own_choice::{Deciding, OwnChoice};
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, Run, setup};
@@ -87,6 +88,7 @@ pub(crate) fn ages(run: &Run<'_>, broken: Broken) -> Vec<Vec<Flow>> {
         lasting: AGES_LAST,
         beside_tcp: true,
         choice: if broken.no_choice { || Box::<Chain>::default() } else { || Box::new(Age::new(setup::AGE)) },
+        own: if broken.no_choice { OwnChoice::None } else { OwnChoice::Stale(setup::AGE) },
         broken,
     };
     by_seed(run, trials(run, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)), Trial::flow)
@@ -105,6 +107,7 @@ pub(crate) fn shares(run: &Run<'_>, broken: Broken) -> Vec<Vec<Share>> {
         } else {
             || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT)))
         },
+        own: if broken.no_choice { OwnChoice::None } else { OwnChoice::Frames(setup::KEPT) },
         broken,
     };
     by_seed(run, trials(run, &setup::FRAME_INTERVALS, trial), Trial::share)
@@ -133,6 +136,7 @@ struct Trial {
     lasting: Duration,
     beside_tcp: bool,
     choice: fn() -> Box<dyn LateChoice>,
+    own: OwnChoice,
     broken: Broken,
 }
 
@@ -211,7 +215,7 @@ impl Trial {
     /// Opens both ends of the stream early, so that the stream begins in time.
     fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> FlowAgents {
         let transport = match self.transport {
-            Transport::Timeous if self.broken.uncontrolled => Transport::Udp,
+            Transport::Timeous | Transport::Own if self.broken.uncontrolled => Transport::Udp,
             other => other,
         };
         match transport {
@@ -226,8 +230,13 @@ impl Trial {
                 let (sender, receiver) = connect_tcp(network, net, 0, begin, feed, rng);
                 FlowAgents::Tcp(sender, receiver)
             }
-            Transport::Timeous => {
-                let stream = Stream::new(self.source(begin, OnFull::Skip, rng)).slots(256).choice((self.choice)());
+            Transport::Timeous | Transport::Own => {
+                let source = self.source(begin, OnFull::Skip, rng);
+                let stream = match transport {
+                    Transport::Own => Stream::new(Deciding { source, choice: self.own }),
+                    _ => Stream::new(source).choice((self.choice)()),
+                }
+                .slots(256);
                 let connection = DccpConfig {
                     mps: setup::SIZE + DccpConfig::HEADER_ROOM,
                     ecn: false,

@@ -71,7 +71,9 @@ fn packets_in(packet: &[u8], wanted: &CaptureFilter, tcp: &mut TcpBytes) -> Opti
     let one = |payload: &[u8]| super::streams::index_of(payload).map(|index| index..index + 1);
     match (&headers.transport, wanted.transport) {
         (Some(TransportHeader::Udp(udp)), Transport::Udp) if udp.destination_port == wanted.port => one(payload),
-        (Some(TransportHeader::Udp(udp)), Transport::Timeous) if udp.destination_port == wanted.port => {
+        (Some(TransportHeader::Udp(udp)), Transport::Timeous | Transport::Own)
+            if udp.destination_port == wanted.port =>
+        {
             let packet = Packet::parse(payload, Encapsulation::Udp).ok()?;
             packet.header.packet_type().carries_data().then(|| one(packet.payload)).flatten()
         }

@@ -4,14 +4,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
+use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, LateChoice, Priority};
+use timeous_choice::Chain;
+use timeous_cm::{Kind, Manager};
 use timeous_engine::{
-    Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Sealing, Status, Stream, StreamConfig, clock,
+    Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, ReceiveHalf, Sealing, Status, Stream,
+    StreamConfig, clock,
 };
 
+use super::super::own_choice::OwnChoice;
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::network::{self, RIGHT, TestNetwork};
 use crate::experiment::LabError;
@@ -35,6 +40,8 @@ pub(super) struct Plan {
     pub(super) lasting: Duration,
     /// Late-choice policy of Timeous.
     pub(super) choice: NewChoice,
+    /// The application's own choice, in place of the policy.
+    pub(super) own: OwnChoice,
 }
 
 /// Logs of sender and receiver.
@@ -61,7 +68,11 @@ pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -
     match transport {
         Transport::Tcp => tcp(network, plan),
         Transport::Udp => udp(network, plan),
-        Transport::Timeous => timeous(network, plan),
+        Transport::Timeous => timeous(network, plan, OwnChoice::None),
+        Transport::Own => {
+            let policy = Arc::new(|| Box::<Chain>::default() as Box<dyn LateChoice>);
+            timeous(network, &Plan { choice: policy, ..plan.clone() }, plan.own)
+        }
     }
 }
 
@@ -139,11 +150,11 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
     })
 }
 
-fn timeous(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
+fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, LabError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
-    let receiving_engine = network.at_right(Engine::start)?.map_err(machine)?;
-    let sending_engine = network.at_left(Engine::start)?.map_err(machine)?;
+    let receiving_engine = network.at_right(engine)?.map_err(machine)?;
+    let sending_engine = network.at_left(engine)?.map_err(machine)?;
     let mut listener = receiving_engine.listen(there, config(plan)).map_err(machine)?;
     let mut sending = sending_engine.connect(there, config(plan)).map_err(machine)?;
     let accepted = listener.accept(Some(clock::now() + PATIENCE)).ok_or_else(no_connection)?;
@@ -155,12 +166,19 @@ fn timeous(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
         let sent = pace(plan, |index, packet| {
             // A full ring makes a choice of its own: packets that do not fit are not sent.
             let _ = ring.enqueue(&meta(index), packet);
+            own.apply(clock::now(), ring.ring());
+            ring.notify_if_asked();
             while ring.poll_completion().is_some() {}
             Ok(())
         })?;
         ring.finish();
         Ok(Log { sent, received: receiver.join().expect("the receiver does not panic") })
     })
+}
+
+/// Starts an engine whose congestion control is that of DCCP's CCID 2, as the TCP flow's beside it.
+fn engine() -> Result<Engine, EngineError> {
+    Engine::with_congestion(Congestion::new(Manager::new(Kind::NewReno.constructor())))
 }
 
 /// Returns the metadata of a packet: I-frames have a higher priority; nothing else is set.

@@ -1,0 +1,106 @@
+//! The application's own late choice (Lai & Kohler §4.2, §4.3): what it marks dead or takes out of its packet ring while it waits there.
+
+use timeous::core::{AduSeq, Duration, Fate, Instant, Priority};
+use timeous_host::sources::Cbr;
+use timeous_host::{Application, Outlet};
+use timeous_ring::{Index, Producer};
+
+/// Rule by which an application decides what stays in its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnChoice {
+    /// Nothing is taken out.
+    None,
+    /// Packets older than this are marked dead (§4.2: `user_dead`).
+    Stale(Duration),
+    /// Beyond this number of packets, B- and P-frames are pulled back and withdrawn, the oldest first, then I-frames (§4.3).
+    Frames(usize),
+}
+
+impl OwnChoice {
+    /// Decides on the packets that wait in the ring.
+    pub(crate) fn apply(self, now: Instant, ring: &mut Producer) {
+        match self {
+            Self::None => {}
+            Self::Stale(age) => {
+                let is_stale = |enqueued: Instant| now.saturating_since(enqueued) > age;
+                let stale: Vec<Index> = ring
+                    .queued()
+                    .filter(|packet| packet.dead.is_none() && is_stale(packet.meta.enqueued))
+                    .map(|packet| packet.index)
+                    .collect();
+                for index in stale {
+                    ring.mark_dead(index);
+                }
+            }
+            Self::Frames(kept) => {
+                if ring.queued_len() <= kept {
+                    return;
+                }
+                let mut pulled = ring.pull_back_all().expect("an experiment's transport keeps the ring's protocol");
+                let alive = |place: &usize| pulled.queued(*place).filter(|packet| packet.dead.is_none());
+                let mut places: Vec<_> = (0..pulled.places()).collect();
+                places.retain(|place| alive(place).is_some());
+                let excess = places.len().saturating_sub(kept);
+                // Stable: the oldest of each kind comes first.
+                places
+                    .sort_by_key(|place| alive(place).is_some_and(|packet| packet.meta.priority == Priority::HIGHEST));
+                for place in places.into_iter().take(excess) {
+                    pulled.withdraw(place);
+                }
+            }
+        }
+    }
+}
+
+/// A source that decides by itself what stays in its ring.
+pub(crate) struct Deciding {
+    pub(crate) source: Cbr,
+    pub(crate) choice: OwnChoice,
+}
+
+impl Application for Deciding {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        self.source.run(now, outlet);
+        if let Some(ring) = outlet.ring() {
+            self.choice.apply(now, ring);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.source.poll_timeout()
+    }
+
+    fn on_fate(&mut self, now: Instant, seq: AduSeq, fate: Fate) {
+        self.source.on_fate(now, seq, fate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous::core::AduMeta;
+    use timeous_ring::{Config, create};
+
+    use super::*;
+
+    /// Queues packets of one every 30 ms, those in `i_frames` being I-frames; returns those that stay after the choice at `at` ms.
+    fn kept(choice: OwnChoice, at: u64, packets: u64, i_frames: &[u64]) -> Vec<u64> {
+        let millis = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let (mut ring, _consumer) = create(&Config::new(16)).unwrap();
+        for n in 0..packets {
+            let priority = if i_frames.contains(&n) { Priority::HIGHEST } else { Priority::LOWEST };
+            let meta = AduMeta { seq: AduSeq(n), priority, enqueued: millis(30 * n), ..AduMeta::default() };
+            ring.enqueue(&meta, &[0]).unwrap();
+        }
+        choice.apply(millis(at), &mut ring);
+        ring.queued().filter(|packet| packet.dead.is_none()).map(|packet| packet.meta.seq.0).collect()
+    }
+
+    #[test]
+    fn stale_packets_are_dead_and_frames_of_least_worth_go_first() {
+        assert_eq!(kept(OwnChoice::Stale(Duration::from_millis(90)), 150, 6, &[]), [2, 3, 4, 5]);
+        assert_eq!(kept(OwnChoice::Frames(2), 0, 2, &[]), [0, 1]);
+        assert_eq!(kept(OwnChoice::Frames(2), 0, 4, &[0]), [0, 3]);
+        assert_eq!(kept(OwnChoice::Frames(2), 0, 4, &[0, 1, 3]), [1, 3], "I-frames, too, if nothing else is left");
+        assert_eq!(kept(OwnChoice::None, 9_000, 3, &[]), [0, 1, 2]);
+    }
+}
