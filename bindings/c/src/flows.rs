@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use timeous::cm::{Feedback, FlowId, FlowSpec};
-use timeous::core::Instant;
+use timeous::core::{Duration, Instant, Schedule};
 
 use crate::failure::Failure;
 use crate::sys::callback::{Callback, ErrorFn, SendFn, UpdateFn};
+
+/// Time for which the kernel's answer about a route counts, so that not each packet takes system calls. Chosen by us: a higher value learns later
+/// that less passes.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 /// Callbacks of a flow; `None` stands for the program's own `cmapp_…`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +37,8 @@ struct Flow {
     told: u32,
     /// The sender's half of the library's own feedback, from the first numbered packet on.
     feedback: Option<Feedback>,
+    /// Largest packet, and when the kernel was asked.
+    path_mtu: Option<(Instant, u64)>,
 }
 
 /// All flows. Numbers are never reused, so that a stale one is recognized.
@@ -40,6 +46,8 @@ struct Flow {
 pub(crate) struct Flows {
     by_number: BTreeMap<i64, Flow>,
     numbers: BTreeMap<FlowId, i64>,
+    /// Times at which numbered packets of flows are overdue.
+    overdue: Schedule<i64>,
     last: i64,
 }
 
@@ -48,7 +56,8 @@ impl Flows {
     pub(crate) fn add(&mut self, id: FlowId, recipe: Recipe) -> i64 {
         self.last += 1;
         let callbacks = Callbacks::default();
-        self.by_number.insert(self.last, Flow { id: Some(id), recipe, callbacks, told: 0, feedback: None });
+        self.by_number
+            .insert(self.last, Flow { id: Some(id), recipe, callbacks, told: 0, feedback: None, path_mtu: None });
         self.numbers.insert(id, self.last);
         self.last
     }
@@ -56,6 +65,7 @@ impl Flows {
     /// Removes a flow; returns the manager's flow to be closed, if any.
     pub(crate) fn remove(&mut self, number: i64) -> Result<Option<FlowId>, Failure> {
         let flow = self.by_number.remove(&number).ok_or_else(|| Failure::not_open(number))?;
+        self.overdue.forget(number);
         if let Some(id) = flow.id {
             self.numbers.remove(&id);
         }
@@ -68,10 +78,19 @@ impl Flows {
         flow.id.ok_or_else(|| Failure::gone(number))
     }
 
-    /// Manager's ID of the flow, and how it was opened.
-    pub(crate) fn opened(&self, number: i64) -> Result<(FlowId, FlowSpec), Failure> {
+    /// How the flow was opened, and its largest packet, if the kernel was asked lately.
+    pub(crate) fn path_mtu(&self, number: i64, now: Instant) -> Result<(FlowSpec, Option<u64>), Failure> {
+        self.id(number)?;
         let flow = self.by_number.get(&number).ok_or_else(|| Failure::not_open(number))?;
-        Ok((flow.id.ok_or_else(|| Failure::gone(number))?, flow.recipe.spec))
+        let known = flow.path_mtu.filter(|(asked, _)| now.saturating_since(*asked) < ASKED_AGAIN);
+        Ok((flow.recipe.spec, known.map(|(_, mtu)| mtu)))
+    }
+
+    /// Notes the largest packet of a flow, as the kernel said at `now`.
+    pub(crate) fn learn_mtu(&mut self, number: i64, now: Instant, mtu: u64) {
+        if let Some(flow) = self.by_number.get_mut(&number) {
+            flow.path_mtu = Some((now, mtu));
+        }
     }
 
     /// Notes that the application is told of a grant, unless it has closed the flow.
@@ -90,21 +109,28 @@ impl Flows {
         Ok(id)
     }
 
-    /// The sender's half of a flow's feedback, with the manager's flow.
-    pub(crate) fn feedback(&mut self, number: i64) -> Result<(FlowId, &mut Feedback), Failure> {
+    /// Lets `work` use the sender's half of a flow's feedback; returns its result, and the manager's flow.
+    pub(crate) fn with_feedback<T>(
+        &mut self,
+        number: i64,
+        work: impl FnOnce(&mut Feedback) -> T,
+    ) -> Result<(FlowId, T), Failure> {
         let flow = self.by_number.get_mut(&number).ok_or_else(|| Failure::not_open(number))?;
         let id = flow.id.ok_or_else(|| Failure::gone(number))?;
-        Ok((id, flow.feedback.get_or_insert_default()))
+        let feedback = flow.feedback.get_or_insert_default();
+        let result = work(feedback);
+        self.overdue.set_timeout(number, feedback.poll_timeout());
+        Ok((id, result))
     }
 
-    /// The feedback of all flows that have some.
-    pub(crate) fn all_feedback(&mut self) -> impl Iterator<Item = (FlowId, &mut Feedback)> {
-        self.by_number.values_mut().filter_map(|flow| Some((flow.id?, flow.feedback.as_mut()?)))
+    /// Returns the next flow whose packets are overdue.
+    pub(crate) fn next_overdue(&mut self, now: Instant) -> Option<i64> {
+        self.overdue.next_due(now)
     }
 
     /// Time at which the first packets of a flow are overdue.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.by_number.values().filter_map(|flow| flow.feedback.as_ref()?.poll_timeout()).min()
+        self.overdue.first_timeout()
     }
 
     /// Callbacks of a flow, for modification.
@@ -147,6 +173,7 @@ impl Flows {
         let flow = self.by_number.get_mut(&number).filter(|flow| flow.id.is_none())?;
         flow.id = Some(id);
         flow.feedback.iter_mut().for_each(Feedback::forget);
+        self.overdue.set_timeout(number, None);
         self.numbers.insert(id, number);
         Some(flow.callbacks)
     }

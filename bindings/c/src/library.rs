@@ -132,10 +132,15 @@ impl Library {
 
     /// Returns a flow's largest packet: what it was opened with, or less if the kernel has learnt since that less passes.
     pub(crate) fn mtu(&self, flow: i64) -> Result<u64, Failure> {
-        let (id, FlowSpec { mtu, local, remote, .. }) = self.flows.read().opened(flow)?;
+        let now = timeous::clock::now();
+        let (FlowSpec { mtu, local, remote, .. }, known) = self.flows.read().path_mtu(flow, now)?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let learnt = remote.and_then(|remote| route::payload(local, remote));
-        let _is_open = self.manager.mtu(id)?;
-        Ok(learnt.map_or(mtu, |learnt| learnt.min(mtu)))
+        let mtu = learnt.map_or(mtu, |learnt| learnt.min(mtu));
+        self.flows.write().learn_mtu(flow, now, mtu);
+        Ok(mtu)
     }
 
     pub(crate) fn request(&self, flow: i64) -> Result<(), Failure> {

@@ -20,7 +20,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use abi::OWN_MARK;
 use bundle::Plan;
 pub use packet::{Packet, Way};
-pub(crate) use ports::{Reservation, local_for};
+pub(crate) use ports::Reservation;
+pub use ports::local_for;
 use system::{Inbound, Outbound, SocketOption, set_option};
 
 /// Encapsulation of a socket's packets.

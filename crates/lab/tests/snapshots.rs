@@ -5,8 +5,12 @@
 //!
 //! After an intended change, `INSTA_UPDATE=always cargo test -p timeous-lab --test snapshots` updates them.
 
+mod virtual_experiments;
+
 use std::path::Path;
 use std::process::{Command, Output};
+
+use virtual_experiments::for_each_virtual_experiment;
 
 /// Makes a test of each experiment that is named.
 macro_rules! snapshots {
@@ -27,39 +31,7 @@ macro_rules! snapshots {
     };
 }
 
-snapshots! {
-    lai_overhead: "lai-overhead",
-    lai_notify: "lai-notify",
-    lai_age: "lai-age",
-    lai_iframes: "lai-iframes",
-    cm_loss: "cm-loss",
-    cm_layers: "cm-layers",
-    cm_vat: "cm-vat",
-    cm_trust: "cm-trust",
-    cm_ensemble: "cm-ensemble",
-    cm_sharing: "cm-sharing",
-    tl_datagrams: "tl-datagrams",
-    tl_timelines: "tl-timelines",
-    tl_dependencies: "tl-dependencies",
-    tl_fairness: "tl-fairness",
-    tl_middleboxes: "tl-middleboxes",
-    dbat_buffering: "dbat-buffering",
-    dbat_throughput: "dbat-throughput",
-    dbat_latency: "dbat-latency",
-    dbat_loss: "dbat-loss",
-    short_queues: "short-queues",
-    short_beside: "short-beside",
-    tfrc_fair: "tfrc-fair",
-    tfrc_step: "tfrc-step",
-    ldc_rate: "ldc-rate",
-    ldc_layers: "ldc-layers",
-    ldc_playout: "ldc-playout",
-    tcp_formula: "tcp-formula",
-    tcp_sharing: "tcp-sharing",
-    tcp_cubic: "tcp-cubic",
-    bloat: "bloat",
-    encryption: "encryption",
-}
+for_each_virtual_experiment!(snapshots);
 
 /// Arguments of an experiment: one seed for those that are slow without optimization.
 fn arguments(name: &str) -> Vec<&str> {

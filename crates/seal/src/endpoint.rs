@@ -17,7 +17,7 @@ use crate::error::SealError;
 use crate::handshake::Exchange;
 use crate::migration::MigrationSecret;
 use crate::session::{Agreement, Session};
-use crate::token::Mint;
+use crate::token::{GROUPS, Mint};
 use crate::wire::{Datagram, HANDSHAKE_LEN, Handshake, forgotten, quoted_caller, retry};
 use entry::Entry;
 
@@ -159,7 +159,7 @@ impl Endpoint {
             notices: VecDeque::new(),
             notice_rate: RateLimit::per_second(config.notices_per_second),
             call_rate: RateLimit::per_second(config.calls_per_second),
-            group_rates: vec![RateLimit::per_second(config.calls_per_group); 256],
+            group_rates: vec![RateLimit::per_second(config.calls_per_group); GROUPS],
             events: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             config,

@@ -9,6 +9,10 @@ use timeous_core::{Duration, Instant};
 
 use crate::wire::TOKEN_LEN;
 
+/// Groups of hosts that share a rate of calls: values of a byte of a keyed hash, so that no host can choose its group. Chosen by us: a higher
+/// value takes more memory, with a lower one more hosts share a group.
+pub(crate) const GROUPS: usize = 256;
+
 /// Time for which a token is good, at least; at most twice that. Chosen by us: a caller repeats its first datagram within a
 /// round trip, and a longer time serves only who collects tokens.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -62,7 +66,7 @@ impl Mint {
         *self.sign(b"token", &text).first_chunk().expect("a tag is longer")
     }
 
-    /// Returns the group of a host, of 256: in IPv6, of its network, of which it has all addresses.
+    /// Returns the group of a host, below [`GROUPS`]: in IPv6, of its network, of which it has all addresses.
     pub(crate) fn group(&self, host: IpAddr) -> usize {
         let tag = match host.to_canonical() {
             IpAddr::V4(host) => self.sign(b"group", &host.octets()),

@@ -73,6 +73,7 @@ fn structures_are_the_same_on_both_sides() {
         layout!("cm_notify_entry", CmNotifyEntry: flow, nsent, error),
         layout!("cm_update_entry", CmUpdateEntry: flow, nsent, nrecd, rtt_ns, sent_ns, lossmode, error),
         layout!("cm_query_entry", CmQueryEntry: flow, path, error),
+        ("printf(\"CM_ACK_MAX %d\\n\", CM_ACK_MAX);".to_owned(), format!("CM_ACK_MAX {}", timeous::cm::Ack::MAX_LEN)),
         layout!("utl_counts", UtlCounts: acked, lost, dropped, pending, replaced),
     ];
     let prints: String = layouts.iter().map(|(print, _)| format!("\t{print}\n")).collect();

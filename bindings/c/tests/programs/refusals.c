@@ -8,6 +8,8 @@ static void of_no_flow(cm_flowid flow)
 
 	FAILS(EBADF, cm_close(flow));
 	FAILS(EBADF, cm_mtu(flow));
+	FAILS(EBADF, cm_sent(flow, 100));
+	FAILS(EBADF, cm_unacked(flow));
 	FAILS(EBADF, cm_request(flow));
 	FAILS(EBADF, cm_request_by(flow, 1));
 	FAILS(EBADF, cm_notify(flow, 0));
@@ -21,6 +23,35 @@ static void of_no_flow(cm_flowid flow)
 	FAILS(EBADF, cm_split(flow));
 	FAILS(EBADF, cm_merge(flow, flow));
 	FAILS(EBADF, cm_setopt(flow, CM_WEIGHT, &weight, sizeof weight));
+}
+
+static void acknowledgements(cm_flowid flow)
+{
+	unsigned char ack[CM_ACK_MAX];
+	struct cm_receiver *receiver;
+	ssize_t n;
+
+	CHECK(cm_receiver_open(0, 1) == NULL && errno == EINVAL);
+	CHECK(cm_receiver_open(1, -1) == NULL && errno == EINVAL);
+	CHECK((receiver = cm_receiver_open(2, 1000000)) != NULL);
+	FAILS(EFAULT, cm_receiver_packet(NULL, 0, 0));
+	FAILS(EFAULT, cm_receiver_timeout(NULL));
+	FAILS(EFAULT, cm_receiver_ack(receiver, NULL, sizeof ack));
+	FAILS(EMSGSIZE, cm_receiver_ack(receiver, ack, sizeof ack - 1));
+	CHECK(cm_receiver_timeout(receiver) == -1 && cm_receiver_ack(receiver, ack, sizeof ack) == 0);
+	CHECK(cm_receiver_packet(receiver, 0, 0) == 1 && cm_receiver_packet(receiver, 0, 0) == 0);
+	CHECK(cm_receiver_packet(receiver, 1, 1) == 1 && cm_receiver_timeout(receiver) == 0);
+	CHECK((n = cm_receiver_ack(receiver, ack, sizeof ack)) > 0);
+	FAILS(EFAULT, cm_acked(flow, NULL, 10));
+	FAILS(EBADMSG, cm_acked(flow, "an acknowledgement", 18));
+	FAILS(EBADMSG, cm_acked(flow, ack, (size_t)n)); /* nothing was sent */
+	CHECK(cm_unacked(flow) == 0 && cm_timeout() == -1);
+	CHECK(cm_sent(flow, 100) == 0 && cm_sent(flow, 100) == 1 && cm_unacked(flow) == 200 && cm_timeout() > 0);
+	CHECK(cm_notify_unasked(flow, 200) == 0);
+	CHECK(cm_acked(flow, ack, (size_t)n) == 200 && cm_acked(flow, ack, (size_t)n) == 0);
+	CHECK(cm_unacked(flow) == 0 && cm_timeout() == -1);
+	cm_receiver_close(receiver);
+	cm_receiver_close(NULL);
 }
 
 static void addresses(void)
@@ -126,6 +157,7 @@ int main(void)
 	CHECK(flow != closed);
 	CHECK(cm_mtu(flow) == 8972);
 	addresses();
+	acknowledgements(flow);
 	feedback(flow);
 	arguments(flow);
 	CHECK(strstr(cm_strerror(EBADF), "not open") != NULL);

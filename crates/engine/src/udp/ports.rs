@@ -27,7 +27,7 @@ impl Reservation {
 ///
 /// # Errors
 /// The system's: there is no route.
-pub(crate) fn local_for(remote: IpAddr) -> io::Result<IpAddr> {
+pub fn local_for(remote: IpAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = match remote {
         IpAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),

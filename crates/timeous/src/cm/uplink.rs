@@ -1,27 +1,23 @@
 //! The uplink of a flow: whether its source address is the one that the route has, or another.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use timeous_cm::FlowSpec;
+use timeous_engine::udp::local_for;
 
 /// Notes the source address of a flow in its destination, if it is not the route's own.
 pub(super) fn by_uplink(spec: FlowSpec) -> FlowSpec {
     let FlowSpec { destination, local, remote, .. } = spec;
-    let chosen = local.map(|local| local.ip().to_canonical()).filter(|local| !local.is_unspecified());
-    match (chosen, remote) {
-        (Some(chosen), Some(remote)) if destination.source.is_none() && source_of(remote) != Some(chosen) => {
+    let [chosen, remote] = [local, remote].map(|addr: Option<SocketAddr>| addr.map(|addr| addr.ip().to_canonical()));
+    match (chosen.filter(|chosen| !chosen.is_unspecified()), remote) {
+        // Without a route there is no other uplink that it could be told from.
+        (Some(chosen), Some(remote))
+            if destination.source.is_none() && local_for(remote).is_ok_and(|own| own != chosen) =>
+        {
             FlowSpec { destination: destination.with_source(chosen), ..spec }
         }
         _ => spec,
     }
-}
-
-/// Returns the source address that the route to `remote` has; `None` if there is no route. Sends nothing.
-fn source_of(remote: SocketAddr) -> Option<IpAddr> {
-    let any = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
-    socket.connect(remote).ok()?;
-    Some(socket.local_addr().ok()?.ip().to_canonical())
 }
 
 #[cfg(test)]

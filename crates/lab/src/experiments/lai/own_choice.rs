@@ -8,7 +8,7 @@ use timeous_ring::{Index, Producer};
 /// Rule by which an application decides what stays in its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnChoice {
-    /// Nothing is taken out.
+    /// All packets stay.
     None,
     /// Packets older than this are marked dead (§4.2: `user_dead`).
     Stale(Duration),

@@ -14,10 +14,13 @@ const HEADER: usize = 32;
 const BLOCKS: usize = 3;
 /// Delay of an acknowledgement, which otherwise is for two segments (RFC 5681 §4.2).
 const ACK_DELAY: Duration = Duration::from_millis(40);
-/// Least retransmission timeout, as Linux has it, and the first one (RFC 6298 §2.1).
+/// Least retransmission timeout, as Linux has it, the first one (RFC 6298 §2.1), and the longest (§2.5).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 const MOST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Initial congestion window in segments of more than 1095 bytes (RFC 5681 §3.1).
+const INITIAL_WINDOW: f64 = 3.0;
 
 /// One end of a connection.
 pub(crate) enum Alone {
@@ -34,7 +37,7 @@ impl Alone {
             flight: BTreeMap::new(),
             order: 0,
             delivered: None,
-            window: 3.0,
+            window: INITIAL_WINDOW,
             threshold: f64::INFINITY,
             recovery: None,
             rtt: None,
