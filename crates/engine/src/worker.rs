@@ -332,7 +332,8 @@ impl Worker {
                 }
                 continue;
             }
-            if queue.room() == 0 {
+            // A silent caller came without a place, and takes none that has become free since.
+            if incoming.is_silent() || queue.room() == 0 {
                 incoming.refuse();
                 continue;
             }

@@ -1,12 +1,16 @@
 //! Callers over plain TCP that say nothing, at a listener with one place that only receives.
 
 use std::io::{ErrorKind, Read};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use timeous_core::{AduMeta, Duration};
 use timeous_engine::{Carrier, Engine, Status, StreamConfig, TcpConfig, clock};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
 
 fn config(carrier: Carrier, awaits_data: bool) -> StreamConfig {
     let tcp = TcpConfig { awaits_data, ..TcpConfig::default() };
@@ -17,8 +21,7 @@ fn config(carrier: Carrier, awaits_data: bool) -> StreamConfig {
 fn a_silent_caller_takes_no_place_where_data_is_awaited() {
     let engine = Engine::start().unwrap();
     for carrier in [Carrier::Tcp, Carrier::Auto] {
-        let local = "127.0.0.1:0".parse().unwrap();
-        let mut listener = engine.listen_with_room(local, config(carrier, true), Some(1)).unwrap();
+        let mut listener = engine.listen_with_room(local(), config(carrier, true), Some(1)).unwrap();
         let at = listener.local_addr();
         let mut silent = TcpStream::connect(at).unwrap();
         // Longer than a listener with a UDP port beside it waits for a stream's first record.
@@ -45,9 +48,25 @@ fn a_silent_caller_takes_no_place_where_data_is_awaited() {
 }
 
 #[test]
+fn a_silent_caller_takes_no_place_that_becomes_free() {
+    let engine = Engine::start().unwrap();
+    let mut listener = engine.listen_with_room(local(), config(Carrier::Tcp, true), Some(0)).unwrap();
+    let at = listener.local_addr();
+    for _ in 0..500 {
+        let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(at)).collect();
+        // The engine refuses them while the place becomes free.
+        listener.set_room(Some(1));
+        drop(silent);
+        assert!(listener.poll_accept().is_none());
+        listener.set_room(Some(0));
+    }
+    assert!(listener.accept(Some(clock::now() + Duration::from_millis(200))).is_none());
+}
+
+#[test]
 fn a_silent_caller_is_a_stream_where_it_may_want_to_receive() {
     let engine = Engine::start().unwrap();
-    let mut listener = engine.listen("127.0.0.1:0".parse().unwrap(), config(Carrier::Tcp, false)).unwrap();
+    let mut listener = engine.listen(local(), config(Carrier::Tcp, false)).unwrap();
     let _silent = TcpStream::connect(listener.local_addr()).unwrap();
     assert!(listener.accept(Some(clock::now() + PATIENCE)).is_some());
 }

@@ -101,8 +101,8 @@ impl<L> Incoming<L> {
         self.handshake.is_some()
     }
 
-    /// Returns whether its caller has to send something and has not.
-    pub(crate) fn is_silent(&self) -> bool {
+    /// Returns whether its caller has to send something before it is a stream, and has not.
+    pub fn is_silent(&self) -> bool {
         self.awaits_data && self.bytes.is_empty()
     }
 

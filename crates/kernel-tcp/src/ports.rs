@@ -91,7 +91,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
 
     /// Accepts connections, and returns those that tell their stream by now, and whose caller is admitted: each is
     /// [adopted](Self::adopt) or [refused](Incoming::refuse). One that has to send something first is returned before it has if it
-    /// is not `welcome`.
+    /// is not `welcome`: a [silent](Incoming::is_silent) one is never adopted.
     pub fn accept(&mut self, now: Instant, welcome: impl Fn(&Incoming<L>) -> bool) -> Vec<Incoming<L>> {
         for listener in &self.listeners {
             let (beside, awaits_data) = (listener.beside, listener.awaits_data);
