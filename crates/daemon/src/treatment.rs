@@ -31,6 +31,7 @@ pub(crate) fn stream_config(spec: &StreamSpec, sealing: Sealing) -> StreamConfig
     let policy = spec.policy;
     StreamConfig {
         tcp: timeous_engine::TcpConfig::default(),
+        local: spec.local,
         dccp,
         carrier: if spec.native { Carrier::Ip } else { Carrier::Udp },
         service: ServiceCode::from_bytes(spec.service),
@@ -92,6 +93,7 @@ mod tests {
             dccp_port: 1,
             ccid: 3,
             controller: None,
+            local: None,
             native: false,
             slots: 64,
             mps: 1_200,

@@ -127,7 +127,8 @@ impl Endpoint {
     ) -> Result<ConnectionId, ConnectError> {
         let key = |local_port| FlowKey { route, remote_port, local_port };
         self.begin(now, route.remote(), key, |endpoint, FlowKey { local_port, .. }, rng| {
-            let target = Target { destination: route.destination(endpoint.dscp), local_port, remote_port, service };
+            let target =
+                Target { destination: endpoint.destination(route.remote().ip()), local_port, remote_port, service };
             let config = Config { encapsulation: route.encapsulation(config.encapsulation), ..config };
             Connection::connect(now, config, target, rng)
         })

@@ -1,6 +1,7 @@
 //! Settings of a stream, given when it is opened.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use timeous_choice::Deadlines;
@@ -19,6 +20,10 @@ pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
 pub struct StreamConfig {
     /// Carrier.
     pub carrier: Carrier,
+    /// Local address to call from: with another than the route's own, the stream uses another uplink and shares no path state
+    /// with those that use the route's own. `None`: the route's own. A listener has its address elsewhere, and over
+    /// [`Carrier::Ip`] only the route's own is used.
+    pub local: Option<IpAddr>,
     /// The settings of DCCP.
     pub dccp: timeous_dccp::Config,
     /// The settings of the kernel's TCP.
@@ -50,6 +55,7 @@ impl StreamConfig {
     pub fn new(carrier: Carrier) -> Self {
         Self {
             carrier,
+            local: None,
             dccp: timeous_dccp::Config::default(),
             tcp: TcpConfig::default(),
             service: ServiceCode::NONE,
@@ -77,9 +83,10 @@ impl StreamConfig {
 
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair, sealing } = self;
+        let Self { carrier, local, dccp, tcp, service, dccp_port, slots, choice: _, repair, sealing } = self;
         f.debug_struct("StreamConfig")
             .field("carrier", carrier)
+            .field("local", local)
             .field("dccp", dccp)
             .field("tcp", tcp)
             .field("service", service)

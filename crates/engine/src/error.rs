@@ -1,6 +1,6 @@
 //! Errors of the environment and the caller around a stream.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Errors of the environment and the caller; errors of a peer end only its own connection.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,16 @@ pub enum EngineError {
     /// The system refused a thread, memory or a descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
+    /// The local address of a call belongs to the other family of IP.
+    #[error(
+        "cannot call {remote} from {local}: one is an IPv4 and the other an IPv6 address; leave out the local address, or choose one of the other family"
+    )]
+    OtherFamily {
+        /// Local address.
+        local: IpAddr,
+        /// The peer's.
+        remote: SocketAddr,
+    },
     /// Invalid ring configuration.
     #[error("the packet ring: {0}")]
     Ring(#[from] timeous_ring::ConfigError),

@@ -137,7 +137,7 @@ impl Follower {
         match &mut self.call {
             None if now >= self.next_call => {
                 self.next_call = now + CALL_AGAIN;
-                self.call = Call::start(self.remote, self.credential.as_ref()).ok();
+                self.call = Call::start(self.remote, &self.tcp, self.credential.as_ref()).ok();
                 None
             }
             None => None,

@@ -61,15 +61,22 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Creates a port without streams; with a secret, one that encrypts.
-    pub(crate) fn new(number: u64, socket: Socket, rng: &mut Rng, secret: Option<&[u8; 32]>) -> Self {
+    /// Creates a port without streams, of another uplink if there is a `source`; with a secret, one that encrypts.
+    pub(crate) fn new(
+        number: u64,
+        socket: Socket,
+        source: Option<IpAddr>,
+        rng: &mut Rng,
+        secret: Option<&[u8; 32]>,
+    ) -> Self {
+        let endpoint = EndpointConfig { source, ..EndpointConfig::default() };
         Self {
             number,
             life: Arc::new(()),
             lives: BTreeMap::new(),
             ending: BTreeSet::new(),
             socket,
-            driver: Driver::new(Endpoint::new(EndpointConfig::default(), rng.fork())),
+            driver: Driver::new(Endpoint::new(endpoint, rng.fork())),
             by_stream: IdMap::default(),
             share: None,
             listening: BTreeMap::new(),

@@ -21,7 +21,7 @@ use abi::OWN_MARK;
 use bundle::Plan;
 pub use packet::{Packet, Way};
 pub(crate) use ports::Reservation;
-pub use ports::local_for;
+pub use ports::{local_for, second_uplink};
 use system::{Inbound, Outbound, SocketOption, set_option};
 
 /// Encapsulation of a socket's packets.

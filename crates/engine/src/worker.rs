@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 use timeous_dccp::ConnectError;
-use timeous_kernel_tcp::{KernelTcp, TcpFraming};
+use timeous_kernel_tcp::{KernelTcp, TcpConfig, TcpFraming};
 use timeous_stream::{Order, StreamId};
 
 use crate::carrier::Carrier;
@@ -27,12 +27,22 @@ use crate::port_group::{GroupShare, PortGroup};
 use crate::sealing::Sealing;
 use crate::session::Session;
 use crate::streams::Streams;
-use crate::udp::{Reservation, Socket, local_for};
+use crate::udp::{Reservation, Socket, local_for, second_uplink};
 use crate::waker::{Waker, timespec};
 
 /// Port numbers that are tried where the system chooses one for UDP and TCP. Chosen by us: where nine in ten are in use in TCP, all
 /// tries fail once in three times; a lower value gives up earlier.
 const PORT_TRIES: u32 = 10;
+
+/// What calls have in common to share a UDP port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CallingPort {
+    /// Local address, unspecified unless the caller has chosen one; port zero.
+    local: SocketAddr,
+    /// That address, if it is another uplink's.
+    source: Option<IpAddr>,
+    is_sealed: bool,
+}
 
 pub(crate) struct Worker {
     commands: mpsc::Receiver<Command>,
@@ -44,7 +54,7 @@ pub(crate) struct Worker {
     followers: Followers,
     next_port: u64,
     /// UDP ports that calls share: in IPv4, in IPv6; then those that encrypt.
-    calling: [Option<u64>; 4],
+    calling: BTreeMap<CallingPort, u64>,
     next_listener: u64,
     streams: Streams,
     rng: Rng,
@@ -64,7 +74,7 @@ impl Worker {
             tcp: KernelTcp::new(clock::now),
             followers: Followers::default(),
             next_port: 0,
-            calling: [None; 4],
+            calling: BTreeMap::new(),
             next_listener: 0,
             streams: Streams::new(to_here),
             rng,
@@ -149,17 +159,26 @@ impl Worker {
             (Sealing::Caller(_), Carrier::Tcp | Carrier::Auto) => check_framing(config)?,
             _ => return Err(EngineError::WrongSealing),
         }
+        if let Some(local) = config.local.filter(|local| local.is_ipv4() != remote.is_ipv4()) {
+            return Err(EngineError::OtherFamily { local, remote });
+        }
+        if let Some(local) = config.local {
+            // The TCP of some carriers comes later: an address that this host does not have is refused now.
+            UdpSocket::bind((local, 0)).map_err(|error| EngineError::Socket { local: (local, 0).into(), error })?;
+        }
+        let source = config.local.and_then(|local| second_uplink(local, remote.ip()));
+        let tcp = TcpConfig { local: config.local, source, ..config.tcp.clone() };
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
                 config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
-                self.tcp.connect(now, remote, session, &config.tcp, config.sealing.of_caller())?;
+                self.tcp.connect(now, remote, session, &tcp, config.sealing.of_caller())?;
                 Ok(stream)
             }
             Carrier::Udp | Carrier::Auto => {
-                let (number, (id, stream)) = self.call(now, (remote, user), config)?;
+                let (number, (id, stream)) = self.call(now, (remote, user), source, config)?;
                 if config.carrier == Carrier::Auto {
-                    let settings = (config.tcp.clone(), config.sealing.of_caller().cloned());
+                    let settings = (tcp, config.sealing.of_caller().cloned());
                     self.followers.add(now, (id, number), remote, settings);
                 }
                 Ok(stream)
@@ -173,24 +192,27 @@ impl Worker {
         }
     }
 
-    /// Calls from the UDP port that calls to this address family share, or from a new one if no connection fits there.
+    /// Calls from the UDP port that calls from this local address share, or from a new one if no connection fits there.
     fn call(
         &mut self,
         now: Instant,
         (remote, user): (SocketAddr, User),
+        source: Option<IpAddr>,
         config: &StreamConfig,
     ) -> Result<(u64, (StreamId, Made)), EngineError> {
-        let family = usize::from(remote.is_ipv6()) + 2 * usize::from(config.sealing.is_sealed());
+        let local = config.local.map_or_else(|| any_local(remote), |local| (local, 0).into());
+        let shared = CallingPort { local, source, is_sealed: config.sealing.is_sealed() };
         if let Some((number, port)) =
-            self.calling[family].and_then(|number| Some((number, self.ports.get_mut(&number)?)))
+            self.calling.get(&shared).and_then(|&number| Some((number, self.ports.get_mut(&number)?)))
         {
             match port.connect(now, (remote, user), config, &mut self.streams) {
                 Err(EngineError::Connect(ConnectError::NoPort(_) | ConnectError::TooMany(_))) => {}
                 made => return Ok((number, made?)),
             }
         }
-        let number = self.add(bind(any_local(remote))?, config.sealing.is_sealed());
-        self.calling[family] = Some(number);
+        let number = self.add(bind(local)?, source, shared.is_sealed);
+        self.calling.retain(|_, number| self.ports.contains_key(number));
+        self.calling.insert(shared, number);
         let port = self.ports.get_mut(&number).expect("it was made just now");
         Ok((number, port.connect(now, (remote, user), config, &mut self.streams)?))
     }
@@ -226,7 +248,7 @@ impl Worker {
             }
             None => (bind(local)?, None),
         };
-        let number = self.add(socket, listening.config.sealing.is_sealed());
+        let number = self.add(socket, None, listening.config.sealing.is_sealed());
         let port = self.ports.get_mut(&number).expect("it was made just now");
         port.share(group.map(|(group, place)| GroupShare::new(group, place)));
         let (local, life) = (port.local_addr()?, port.life());
@@ -290,14 +312,14 @@ impl Worker {
             io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
             _ => EngineError::Socket { local: (local, 0).into(), error },
         })?;
-        Ok(self.add(socket, false))
+        Ok(self.add(socket, None, false))
     }
 
-    /// Adds a port, which encrypts if it `is_sealed`.
-    fn add(&mut self, socket: Socket, is_sealed: bool) -> u64 {
+    /// Adds a port, of another uplink if there is a `source`, which encrypts if it `is_sealed`.
+    fn add(&mut self, socket: Socket, source: Option<IpAddr>, is_sealed: bool) -> u64 {
         let number = self.next_port;
         let secret = is_sealed.then(secret);
-        self.ports.insert(number, Port::new(number, socket, &mut self.rng, secret.as_ref()));
+        self.ports.insert(number, Port::new(number, socket, source, &mut self.rng, secret.as_ref()));
         self.next_port += 1;
         number
     }

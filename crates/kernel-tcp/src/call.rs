@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use timeous_seal::{CallerCredential, Session};
 
+use crate::config::TcpConfig;
 use crate::handshake::{Agreed, Handshake, HandshakeFailure};
 use crate::socket::Socket;
 
@@ -29,8 +30,8 @@ impl Call {
     ///
     /// # Errors
     /// The system's: no socket, no route.
-    pub fn start(remote: SocketAddr, credential: Option<&CallerCredential>) -> io::Result<Self> {
-        Ok(Self { socket: Socket::call(remote)?, progress: Progress::Calling(credential.cloned()) })
+    pub fn start(remote: SocketAddr, config: &TcpConfig, credential: Option<&CallerCredential>) -> io::Result<Self> {
+        Ok(Self { socket: Socket::call(config.local, remote)?, progress: Progress::Calling(credential.cloned()) })
     }
 
     /// Goes on with the attempt; returns whether it was answered, by an authenticated listener if the stream is encrypted.

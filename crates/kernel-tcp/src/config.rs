@@ -1,5 +1,7 @@
 //! Settings of a stream over the kernel's TCP.
 
+use std::net::IpAddr;
+
 use timeous_cm::Kind;
 use timeous_core::Duration;
 
@@ -44,6 +46,10 @@ pub struct TcpConfig {
     pub framing: TcpFraming,
     /// Maximum datagram length, in bytes.
     pub longest: usize,
+    /// Local address to connect from; `None`: the route's own.
+    pub local: Option<IpAddr>,
+    /// That address, if it is not the route's own: another uplink, which shares no path state with others.
+    pub source: Option<IpAddr>,
     /// Timeout for the connection attempt.
     pub connect_timeout: Duration,
     /// Maximum time for which a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
@@ -65,6 +71,8 @@ impl Default for TcpConfig {
         Self {
             framing: TcpFraming::default(),
             longest: 1_200,
+            local: None,
+            source: None,
             connect_timeout: Duration::from_secs(60),
             silence: Duration::from_secs(30),
             unordered: Unordered::default(),

@@ -81,7 +81,7 @@ impl<S: TcpSession> Connection<S> {
         session: S,
         (config, credential): (TcpConfig, Option<CallerCredential>),
     ) -> io::Result<Self> {
-        let socket = Socket::call(remote)?;
+        let socket = Socket::call(config.local, remote)?;
         session.set_peer(remote);
         let until = now + config.connect_timeout;
         let connection = Self::new(clock, socket, session, config);

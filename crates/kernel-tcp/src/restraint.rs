@@ -5,7 +5,6 @@
 //! retransmissions.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 use timeous_cm::{Destination, FlowId, Kind, Loss, Manager, Update};
 use timeous_core::{Duration, Instant, PathState};
@@ -59,9 +58,15 @@ struct Sent {
 }
 
 impl Restraint {
-    /// Opens a flow to `remote` with segments of at most `mtu` bytes under the controller `kind`.
-    pub(crate) fn new(manager: &mut Manager, remote: IpAddr, mtu: u64, kind: Kind, info: Option<&Info>) -> Self {
-        let flow = manager.open(Destination::from(remote), mtu);
+    /// Opens a flow to `destination` with segments of at most `mtu` bytes under the controller `kind`.
+    pub(crate) fn new(
+        manager: &mut Manager,
+        destination: Destination,
+        mtu: u64,
+        kind: Kind,
+        info: Option<&Info>,
+    ) -> Self {
+        let flow = manager.open(destination, mtu);
         if manager.controller_name(flow) != Ok(kind.name()) {
             manager.set_controller(flow, kind).expect("a flow that was opened just now");
         }
@@ -184,6 +189,8 @@ impl Restraint {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::super::info::LEN;
     use super::*;
 
@@ -208,7 +215,7 @@ mod tests {
 
     fn restraint_by(kind: Kind) -> (Manager, Restraint) {
         let mut manager = Manager::default();
-        let restraint = Restraint::new(&mut manager, IpAddr::from([192, 0, 2, 1]), 1_000, kind, None);
+        let restraint = Restraint::new(&mut manager, IpAddr::from([192, 0, 2, 1]).into(), 1_000, kind, None);
         (manager, restraint)
     }
 

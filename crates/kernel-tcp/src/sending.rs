@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 
-use timeous_cm::{FlowId, Kind, Manager};
+use timeous_cm::{Destination, FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_seal::Secrets;
 use timeous_transport::Statistics;
@@ -68,6 +69,8 @@ pub(crate) struct Sending {
     pub(crate) controller: Option<(Kind, u64)>,
     /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
+    /// Source address of another uplink than the route's own.
+    uplink: Option<IpAddr>,
 }
 
 /// Result of a turn.
@@ -148,6 +151,7 @@ impl Sending {
             unchanged: 0,
             controller: config.controller.map(|kind| (kind, longest_record as u64)),
             restraint: None,
+            uplink: config.source,
         })
     }
 
@@ -307,7 +311,10 @@ impl Sending {
         }
         let restraint = match &mut self.restraint {
             Some(restraint) => restraint,
-            none => none.insert(Restraint::new(manager, socket.peer()?.ip(), longest, kind, self.meter.info())),
+            none => {
+                let destination = Destination { source: self.uplink, ..Destination::from(socket.peer()?.ip()) };
+                none.insert(Restraint::new(manager, destination, longest, kind, self.meter.info()))
+            }
         };
         Ok(restraint.may_send(now, manager))
     }

@@ -1,7 +1,7 @@
 //! A TCP socket, with the system calls that std and rustix lack.
 
 use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
@@ -65,11 +65,14 @@ pub(crate) struct Released {
 }
 
 impl Socket {
-    /// Starts to connect.
-    pub(crate) fn call(remote: SocketAddr) -> io::Result<Self> {
+    /// Starts to connect, from `local` if there is one.
+    pub(crate) fn call(local: Option<IpAddr>, remote: SocketAddr) -> io::Result<Self> {
         let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        if let Some(local) = local {
+            rustix::net::bind(&fd, &SocketAddr::from((local, 0)))?;
+        }
         match rustix::net::connect(&fd, &remote) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self(TcpStream::from(fd))),
             Err(error) => Err(error.into()),

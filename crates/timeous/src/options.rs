@@ -213,6 +213,8 @@ pub struct Options {
     pub dccp_port: u16,
     /// Encapsulation of its packets.
     pub encapsulation: Encapsulation,
+    /// Address of this host to call from, such as that of a second uplink. `None`: the route's own.
+    pub local: Option<IpAddr>,
     /// Encryption and authentication.
     pub security: Security,
     /// Process that runs the stream; makes no difference to the peer.
@@ -246,6 +248,7 @@ impl Default for Options {
             service: *b"RTPV",
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,
+            local: None,
             security: Security::default(),
             daemon: Daemon::Off,
             reconnect: None,

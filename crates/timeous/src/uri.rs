@@ -221,6 +221,14 @@ impl FromStr for Uri {
             ));
         }
         let role = role(mode, host, port)?;
+        if options.local.is_some() && matches!(role, Role::Listener { .. }) {
+            return Err(UriError::BadMode(
+                "a listener's address stands in front of the port: write it there, not as local",
+            ));
+        }
+        if options.local.is_some() && options.encapsulation == Encapsulation::None {
+            return Err(UriError::BadMode("with encap=none the address is the route's own: leave out local or encap"));
+        }
         options.check_security(matches!(role, Role::Listener { .. })).map_err(UriError::BadMode)?;
         Ok(Self { role, options })
     }

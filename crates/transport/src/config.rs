@@ -1,5 +1,8 @@
 //! Settings and limits of an endpoint.
 
+use std::net::IpAddr;
+
+use timeous_cm::Destination;
 use timeous_core::Duration;
 
 /// Settings of a protocol's connections, and its default limits.
@@ -17,6 +20,8 @@ pub struct EndpointConfig<C> {
     pub connection: C,
     /// DSCP of its packets; each DSCP has a macroflow of its own.
     pub dscp: u8,
+    /// Source address of its packets, if it is not the route's own: that of a second uplink, which has macroflows of its own.
+    pub source: Option<IpAddr>,
     /// Maximum number of connections, without those in TIME-WAIT; beyond it, new ones are refused.
     pub max_connections: usize,
     /// Maximum number of half-open connections.
@@ -30,11 +35,19 @@ pub struct EndpointConfig<C> {
     pub max_lingering: usize,
 }
 
+impl<C> EndpointConfig<C> {
+    /// Returns what the flows of a connection to this host share.
+    pub fn destination(&self, remote: IpAddr) -> Destination {
+        Destination { source: self.source, ..Destination::from(remote).with_dscp(self.dscp) }
+    }
+}
+
 impl<C: ConnectionConfig> Default for EndpointConfig<C> {
     fn default() -> Self {
         Self {
             connection: C::default(),
             dscp: 0,
+            source: None,
             max_connections: C::MAX_CONNECTIONS,
             max_half_open: C::MAX_HALF_OPEN,
             half_open_patience: Duration::from_secs(3),

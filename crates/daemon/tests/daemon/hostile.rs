@@ -1,7 +1,7 @@
 //! Tests of a client that writes arbitrary content: to its queues, messages, packet rings and sockets.
 
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -344,6 +344,9 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
 fn any_spec(rng: &mut Rng) -> StreamSpec {
     let time = |rng: &mut Rng| Nanos([0, 1, 1_000_000, 1_000_000_000, u64::MAX][rng.below(5) as usize]);
     StreamSpec {
+        local: rng.chance(0.2).then(|| {
+            [IpAddr::from([127, 0, 0, rng.below(4) as u8]), Ipv6Addr::LOCALHOST.into()][rng.below(2) as usize]
+        }),
         slots: 2 << rng.below(10),
         mps: [1, 100, 1_200, 65_535][rng.below(4) as usize],
         connect_timeout: time(rng),

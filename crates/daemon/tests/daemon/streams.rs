@@ -15,6 +15,7 @@ pub(crate) fn spec() -> StreamSpec {
         dccp_port: 5_004,
         ccid: 2,
         controller: None,
+        local: None,
         native: false,
         slots: 64,
         mps: 1_200,

@@ -116,12 +116,12 @@ impl Endpoint {
         let config = self.admits(&key, service).inspect_err(|_| self.table.statistics.refused += 1)?;
         if !self.table.is_crowded(now) {
             let incoming = self.table.add_incoming(now, key, |endpoint, rng| {
-                let destination = key.route.destination(endpoint.dscp);
+                let destination = endpoint.destination(key.route.remote().ip());
                 Connection::listen(now, config, key.local_port, &[service], destination, rng)
             });
             return incoming.ok_or(ResetCode::TooBusy).map(Some);
         }
-        let destination = key.route.destination(self.table.config.dscp);
+        let destination = self.table.config.destination(key.route.remote().ip());
         let Self(timeous_transport::Endpoint { protocol, table, .. }) = self;
         let rng = table.rng();
         let cookies = protocol.cookies.get_or_insert_with(|| Cookies::new(rng));
@@ -171,7 +171,7 @@ impl Endpoint {
         let config = self.admits(&key, cookie.service).inspect_err(|_| self.table.statistics.refused += 1)?;
         let config = Config { initial_seq: Some(cookie.iss), ..config };
         let incoming = self.table.add_validated(now, key, |endpoint, rng| {
-            let (destination, services) = (key.route.destination(endpoint.dscp), &[cookie.service]);
+            let (destination, services) = (endpoint.destination(key.route.remote().ip()), &[cookie.service]);
             let request = cookie.request(&key, config.encapsulation);
             let mut connection = Connection::listen(now, config, key.local_port, services, destination, rng);
             // The client has this Response.

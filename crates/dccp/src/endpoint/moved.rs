@@ -97,7 +97,7 @@ impl Endpoint {
 
     fn move_to(&mut self, now: Instant, cm: &mut Manager, id: ConnectionId, key: &FlowKey) {
         let table = &mut self.table;
-        let destination = key.route.destination(table.config.dscp);
+        let destination = table.config.destination(key.route.remote().ip());
         let encapsulation = key.route.encapsulation(table.config.connection.encapsulation);
         let Some(slot) = table.get_mut(id) else { return };
         slot.data = None;

@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use timeous_cm::Destination;
-
 use crate::packet::Encapsulation;
 
 /// Path of a packet: the hosts, and UDP or native IP. A [`SocketAddr`] converts to the route to a peer in UDP.
@@ -61,11 +59,6 @@ impl Route {
             Local::Native(address) => Some(address),
             Local::Udp | Local::Sealed(_) => None,
         }
-    }
-
-    /// The peer's host, for the Congestion Manager.
-    pub(super) fn destination(&self, dscp: u8) -> Destination {
-        Destination::from(self.remote.ip()).with_dscp(dscp)
     }
 
     /// Encapsulation of packets on this route; `otherwise` for UDP.

@@ -32,7 +32,7 @@ impl End {
     fn with(seed: u64, secret: Option<&[u8; 32]>) -> Self {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (orders, _) = Orders::new(Waker::new().unwrap());
-        let port = Port::new(0, socket, &mut Rng::from_seed(seed), secret);
+        let port = Port::new(0, socket, None, &mut Rng::from_seed(seed), secret);
         Self { port, cm: Manager::default(), streams: Streams::new(orders) }
     }
 

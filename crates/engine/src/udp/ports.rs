@@ -23,6 +23,14 @@ impl Reservation {
     }
 }
 
+/// Returns the source address `chosen` for packets to `remote` if it is not the route's own, but that of another uplink. Without a
+/// route there is no other that it could be told from.
+pub fn second_uplink(chosen: IpAddr, remote: IpAddr) -> Option<IpAddr> {
+    let (chosen, remote) = (chosen.to_canonical(), remote.to_canonical());
+    let is_second = !chosen.is_unspecified() && local_for(remote).is_ok_and(|own| own != chosen);
+    is_second.then_some(chosen)
+}
+
 /// Returns the local address from which packets to `remote` are sent.
 ///
 /// # Errors

@@ -3,6 +3,8 @@
 //! The daemon creates a stream's packet ring, and a socket pair for this stream alone; the client gets both with the
 //! answer. Nothing of a stream goes through the client's queues.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use timeous_cm::Kind;
 use timeous_core::Duration;
@@ -20,6 +22,8 @@ pub struct StreamSpec {
     pub ccid: u8,
     /// Congestion controller with CCID 2; `None`: the daemon's controller for that host.
     pub controller: Option<Controller>,
+    /// Address of this host to call from; `None`: the route's own.
+    pub local: Option<IpAddr>,
     /// Whether packets are sent in plain IP (RFC 4340), not in UDP (RFC 6773).
     pub native: bool,
     /// Slots of the packet ring, a power of two.

@@ -106,6 +106,7 @@ fn a_stream_comes_with_its_two_descriptors() {
         dccp_port: 5004,
         ccid: 2,
         controller: None,
+        local: None,
         native: false,
         slots: 64,
         mps: 1_200,

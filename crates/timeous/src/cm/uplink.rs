@@ -1,20 +1,15 @@
 //! The uplink of a flow: whether its source address is the one that the route has, or another.
 
-use std::net::SocketAddr;
-
 use timeous_cm::FlowSpec;
-use timeous_engine::udp::local_for;
+use timeous_engine::udp::second_uplink;
 
 /// Notes the source address of a flow in its destination, if it is not the route's own.
 pub(super) fn by_uplink(spec: FlowSpec) -> FlowSpec {
     let FlowSpec { destination, local, remote, .. } = spec;
-    let [chosen, remote] = [local, remote].map(|addr: Option<SocketAddr>| addr.map(|addr| addr.ip().to_canonical()));
-    match (chosen.filter(|chosen| !chosen.is_unspecified()), remote) {
-        // Without a route there is no other uplink that it could be told from.
-        (Some(chosen), Some(remote))
-            if destination.source.is_none() && local_for(remote).is_ok_and(|own| own != chosen) =>
-        {
-            FlowSpec { destination: destination.with_source(chosen), ..spec }
+    let second = local.zip(remote).and_then(|(chosen, remote)| second_uplink(chosen.ip(), remote.ip()));
+    match second {
+        Some(source) if destination.source.is_none() => {
+            FlowSpec { destination: destination.with_source(source), ..spec }
         }
         _ => spec,
     }
@@ -22,6 +17,8 @@ pub(super) fn by_uplink(spec: FlowSpec) -> FlowSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn flow(local: &str) -> FlowSpec {

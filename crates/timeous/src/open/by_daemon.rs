@@ -96,6 +96,7 @@ fn spec(options: &Options) -> StreamSpec {
         dccp_port: options.dccp_port,
         ccid: options.ccid.number(),
         controller: options.deciding().map(Into::into),
+        local: options.local,
         native: options.encapsulation == Encapsulation::None,
         slots: options.slots.next_power_of_two(),
         mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),

@@ -106,6 +106,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
         // Without an explicit one, only the kernel's controller acts.
         controller: options.controller,
         awaits_data: options.security.callers == Some(Intent::Publish),
+        ..timeous_engine::TcpConfig::default()
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
@@ -114,6 +115,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
             (TransportName::Dccp, Encapsulation::Udp) => Carrier::Udp,
             (TransportName::Dccp, Encapsulation::None) => Carrier::Ip,
         },
+        local: options.local,
         dccp,
         tcp,
         service: ServiceCode::from_bytes(options.service),
@@ -162,5 +164,63 @@ mod tests {
         assert_eq!(controllers("127.0.78.1", "&controller=copa"), ["copa"]);
         assert_eq!(controllers("127.0.78.2", "&controller=cubic"), ["cubic"]);
         assert_eq!(controllers("127.0.78.3", "").len(), 0);
+    }
+
+    /// Source addresses of the macroflows to `host` of streams `from` these addresses, when each has delivered a datagram.
+    fn sources(host: &str, query: &str, from: &[Option<IpAddr>]) -> Vec<Option<IpAddr>> {
+        let engine = Engine::start().unwrap();
+        let mut listeners = Vec::new();
+        let mut streams = Vec::new();
+        for &local in from {
+            let at = SocketAddr::new(host.parse().unwrap(), 0);
+            let uri: Uri = format!("timeous://:1?{query}").parse().unwrap();
+            let mut listener = listen(&engine, at, &uri.options, None, None).unwrap();
+            let mut uri: Uri = format!("timeous://{}?{query}", listener.local_addr()).parse().unwrap();
+            uri.options.local = local;
+            let (mut stream, _) = open(&engine, &uri, Purpose::Send, None).unwrap().expect("nobody cancels");
+            stream.sending().enqueue(&AduMeta::default(), b"one").unwrap();
+            let end = clock::now() + PATIENCE;
+            let far = listener.accept(Some(end)).expect("the caller");
+            assert!(local.is_none() || local == far.peer().map(|peer| peer.ip()), "{local:?} {:?}", far.peer());
+            while stream.sending().poll_completion().is_none() {
+                assert!(clock::now() < end, "{:?}", stream.sending().snapshot());
+                stream.sending().wait(Some(end));
+            }
+            listeners.push((listener, far));
+            streams.push(stream);
+        }
+        let host: IpAddr = host.parse().unwrap();
+        let view = engine.congestion().lock().snapshot();
+        let there = view.macroflows.iter().filter(|one| one.destination.addr == host && !one.flows.is_empty());
+        there.map(|one| one.destination.source).collect()
+    }
+
+    #[test]
+    fn another_uplink_shares_nothing_and_the_routes_own_address_is_the_same_as_none() {
+        let second: IpAddr = "127.0.79.9".parse().unwrap();
+        for (host, query) in [
+            ("127.0.79.1", ""),
+            ("127.0.79.2", "passphrase=between+us+two"),
+            ("127.0.79.3", "transport=auto"),
+            ("127.0.79.4", "transport=tcp&controller=copa"),
+        ] {
+            let own = timeous_engine::udp::local_for(host.parse().unwrap()).unwrap();
+            let mut seen = sources(host, query, &[None, Some(own), Some(second)]);
+            seen.sort();
+            assert_eq!(seen, [None, Some(second)], "{host} {query}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_this_host_does_not_have_or_of_the_other_family_is_refused() {
+        let engine = Engine::start().unwrap();
+        for (local, word) in [("192.0.2.1", "192.0.2.1"), ("::1", "other family")] {
+            for transport in ["dccp", "tcp", "auto"] {
+                let uri =
+                    format!("timeous://127.0.0.1:9?local={local}&transport={transport}&timeout=1s").parse().unwrap();
+                let error = open(&engine, &uri, Purpose::Send, None).unwrap_err().to_string();
+                assert!(error.contains(word), "{transport}: {error}");
+            }
+        }
     }
 }

@@ -71,7 +71,7 @@ fn put<T>(place: &mut T, parsed: Result<T, String>) -> Result<(), String> {
 }
 
 /// All keys, by topic.
-pub const KEYS: [Key; 34] = [
+pub const KEYS: [Key; 35] = [
     Key {
         name: "latency",
         topic: Topic::Time,
@@ -253,6 +253,17 @@ pub const KEYS: [Key; 34] = [
         meaning: "`caller` or `listener`; a listener may be given a local address",
         default: "with a host `caller`, without one `listener`",
         set: |parsed, value| put(&mut parsed.mode, Mode::parse(value).map(Some)),
+    },
+    Key {
+        name: "local",
+        topic: Topic::Transport,
+        meaning: "at a caller, address of this host to call from, such as that of a second uplink; streams from another address \
+                  than the route's own share no path state with others",
+        default: "the route's own",
+        set: |parsed, value| {
+            let address = value.parse().map_err(|_| "use an IPv4 or IPv6 address of this host".to_owned());
+            put(&mut parsed.options.local, address.map(Some))
+        },
     },
     Key {
         name: "transport",
