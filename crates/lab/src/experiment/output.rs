@@ -87,14 +87,14 @@ pub(crate) fn claims(about: &Experiment, run: &Run<'_>, findings: &Findings) -> 
     format!("## {name}: {title}\n{source}; {}. The paper: {paper}\n\n{table}{expected}", seeds(run))
 }
 
-/// Returns the expected failures among the claims. Only those in virtual time are known.
+/// Returns the expected failures among the claims.
 fn expected_failures<'a>(
     about: &'a Experiment,
     run: &Run<'_>,
     findings: &'a Findings,
 ) -> impl Iterator<Item = &'static ExpectedFailure> + 'a {
-    let judged = !run.real && run.sabotage.is_none();
-    expected(about.name, &findings.claims).filter(move |_| judged)
+    let judged = run.sabotage.is_none();
+    expected(about.name, run.real, &findings.claims).filter(move |_| judged)
 }
 
 fn sentence(entry: &ExpectedFailure) -> String {
