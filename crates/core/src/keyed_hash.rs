@@ -24,7 +24,7 @@ impl KeyedHash {
     }
 
     /// Returns the hash of a value. It is the same within a process only: integers are hashed in the machine's byte order.
-    pub fn of(&self, value: &impl Hash) -> u64 {
+    pub fn of(&self, value: &(impl Hash + ?Sized)) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         value.hash(&mut hasher);
         hasher.finish()

@@ -6,7 +6,7 @@ mod entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use timeous_core::{Duration, IdMap, Instant, RateLimit, Schedule};
+use timeous_core::{Duration, HostRateLimit, IdMap, Instant, RateLimit, Schedule};
 
 pub use config::{EndpointConfig, EndpointStatistics};
 
@@ -17,12 +17,15 @@ use crate::error::SealError;
 use crate::handshake::Exchange;
 use crate::migration::MigrationSecret;
 use crate::session::{Agreement, Session};
-use crate::token::{GROUPS, Mint};
+use crate::token::Mint;
 use crate::wire::{Datagram, HANDSHAKE_LEN, Handshake, forgotten, quoted_caller, retry};
 use entry::Entry;
 
 /// Most notices and retries queued. Chosen by us: it bounds memory under a flood; a higher value answers more callers.
 const MAX_NOTICES: usize = 256;
+/// Number of token buckets for calls, which hosts share. Chosen by us: a higher value takes more memory, with a lower one more
+/// hosts share a bucket.
+const CALL_BUCKETS: usize = 256;
 
 /// Identifier of an association, which its peer puts into each datagram; random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,8 +142,7 @@ pub struct Endpoint {
     notices: VecDeque<(SocketAddr, Vec<u8>)>,
     notice_rate: RateLimit,
     call_rate: RateLimit,
-    /// Calls by [`Mint::group`].
-    group_rates: Vec<RateLimit>,
+    host_call_rate: HostRateLimit,
     events: VecDeque<Event>,
     statistics: EndpointStatistics,
 }
@@ -149,8 +151,10 @@ impl Endpoint {
     /// Creates an endpoint. `secret` makes its identifiers and tokens unguessable: take it from the system's generator.
     #[must_use]
     pub fn new(config: EndpointConfig, secret: &[u8; 32]) -> Self {
+        let mint = Mint::new(secret);
         Self {
-            mint: Mint::new(secret),
+            host_call_rate: HostRateLimit::per_second(mint.host_key(), CALL_BUCKETS, config.calls_per_group),
+            mint,
             listener: None,
             entries: IdMap::default(),
             by_peer: BTreeMap::new(),
@@ -159,7 +163,6 @@ impl Endpoint {
             notices: VecDeque::new(),
             notice_rate: RateLimit::per_second(config.notices_per_second),
             call_rate: RateLimit::per_second(config.calls_per_second),
-            group_rates: vec![RateLimit::per_second(config.calls_per_group); GROUPS],
             events: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             config,
@@ -345,8 +348,7 @@ impl Endpoint {
             }
             return None;
         }
-        let group = &mut self.group_rates[self.mint.group(from.ip())];
-        if !group.take(now) || !self.call_rate.take(now) {
+        if !self.host_call_rate.take(now, from.ip()) || !self.call_rate.take(now) {
             return None;
         }
         if self.half_open.len() >= self.config.max_half_open && !self.evict(now) {

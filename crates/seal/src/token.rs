@@ -1,17 +1,13 @@
 //! Numbers that others must not guess: identifiers of associations, and tokens that prove an address without state
 //! (RFC 9000 §8.1.2).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 use timeous_core::{Duration, Instant};
 
 use crate::wire::TOKEN_LEN;
-
-/// Groups of hosts that share a rate of calls: values of a byte of a keyed hash, so that no host can choose its group. Chosen by us: a higher
-/// value takes more memory, with a lower one more hosts share a group.
-pub(crate) const GROUPS: usize = 256;
 
 /// Time for which a token is good, at least; at most twice that. Chosen by us: a caller repeats its first datagram within a
 /// round trip, and a longer time serves only who collects tokens.
@@ -66,13 +62,9 @@ impl Mint {
         *self.sign(b"token", &text).first_chunk().expect("a tag is longer")
     }
 
-    /// Returns the group of a host, below [`GROUPS`]: in IPv6, of its network, of which it has all addresses.
-    pub(crate) fn group(&self, host: IpAddr) -> usize {
-        let tag = match host.to_canonical() {
-            IpAddr::V4(host) => self.sign(b"group", &host.octets()),
-            IpAddr::V6(host) => self.sign(b"group", &host.octets()[..8]),
-        };
-        usize::from(tag[0])
+    /// Derives the key of the calls' [`HostRateLimit`](timeous_core::HostRateLimit).
+    pub(crate) fn host_key(&self) -> [u8; 16] {
+        *self.sign(b"host", &[]).first_chunk().expect("a tag is longer")
     }
 
     fn sign(&self, purpose: &[u8], text: &[u8]) -> [u8; 32] {
@@ -108,15 +100,6 @@ mod tests {
         assert!(!mint.is_token(now, caller, 6, &token));
         assert!(!Mint::new(&[2; 32]).is_token(now, caller, 5, &token));
         assert!(!mint.is_token(now, caller, 5, &[]));
-    }
-
-    #[test]
-    fn a_network_is_one_group_and_a_secret_chooses_it() {
-        let group = |secret, host: &str| Mint::new(&[secret; 32]).group(host.parse().unwrap());
-        assert_eq!(group(1, "192.0.2.1"), group(1, "::ffff:192.0.2.1"));
-        assert_eq!(group(1, "2001:db8::1"), group(1, "2001:db8::ffff:2"));
-        let hosts = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1"];
-        assert_ne!(hosts.map(|host| group(1, host)), hosts.map(|host| group(2, host)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Init Cookies: handshakes of which a server under load keeps no state (RFC 4340 §8.1.4).
 
-use timeous_core::{Instant, KeyedHash, RateLimit, Rng};
+use timeous_core::{HostRateLimit, Instant, KeyedHash, Rng};
 
 use super::route::FlowKey;
 use crate::options::MAX_OPTION_DATA;
@@ -14,17 +14,17 @@ const LIFETIME: u32 = 10;
 /// Size of a cookie without the options: time, ISS and GSR, Service Code, hash.
 const FIXED: usize = 4 + 6 + 6 + 4 + 8;
 
-/// Responses with a cookie per second to the hosts of one group, and number of groups. Chosen by us: together they answer
-/// 16 384 Requests a second; higher values reflect more towards a host in whose name Requests are forged.
+/// Responses with a cookie per second to the hosts of one token bucket. Chosen by us: with all buckets 16 384 Requests are
+/// answered a second; a higher value reflects more towards a host in whose name Requests are forged.
 const PER_SECOND: u32 = 64;
-const GROUPS: usize = 256;
+/// Number of token buckets. Chosen by us: a higher value takes more memory, with a lower one more hosts share a bucket.
+const BUCKETS: usize = 256;
 
-/// Maker and judge of cookies.
+/// Issuer and verifier of cookies.
 #[derive(Debug)]
 pub(super) struct Cookies {
     hash: KeyedHash,
-    /// Limit for each group of hosts, which a host shares with others that no one can choose.
-    limits: Vec<RateLimit>,
+    responses: HostRateLimit,
 }
 
 /// Contents of a cookie: the Request, and the first number of this end.
@@ -39,15 +39,16 @@ pub(super) struct Cookie<'a> {
 
 impl Cookies {
     pub(super) fn new(rng: &mut Rng) -> Self {
-        let mut key = [0; 16];
+        let (mut key, mut host_key) = ([0; 16], [0; 16]);
         rng.fill(&mut key);
-        Self { hash: KeyedHash::new(key), limits: vec![RateLimit::per_second(PER_SECOND); GROUPS] }
+        rng.fill(&mut host_key);
+        let responses = HostRateLimit::per_second(host_key, BUCKETS, PER_SECOND);
+        Self { hash: KeyedHash::new(key), responses }
     }
 
     /// Returns whether a Response to the client at `key` may leave now.
     pub(super) fn may_answer(&mut self, now: Instant, key: &FlowKey) -> bool {
-        let group = self.hash.of(&key.route.remote().ip()) as usize % GROUPS;
-        self.limits[group].take(now)
+        self.responses.take(now, key.route.remote().ip())
     }
 
     /// Returns the cookie for the client at `key`; `None` if its Request has more options than a cookie can hold.

@@ -1,6 +1,6 @@
 //! Floods of forged Requests: Init Cookies (RFC 4340 §8.1.4).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use timeous_core::{Duration, Ecn};
 use timeous_dccp::{Body, ConnectionId, Encapsulation, EndpointConfig, Header, Opt, Packet, ResetCode, Seq, packet};
@@ -109,4 +109,21 @@ fn a_cookie_counts_for_its_client_only_and_for_seconds_and_is_answered_by_reset_
     world.inject(0, stranger(1), &ack(&told, &cookie), Ecn::NotEct);
     world.settle();
     assert_eq!(incoming(&world), 1);
+}
+
+/// Returns the number of cookies for one Request from each of `from`, at once.
+fn cookies_for(from: impl Iterator<Item = SocketAddr>) -> u64 {
+    let mut world = crowded();
+    let before = world.hosts[0].endpoint.statistics().cookies;
+    from.for_each(|from| world.inject(0, from, &request(1, PORT, SERVICE), Ecn::NotEct));
+    world.hosts[0].endpoint.statistics().cookies - before
+}
+
+#[test]
+fn all_addresses_of_one_ipv6_64_get_the_cookies_of_one_host() {
+    let addresses = 0..1_000_u16;
+    let one_host = cookies_for(addresses.clone().map(|n| (Ipv4Addr::new(192, 0, 2, 1), 5_000 + n).into()));
+    assert!((1..1_000).contains(&one_host), "{one_host} cookies for one host");
+    let network = |n| (Ipv6Addr::new(0x2001, 0xdb8, 0, 1, n, 0, 0, n), 9_999).into();
+    assert_eq!(cookies_for(addresses.map(network)), one_host);
 }

@@ -14,8 +14,8 @@ pub struct EndpointConfig {
     /// Most calls a second that are answered, at 0.4 ms of processor time each; callers repeat theirs. Chosen by us: a fifth of a core, so
     /// that calls from many true addresses leave time for the streams.
     pub calls_per_second: u32,
-    /// Most of these for a group of hosts, of which there are 256: half, so that one host leaves the rest to others. Chosen by us: a
-    /// lower value delays many callers behind one NAT.
+    /// Most of these calls a second for the hosts of one of 256 token buckets: half, so that one host, in IPv6 one /64, leaves the rest
+    /// to others. Chosen by us: a lower value delays many callers behind one NAT.
     pub calls_per_group: u32,
     /// Most calls in progress.
     pub max_half_open: usize,
