@@ -99,7 +99,7 @@ impl From<timeous::Error> for Failure {
 
 /// Whether the two ends spoke, and one did not take the other.
 fn is_admission(error: &SealError) -> bool {
-    !matches!(error, SealError::NoAnswer | SealError::Forgotten | SealError::Protocol(_))
+    !matches!(error, SealError::NoAnswer | SealError::Forgotten | SealError::IntegrityLimit | SealError::Protocol(_))
 }
 
 impl From<timeous::UriError> for Failure {

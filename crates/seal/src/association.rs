@@ -46,11 +46,16 @@ pub(crate) struct Association {
 
 impl Association {
     pub(crate) fn new(peer_id: u32, secrets: &Secrets) -> Self {
+        Self::with_integrity_limit(peer_id, secrets, secrets.cipher.integrity_limit())
+    }
+
+    /// Creates an association that ends when `limit` packets have failed authentication.
+    pub(crate) fn with_integrity_limit(peer_id: u32, secrets: &Secrets, limit: u64) -> Self {
         let Secrets { cipher, ref sealing, ref opening } = *secrets;
         Self {
             peer_id,
             sealing: SealingKey::new(cipher, sealing.clone()),
-            opening: OpeningKey::new(cipher, opening.clone()),
+            opening: OpeningKey::with_integrity_limit(cipher, opening.clone(), limit),
         }
     }
 
@@ -59,6 +64,11 @@ impl Association {
         let peer_id = self.peer_id;
         let number = self.sealing.seal(|number| sealed_header(peer_id, number), datagram, SEALED_HEADER_LEN);
         datagram[..SEALED_HEADER_LEN].copy_from_slice(&sealed_header(peer_id, number));
+    }
+
+    /// Returns whether the integrity limit is reached: no packet opens any more.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.opening.is_exhausted()
     }
 
     /// Opens a datagram, and appends its packet to `packet`.

@@ -2,6 +2,8 @@
 
 mod config;
 mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -79,7 +81,7 @@ pub enum Event {
         /// The association.
         id: AssociationId,
     },
-    /// A call of ours has failed, or the peer of an association has lost its keys. A listener's refusals are not reported.
+    /// A call of ours has failed, the peer of an association has lost its keys, or its integrity limit is reached. A listener's refusals are not reported.
     Failed {
         /// The association, which is gone.
         id: AssociationId,
@@ -277,6 +279,11 @@ impl Endpoint {
             return Received::Packet(id);
         }
         self.statistics.rejected += 1;
+        if entry.is_exhausted() {
+            entry.give_up(now);
+            self.schedule.make_ready(id);
+            self.fail(id, SealError::IntegrityLimit);
+        }
         Received::Nothing
     }
 

@@ -94,6 +94,9 @@ pub enum SealError {
     /// The peer has lost the keys: it was restarted.
     #[error("the peer has lost the keys of this stream: it was restarted")]
     Forgotten,
+    /// The integrity limit of the cipher is reached: too many packets failed authentication (RFC 9001 §6.6).
+    #[error("too many forged or damaged packets for the keys of this stream: call again")]
+    IntegrityLimit,
 }
 
 impl SealError {

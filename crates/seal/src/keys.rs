@@ -33,6 +33,15 @@ impl Cipher {
             Self::ChaCha20Poly1305 => &CHACHA20_POLY1305,
         }
     }
+
+    /// Returns the integrity limit in packets: how many may fail authentication in one direction, under all its keys
+    /// (RFC 9001 §6.6).
+    pub(crate) fn integrity_limit(self) -> u64 {
+        match self {
+            Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
+            Self::ChaCha20Poly1305 => 1 << 36,
+        }
+    }
 }
 
 /// Secret of one direction, from which its keys are derived. Erased when dropped, and never printed.
@@ -190,7 +199,8 @@ pub struct Opened {
     pub is_newest: bool,
 }
 
-/// Keys that open one direction's packets: each of them once, except by [`open_at`](Self::open_at).
+/// Keys that open one direction's packets: each of them once, except by [`open_at`](Self::open_at). They open none any more when
+/// as many packets have failed authentication as the cipher's integrity limit (RFC 9001 §6.6): 2^52, for ChaCha20-Poly1305 2^36.
 pub struct OpeningKey {
     cipher: Cipher,
     /// Secret of the next phase.
@@ -202,15 +212,35 @@ pub struct OpeningKey {
     next: Option<PhaseKey>,
     window: ReplayWindow,
     rejected: u64,
+    /// Packets that may still fail authentication.
+    forgeries_left: u64,
 }
 
 impl OpeningKey {
     /// Creates the keys of a direction.
     #[must_use]
     pub fn new(cipher: Cipher, secret: Secret) -> Self {
-        let key = PhaseKey::of(cipher, &secret);
-        let ahead = secret.next_phase();
-        Self { cipher, ahead, phase: 0, key, previous: None, next: None, window: ReplayWindow::default(), rejected: 0 }
+        Self::with_integrity_limit(cipher, secret, cipher.integrity_limit())
+    }
+
+    /// Creates the keys of a direction that ends when `limit` packets have failed authentication.
+    pub(crate) fn with_integrity_limit(cipher: Cipher, secret: Secret, limit: u64) -> Self {
+        Self {
+            cipher,
+            ahead: secret.next_phase(),
+            phase: 0,
+            key: PhaseKey::of(cipher, &secret),
+            previous: None,
+            next: None,
+            window: ReplayWindow::default(),
+            rejected: 0,
+            forgeries_left: limit,
+        }
+    }
+
+    /// Returns whether the integrity limit is reached: no packet opens any more.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.forgeries_left == 0
     }
 
     /// Opens a packet whose number has the low 32 bits `number`, and appends its plaintext to `out`. Returns `None`,
@@ -240,6 +270,9 @@ impl OpeningKey {
 
     /// Opens a packet, and moves to the next phase with the first packet of it.
     fn open_in_phase(&mut self, number: u64, authenticated: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.is_exhausted() {
+            return false;
+        }
         let phase = phase_of(number);
         let key = if phase == self.phase {
             Some(&self.key)
@@ -250,7 +283,9 @@ impl OpeningKey {
         } else {
             None
         };
-        if !key.is_some_and(|key| key.open(number, authenticated, sealed, out)) {
+        let Some(key) = key else { return false };
+        if !key.open(number, authenticated, sealed, out) {
+            self.forgeries_left -= 1;
             return false;
         }
         if phase > self.phase

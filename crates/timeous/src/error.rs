@@ -178,7 +178,7 @@ fn culprit_of_call(error: &SealError) -> Culprit {
         | SealError::UnknownStream(_)
         | SealError::NotAllowed(_)
         | SealError::OurCertificate(_) => Culprit::Caller,
-        SealError::Certificate(CertificateFault::Clock(_)) => Culprit::Environment,
+        SealError::Certificate(CertificateFault::Clock(_)) | SealError::IntegrityLimit => Culprit::Environment,
         _ => Culprit::Peer,
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn write(error: &SealError) -> Vec<u8> {
             let (detail, text) = fault_parts(fault);
             (13, detail, text)
         }
+        SealError::IntegrityLimit => (14, 0, ""),
         // An error without a number of its own.
         _ => return write(&SealError::Protocol(error.to_string())),
     };
@@ -62,6 +63,7 @@ pub(super) fn read(message: &[u8]) -> Option<SealError> {
         11 => SealError::OurCertificate(text.to_owned()),
         12 => SealError::Protocol(text.to_owned()),
         13 => SealError::Certificate(read_fault(detail, text)?),
+        14 => SealError::IntegrityLimit,
         _ => return None,
     };
     // One encoding for each error: parts that it has not are empty.
@@ -104,6 +106,7 @@ mod tests {
             SealError::PassphraseWanted,
             SealError::NoPassphraseThere,
             SealError::Forgotten,
+            SealError::IntegrityLimit,
             SealError::UnknownStream(text()),
             SealError::NotAllowed(text()),
             SealError::OurCertificate(text()),

@@ -154,7 +154,7 @@ impl Entry {
         self.is_ours && self.remote == remote && self.received == 0 && !self.has_failed
     }
 
-    /// Ends a call: nobody is there.
+    /// Ends the association, without telling the peer.
     pub(super) fn give_up(&mut self, now: Instant) {
         self.exchange = None;
         self.has_failed = true;
@@ -268,6 +268,11 @@ impl Entry {
             self.id_to_acknowledge = self.peer_id;
         }
         true
+    }
+
+    /// Returns whether the association has to end: its integrity limit is reached.
+    pub(super) fn is_exhausted(&self) -> bool {
+        !self.has_failed && self.keys.as_ref().is_some_and(Association::is_exhausted)
     }
 
     pub(super) fn seal(&mut self, datagram: &mut Vec<u8>) -> bool {

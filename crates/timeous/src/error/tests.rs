@@ -60,6 +60,7 @@ fn every_error_of_a_stream_has_its_culprit() {
         (Environment, SealError::Certificate(CertificateFault::Clock("expired")).into()),
         (Peer, SealError::Protocol("?".to_owned()).into()),
         (Peer, SealError::Forgotten.into()),
+        (Environment, SealError::IntegrityLimit.into()),
         (Environment, Error::UnknownHost { host: "h".to_owned(), error: refused() }),
         (Environment, EngineError::PortInUse(at()).into()),
         (Environment, EngineError::Socket { local: at(), error: refused() }.into()),
