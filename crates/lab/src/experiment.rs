@@ -4,6 +4,7 @@ mod claim;
 mod error;
 mod expected;
 mod expected_failures;
+mod expected_real_failures;
 mod findings;
 mod grid;
 mod output;

@@ -1,7 +1,8 @@
 //! Expected failures: bounds that do not hold today, each with its reason.
 
 use super::claim::Claim;
-use super::expected_failures::{Column, EXPECTED, EXPECTED_REAL, ExpectedFailure};
+use super::expected_failures::{Column, EXPECTED, ExpectedFailure};
+use super::expected_real_failures::EXPECTED_REAL;
 
 impl Column {
     const ALL: [Self; 2] = [Self::Pass, Self::Aim];

@@ -1,6 +1,6 @@
 //! Expected failures of experiments on this machine's kernel, where measurements vary: an entry may hold in some runs.
 
-use super::{ExpectedFailure, aim, pass};
+use super::expected_failures::{ExpectedFailure, aim, pass};
 
 const FASTEST: &str = "one packet of UDP that finds the link's queue short sets the bar for all of Timeous. In five seeds 38 and 39 % \
                        on a quiet machine, and 0 % beside builds";
@@ -10,7 +10,7 @@ const CALLS: &str = "waking the transport's thread at each packet costs more tha
                      today; in the paper both were system calls. In one thread with the transport the ring keeps the bound";
 
 /// All expected failures of the real forms.
-pub(crate) const EXPECTED: &[ExpectedFailure] = &[
+pub(crate) const EXPECTED_REAL: &[ExpectedFailure] = &[
     pass("lai-age", "packets of Timeous that beat every packet of UDP, %", "2026-11-28", FASTEST),
     pass("lai-age", "packets that arrive over Timeous for one over TCP", "2026-11-28", BANDWIDTH),
     pass("lai-age", "own choice: packets of Timeous that beat every packet of UDP, %", "2026-11-28", FASTEST),
