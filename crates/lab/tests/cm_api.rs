@@ -1,4 +1,5 @@
-//! Tests of cm-api's counts: system calls by name at a client of each API, and a client that requests each grant twice.
+//! Tests of cm-api's counts: system calls by name at a client of each API, and a client that returns every
+//! second grant.
 
 use std::process::{Command, Output};
 
@@ -23,8 +24,9 @@ fn a_datagram_has_its_system_calls_and_bytes() {
     let calls = |name: &str, call: &str| of(name)["system"]["calls"][call].as_u64().unwrap_or(0);
     let packets = of("udp")["packets"].as_u64().unwrap();
     assert!(packets > 0);
-    // One more call connects the socket: it has no name of its own.
-    assert_eq!((calls("udp", "sendto"), calls("udp", "other")), (packets, 1), "{found}");
+    // The others connect the socket and mark the end.
+    assert_eq!(calls("udp", "sendto"), packets, "{found}");
+    assert!((1..16).contains(&calls("udp", "other")), "{found}");
     assert_eq!(of("udp")["system"]["bytes_in"], 168 * packets);
     assert_eq!(of("udp")["system"]["bytes_out"], 0);
     for name in ["buffered", "alf", "no-connect", "buffered, daemon", "alf, daemon", "no-connect, daemon"] {

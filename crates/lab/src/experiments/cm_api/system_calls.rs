@@ -45,8 +45,6 @@ const NAMES: &[(c_long, &str, Copies)] = &[
     (libc::SYS_recvfrom, "recvfrom", Copies::Out),
     (libc::SYS_recvmsg, "recvmsg", Copies::Out),
     (libc::SYS_recvmmsg, "recvmmsg", Copies::Unknown),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_poll, "poll", Copies::Unknown),
     (libc::SYS_ppoll, "ppoll", Copies::Unknown),
     (libc::SYS_futex, "futex", Copies::Unknown),
     (libc::SYS_sched_yield, "sched_yield", Copies::Unknown),
@@ -55,26 +53,19 @@ const NAMES: &[(c_long, &str, Copies)] = &[
     (libc::SYS_ioctl, "ioctl", Copies::Unknown),
 ];
 
-/// Registers of a stopped thread, as far as they are of use.
-struct Registers {
-    /// Number of the system call.
-    number: c_long,
-    /// Its result, after it.
-    result: i64,
-}
-
+/// Returns the number of a stopped thread's system call, and its result so far.
 #[cfg(target_arch = "x86_64")]
-fn registers(thread: Pid) -> Result<Registers, Errno> {
-    ptrace::getregs(thread).map(|of| Registers { number: of.orig_rax as c_long, result: of.rax as i64 })
+fn system_call(thread: Pid) -> Result<(c_long, i64), Errno> {
+    ptrace::getregs(thread).map(|of| (of.orig_rax as c_long, of.rax as i64))
 }
 
 #[cfg(target_arch = "aarch64")]
-fn registers(thread: Pid) -> Result<Registers, Errno> {
-    ptrace::getregs(thread).map(|of| Registers { number: of.regs[8] as c_long, result: of.regs[0] as i64 })
+fn system_call(thread: Pid) -> Result<(c_long, i64), Errno> {
+    ptrace::getregs(thread).map(|of| (of.regs[8] as c_long, of.regs[0] as i64))
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn registers(_: Pid) -> Result<Registers, Errno> {
+fn system_call(_: Pid) -> Result<(c_long, i64), Errno> {
     Err(Errno::ENOSYS)
 }
 
@@ -180,7 +171,7 @@ impl Tracer {
         if self.marks != 2 {
             return Ok(());
         }
-        let Registers { number, result } = registers(thread).map_err(failed)?;
+        let (number, result) = system_call(thread).map_err(failed)?;
         let known = NAMES.iter().find(|entry| entry.0 == number);
         let (name, copies) = known.map_or(("other", Copies::Unknown), |entry| (entry.1, entry.2));
         match copies {
