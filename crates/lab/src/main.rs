@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, Extent, LabError, Progress, Run};
-use experiments::cm_api::daemon;
+use experiments::cm_api::{client, daemon};
 use experiments::cm_host;
 use experiments::sending::processes;
 
@@ -52,6 +52,8 @@ enum Task {
     CmHostClient(cm_host::ClientArgs),
     #[command(name = daemon::COMMAND, hide = true)]
     DaemonMember(daemon::DaemonArgs),
+    #[command(name = client::COMMAND, hide = true)]
+    CmApiClient(client::ClientArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -83,7 +85,7 @@ struct RunArgs {
     #[arg(long, value_enum, default_value_t)]
     extent: Extent,
     /// Break a part of it on purpose; `timeous-lab sabotages --list` has the names
-    #[arg(long, value_name = "NAME", conflicts_with = "real")]
+    #[arg(long, value_name = "NAME")]
     sabotage: Option<String>,
     /// Fail if the list of expected failures is not exact: for a bound or an aim that is not in it, and for an entry
     /// that holds; with --real an entry may hold, as measurements vary
@@ -136,6 +138,7 @@ fn task(task: Task, experiments: &[Experiment]) -> u8 {
         Task::PeersMember(args) => judged(peers::member(&args).map(|()| true), |error| error.exit_code()),
         Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true), |error| error.exit_code()),
         Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true), |error| error.exit_code()),
+        Task::CmApiClient(args) => judged(client::client(&args).map(|()| true), |error| error.exit_code()),
         Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true), |error| error.exit_code()),
         Task::Sabotages(args) => judged(sabotages::run(experiments, &args), |error| error.exit_code()),
         Task::All(args) => {
@@ -165,7 +168,9 @@ fn list(experiments: &[Experiment]) {
 
 fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
     let progress = Progress::new();
-    let wanted = |name: &String| experiment.sabotages.iter().find(|sabotage| sabotage.name == name).copied();
+    // In the form of its sabotages only.
+    let known = if args.real == experiment.is_only_real() { experiment.sabotages } else { &[] };
+    let wanted = |name: &String| known.iter().find(|sabotage| sabotage.name == name).copied();
     let sabotage = args.sabotage.as_ref().map(|name| wanted(name).ok_or_else(|| name.clone())).transpose();
     let sabotage = match sabotage {
         Ok(sabotage) => sabotage,

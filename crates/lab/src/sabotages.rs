@@ -8,7 +8,7 @@ use crate::experiment::{Experiment, Extent, LabError, Progress, Run, Sabotage};
 /// a claim still holds that has to fall.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct SabotagesArgs {
-    /// Experiments; all in virtual time without any
+    /// Experiments, those in virtual time or real ones with sabotages; all in virtual time without any
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only list the sabotages and the claims that have to fall
@@ -24,11 +24,12 @@ pub(crate) struct SabotagesArgs {
 /// # Errors
 /// [`LabError`] if an experiment is unknown or could not be run.
 pub(crate) fn run(experiments: &[Experiment], args: &SabotagesArgs) -> Result<bool, LabError> {
-    let known = || experiments.iter().filter(|about| about.forms.include(false));
+    let known = || experiments.iter().filter(|about| !about.is_only_real() || !about.sabotages.is_empty());
     if let Some(name) = args.names.iter().find(|name| !known().any(|about| about.name == *name)) {
         return Err(LabError::NoExperiment(name.clone()));
     }
-    let wanted = known().filter(|about| args.names.is_empty() || args.names.iter().any(|name| name == about.name));
+    let is_named = |about: &&Experiment| args.names.iter().any(|name| name == about.name);
+    let wanted = known().filter(|about| is_named(about) || (args.names.is_empty() && !about.is_only_real()));
     let mut proved = true;
     for about in wanted {
         if args.list {
@@ -48,14 +49,15 @@ fn list(about: &Experiment) {
 }
 
 fn print_sabotage(about: &Experiment, sabotage: &Sabotage) {
-    println!("{} --sabotage {}: {}", about.name, sabotage.name, sabotage.what);
+    let real = if about.is_only_real() { " --real" } else { "" };
+    println!("{}{real} --sabotage {}: {}", about.name, sabotage.name, sabotage.what);
 }
 
 /// Runs an experiment as it is and with each of its sabotages. Returns whether all listed claims fell.
 fn prove(about: &Experiment, seed: u64) -> Result<bool, LabError> {
     let progress = Progress::new();
     let run = |sabotage| {
-        let (seeds, real, extent) = (1, false, Extent::Least);
+        let (seeds, real, extent) = (1, about.is_only_real(), Extent::Least);
         (about.run)(&Run { seed, seeds, real, extent, sabotage, progress: &progress })
     };
     if about.sabotages.is_empty() {

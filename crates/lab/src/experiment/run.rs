@@ -101,7 +101,7 @@ pub(crate) struct Experiment {
     pub(crate) seeds: u32,
     /// Approximate duration, for people: `5 s; real 1 min`.
     pub(crate) takes: &'static str,
-    /// Sabotages, each with the claims that fall with it, in virtual time.
+    /// Sabotages, each with the claims that fall with it: in virtual time, or real where there is no other form.
     pub(crate) sabotages: &'static [Sabotage],
     /// Runs it in the form given by the parameters. [`LabError`] if it could not be run; bad results are claims.
     pub(crate) run: fn(&Run<'_>) -> Result<Findings, LabError>,
@@ -112,6 +112,11 @@ impl Experiment {
     /// matters there, too, or there is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {
         if real && self.forms == Forms::Both { 1 } else { self.seeds }
+    }
+
+    /// Whether it does not run in virtual time.
+    pub(crate) fn is_only_real(&self) -> bool {
+        !self.forms.include(false)
     }
 
     /// Command line that repeats the run.

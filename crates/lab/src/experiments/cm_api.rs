@@ -3,8 +3,11 @@
 
 mod alf;
 mod buffered;
+pub(crate) mod client;
+mod counted;
 pub(crate) mod daemon;
 mod method;
+mod system_calls;
 mod trial;
 
 use method::{ManagerPlacement, SendMethod};
@@ -12,7 +15,7 @@ use serde_json::json;
 use trial::{Cost, TestNetwork};
 
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, Table, cross, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, LabError, Rows, Run, Sorted, Table, cross, setup,
 };
 
 /// Packet sizes in bytes.
@@ -32,19 +35,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "worst is ALF/noconnect with 168 bytes: 25 % less throughput than TCP/CM without delayed acknowledgements",
     forms: Forms::Real,
     seeds: 1,
-    takes: "real 1 min, as root; TCP/CM if built with the feature bpf",
-    sabotages: &[],
+    takes: "real 80 s, as root; TCP/CM if built with the feature bpf",
+    sabotages: &[counted::RETURNED],
     run,
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let counted = counted::measure(run)?;
+    let counts = Findings {
+        tables: vec![counted::table(&counted)],
+        claims: counted::claims(&counted),
+        setup: counted::choices(),
+        data: json!({ "counted": counted }),
+        ..Findings::default()
+    };
+    if run.extent == Extent::Least {
+        return Ok(counts);
+    }
     let (network, without) = TestNetwork::make()?;
     let of_size = |size: usize| {
         let rounds =
             run.rounds(&format!("{size} bytes"), ROUNDS, SendMethod::ALL, |way| network.run(way, size, PACKETS));
         Ok(Measured { size, rounds: rounds? })
     };
-    findings(&SIZES.into_iter().map(of_size).collect::<Result<Vec<_>, LabError>>()?, without)
+    let measured = SIZES.into_iter().map(of_size).collect::<Result<Vec<_>, LabError>>()?;
+    findings(&measured, without, counts)
 }
 
 /// All rounds of one packet size.
@@ -110,7 +125,7 @@ fn worst(measured: &[Measured], place: ManagerPlacement, of: fn(&Measured, SendM
     (value, format!("{value:.1}: {way}, {size} bytes"))
 }
 
-fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, LabError> {
+fn findings(measured: &[Measured], without: Option<String>, counts: Findings) -> Result<Findings, LabError> {
     let lost: u64 = measured.iter().flat_map(|sized| sized.rounds.iter().flatten()).map(|cost| cost.lost).sum();
     let mut claims = Vec::new();
     for (place, name) in [(ManagerPlacement::InProcess, "in process"), (ManagerPlacement::Daemon, "through the daemon")]
@@ -135,9 +150,9 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
     };
     let notes = without.map(|why| format!("TCP is the kernel's plain Reno, not under the Congestion Manager: {why}"));
     Ok(Findings {
-        tables: measured.iter().map(Measured::table).collect(),
-        claims,
-        setup: choices(),
+        tables: measured.iter().map(Measured::table).chain(counts.tables).collect(),
+        claims: [claims, counts.claims].concat(),
+        setup: [choices(), counts.setup].concat(),
         figures: vec![
             figure("Time of a packet, in process (figure 6)", ManagerPlacement::InProcess)?,
             figure("Time of a packet, through the daemon (figure 6)", ManagerPlacement::Daemon)?,
@@ -146,6 +161,7 @@ fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, 
         data: json!({
             "ways": SendMethod::ALL.map(|way| way.to_string()),
             "wall_sender_daemon_lost": measured.iter().map(Measured::data).collect::<Vec<_>>(),
+            "counts": counts.data["counted"],
         }),
     })
 }

@@ -15,6 +15,17 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Number of silent periods after which the transfer fails.
 const AGAIN: u32 = 20;
 
+/// Calls that a sending application made to the API of the Congestion Manager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct ApiCalls {
+    /// `cm_request`.
+    pub(super) requests: u64,
+    /// `cm_notify`.
+    pub(super) notifies: u64,
+    /// `cm_update`, or what a buffered socket has instead: `acked()`.
+    pub(super) updates: u64,
+}
+
 /// Parameters of a transfer.
 pub(super) struct Alf<'a> {
     pub(super) cm: &'a CongestionManager,
@@ -24,6 +35,8 @@ pub(super) struct Alf<'a> {
     pub(super) connected: bool,
     pub(super) size: usize,
     pub(super) packets: u64,
+    /// Whether each second grant is returned, and another requested: a sender that is broken on purpose.
+    pub(super) returns_grants: bool,
 }
 
 /// State of the sending application.
@@ -36,21 +49,26 @@ struct Sender<'a> {
     asked: u64,
     newest: Option<u64>,
     silences: u32,
+    /// Whether the previous grant was returned.
+    returned: bool,
+    calls: ApiCalls,
 }
 
 impl Alf<'_> {
-    /// Sends all packets, and returns when the last one is acknowledged.
-    pub(super) fn send(&self) -> Result<(), Error> {
+    /// Sends all packets, and returns its calls when the last one is acknowledged.
+    pub(super) fn send(&self) -> Result<ApiCalls, Error> {
         if self.connected {
             self.socket.connect(self.remote)?;
         }
         self.socket.set_nonblocking(true)?;
         let flow = self.cm.open_to(self.remote, self.size as u64)?;
         let (feedback, payload) = (Feedback::default(), vec![0; self.size]);
-        let mut sender = Sender { plan: self, flow, feedback, payload, asked: 0, newest: None, silences: 0 };
+        let (calls, returned) = (ApiCalls::default(), false);
+        let mut sender =
+            Sender { plan: self, flow, feedback, payload, asked: 0, newest: None, silences: 0, returned, calls };
         let sent = sender.run();
         self.cm.close(flow)?;
-        sent
+        sent.map(|()| sender.calls)
     }
 }
 
@@ -76,7 +94,7 @@ impl Sender<'_> {
             return Err(Error::Io(io::ErrorKind::TimedOut.into()));
         }
         if let Some(update) = self.feedback.handle_timeout(clock::now()) {
-            patiently(|| self.plan.cm.update(self.flow, update))?;
+            self.update(update)?;
         }
         self.asked = 0;
         self.request_grants()
@@ -86,6 +104,7 @@ impl Sender<'_> {
     fn request_grants(&mut self) -> Result<(), Error> {
         let left = self.plan.packets - self.feedback.next_number();
         while self.asked < left.min(REQUESTS) {
+            self.calls.requests += 1;
             patiently(|| self.plan.cm.request(self.flow))?;
             self.asked += 1;
         }
@@ -94,16 +113,20 @@ impl Sender<'_> {
 
     fn handle(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Granted(_) if self.feedback.next_number() == self.plan.packets => self.plan.cm.notify(self.flow, 0),
+            Event::Granted(_) if self.feedback.next_number() == self.plan.packets => self.notify(0),
             Event::Granted(_) => {
                 self.asked = self.asked.saturating_sub(1);
-                self.leave()?;
+                self.returned = self.plan.returns_grants && !self.returned;
+                match self.returned {
+                    true => self.notify(0)?,
+                    false => self.leave()?,
+                }
                 self.request_grants()
             }
             // The grant had lapsed before the packet was reported, but the packet has left.
             Event::Refused { why: Refusal::NotGranted, value, .. } => self.plan.cm.notify_unasked(self.flow, value),
             Event::Refused { why: Refusal::Implausible | Refusal::MoreThanSent, value, .. } => {
-                patiently(|| self.plan.cm.update(self.flow, Update { acked: value, ..Update::default() }))
+                self.update(Update { acked: value, ..Update::default() })
             }
             Event::Refused { why: Refusal::OverLimit, value, .. } => {
                 self.asked = self.asked.saturating_sub(value);
@@ -126,7 +149,17 @@ impl Sender<'_> {
         let bytes = self.payload.len() as u64;
         self.feedback.sent(now, bytes);
         // The grant may have lapsed, but the packet has left.
-        patiently(|| self.plan.cm.notify(self.flow, bytes)).or_else(|_| self.plan.cm.notify_unasked(self.flow, bytes))
+        self.notify(bytes).or_else(|_| self.plan.cm.notify_unasked(self.flow, bytes))
+    }
+
+    fn notify(&mut self, bytes: u64) -> Result<(), Error> {
+        self.calls.notifies += 1;
+        patiently(|| self.plan.cm.notify(self.flow, bytes))
+    }
+
+    fn update(&mut self, update: Update) -> Result<(), Error> {
+        self.calls.updates += 1;
+        patiently(|| self.plan.cm.update(self.flow, update))
     }
 
     /// Reads the receiver's acknowledgements.
@@ -140,7 +173,7 @@ impl Sender<'_> {
             let ack = Ack::decode(&buffer[..len])?;
             self.newest = self.newest.max(Some(ack.newest));
             if let Some(update) = self.feedback.acked(clock::now(), &ack)? {
-                patiently(|| self.plan.cm.update(self.flow, update))?;
+                self.update(update)?;
             }
         }
     }

@@ -8,21 +8,23 @@ use timeous::clock;
 use timeous::cm::{Ack, BufferedSocket, CongestionManager, Error};
 use timeous::core::Duration;
 
+use super::alf::ApiCalls;
+
 /// Time without an acknowledgement after which the outstanding packets count as lost.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Sends all packets, and returns when the last one is acknowledged.
+/// Sends all packets, and returns its calls when the last one is acknowledged.
 pub(super) fn send(
     cm: &CongestionManager,
     socket: UdpSocket,
     remote: SocketAddr,
     size: usize,
     packets: u64,
-) -> Result<(), Error> {
+) -> Result<ApiCalls, Error> {
     let mut socket = BufferedSocket::new(cm, socket)?.with_mtu(size as u64).with_feedback();
     socket.connect(remote)?;
     let (mut payload, mut buffer) = (vec![0; size], [0; 1_024]);
-    let (mut sent, mut newest) = (0u64, None);
+    let (mut sent, mut newest, mut calls) = (0u64, None, ApiCalls::default());
     while newest != Some(packets - 1) {
         while sent < packets {
             payload[..8].copy_from_slice(&sent.to_be_bytes());
@@ -42,8 +44,9 @@ pub(super) fn send(
             };
             let ack = Ack::decode(&buffer[..len])?;
             newest = newest.max(Some(ack.newest));
+            calls.updates += 1;
             socket.acked(&ack)?;
         }
     }
-    Ok(())
+    Ok(calls)
 }

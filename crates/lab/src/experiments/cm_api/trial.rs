@@ -2,7 +2,7 @@
 //! processor time.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
@@ -54,6 +54,14 @@ impl Cost {
     pub(super) fn each(&self, of: Duration) -> f64 {
         of.as_secs_f64() * 1e6 / self.packets as f64
     }
+}
+
+/// Returns a UDP socket on the loopback device that holds all packets of a trial; without the privilege, as many as the
+/// system lets it.
+pub(super) fn loopback_socket() -> Result<UdpSocket, LabError> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::system("open a socket"))?;
+    let _ = setsockopt(&socket, RcvBufForce, &BUFFER);
+    Ok(socket)
 }
 
 /// Test bed for all ways.
@@ -116,10 +124,11 @@ impl TestNetwork {
         let remote = receiving.local_addr().map_err(LabError::system("look at a socket"))?;
         let receive = move || receive_datagrams(&receiving, packets);
         let send = move || match api {
-            Api::Buffered => buffered::send(cm, sending, remote, size, packets).map_err(refused),
+            Api::Buffered => buffered::send(cm, sending, remote, size, packets).map(drop).map_err(refused),
             Api::Alf | Api::NoConnect => {
                 let connected = api == Api::Alf;
-                Alf { cm, socket: &sending, remote, connected, size, packets }.send().map_err(refused)
+                let alf = Alf { cm, socket: &sending, remote, connected, size, packets, returns_grants: false };
+                alf.send().map(drop).map_err(refused)
             }
         };
         self.measure(packets, receive, send)
@@ -247,12 +256,13 @@ const CHUNK: usize = 64 << 10;
 
 /// Receives up to `packets` packets, acknowledges each by a datagram, and returns the number
 /// received.
-fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
+pub(super) fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
     socket.set_read_timeout(Some(SILENCE))?;
     let (mut acks, mut buffer, mut came) = (Acks::every(1, Duration::ZERO), [0; 2_048], 0);
     while came < packets {
         let (len, from) = match socket.recv_from(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             received => received?,
         };
         let Some(number) = buffer[..len].first_chunk() else { continue };
@@ -266,19 +276,21 @@ fn receive_datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
 }
 
 /// Receives all of a connection, and returns the number of bytes.
-fn receive_stream(mut stream: &TcpStream) -> io::Result<u64> {
+pub(super) fn receive_stream(mut stream: &TcpStream) -> io::Result<u64> {
     let (mut buffer, mut came) = (vec![0; CHUNK], 0);
     loop {
-        match stream.read(&mut buffer)? {
-            0 => return Ok(came),
-            len => came += len as u64,
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(came),
+            Ok(len) => came += len as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// Sends all packets; returns when the last one is acknowledged and the other end has closed the
 /// connection.
-fn send_by_tcp(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
+pub(super) fn send_by_tcp(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
     let payload = vec![0; size];
     let (now, mut answer) = (Timespec::default(), [0; 1_024]);
     for _ in 0..packets {
