@@ -55,11 +55,13 @@ fn taken(client: &mut Client) -> Stream {
 #[track_caller]
 fn refusal(stream: &Stream) -> SealError {
     let end = late();
-    while !matches!(stream.status(), Status::Closed(_)) {
-        assert!(clock::now() < end && stream.status() == Status::Connecting, "{:?}", stream.status());
-        stream.waker().wait(Some(Duration::from_millis(20)));
-    }
-    assert_eq!(stream.status(), Status::Closed(CloseReason::Unsealed));
+    let status = loop {
+        match stream.status() {
+            Status::Connecting if clock::now() < end => stream.waker().wait(Some(Duration::from_millis(20))),
+            status => break status,
+        };
+    };
+    assert_eq!(status, Status::Closed(CloseReason::Unsealed));
     stream.seal_error().expect("the reason comes before the status")
 }
 
