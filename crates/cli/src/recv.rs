@@ -50,14 +50,18 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
             }
             let output = Output::open(&place, &args.sink_args)?;
             let screen = Screen::new(args, uri.options.latency, output)?;
+            let meter = Meter::new(&args.meter)?;
+            // Before the message that it listens: who reads it may interrupt.
+            let interrupt = interrupt()?;
             let source = StreamSource::open(&uri)?;
-            SequentialReceiver { source, screen, meter: Meter::new(&args.meter)?, interrupt: interrupt()? }.run()
+            SequentialReceiver { source, screen, meter, interrupt }.run()
         }
         Peer::Udp(local) => {
             let output = Output::open(&place, &args.sink_args)?;
+            let interrupt = interrupt()?;
             let mut receiver = PlainReceiver::new(local)?;
             let screen = Screen::new(args, args.latency.unwrap_or(PLAIN_LATENCY), output)?;
-            receive_plainly(&mut receiver, screen, Meter::new(&args.meter)?, &interrupt()?)
+            receive_plainly(&mut receiver, screen, Meter::new(&args.meter)?, &interrupt)
         }
     }
 }

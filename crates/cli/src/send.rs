@@ -81,10 +81,11 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
             tell_security(&uri);
             uri.options.security.callers = Some(Intent::Play);
             let (opened, encoder) = open(args)?;
+            // Before the message that it listens: who reads it may interrupt.
+            let interrupt = interrupt()?;
             // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
             // frame, so that a file without video does not disturb a receiver.
             let early = if opened.is_live { Some(Outlet::open(&uri)?) } else { None };
-            let interrupt = interrupt()?;
             let (source, encoder) = match begin(opened, encoder, &interrupt) {
                 Ok(Some(begun)) => begun,
                 ended => {

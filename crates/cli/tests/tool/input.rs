@@ -148,10 +148,10 @@ fn statistics_and_journals_that_cannot_be_written_do_not_end_the_stream() {
     let whole = clip(40);
     let files = Files::new();
     let (source, sink, port) = (files.write("clip.h264", &whole), files.path("out.h264"), free_port());
-    let listening = format!("timeous://:{port}?latency=1s&reconnect=off");
+    let listening = format!("timeous://:{port}?latency=3s&reconnect=off");
     let mut receiver = timeous(&["recv", &listening, &sink, "--stats", "/dev/full", "--stats-interval", "200ms"]);
     receiver.until_it_says("listening at");
-    let calling = format!("timeous://127.0.0.1:{port}?latency=1s&reconnect=off");
+    let calling = format!("timeous://127.0.0.1:{port}?latency=3s&reconnect=off");
     let said = timeous(&["send", &source, &calling, "--stats", "/dev/full", "--journal", "/dev/full"]).ends_with(4);
     assert!(said.contains("No space") && said.contains("the stream goes on"), "{said}");
     let said = receiver.ends_with(4);

@@ -70,7 +70,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
             return skip(name, "dumpcap");
         }
         let mut receiver =
-            hosts.timeous(1, &["recv", "timeous://:5004?latency=400ms&reconnect=off&encap=none&encryption=off", &out]);
+            hosts.timeous(1, &["recv", "timeous://:5004?latency=3s&reconnect=off&encap=none&encryption=off", &out]);
         // Without a listener, Linux answers "protocol not available".
         let raw = |host: usize| {
             let tables = ["net/raw", "net/raw6"].map(|table| Path::new("/proc/thread-self").join(table));
@@ -78,7 +78,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
             hosts.0[host].within(read).unwrap().iter().sum::<usize>()
         };
         until("the receiver listens", || raw(1) >= 4 || !receiver.is_alive());
-        let uri = format!("timeous://{address}:5004?latency=400ms&reconnect=off&encap=none&encryption=off");
+        let uri = format!("timeous://{address}:5004?latency=3s&reconnect=off&encap=none&encryption=off");
         hosts.timeous(0, &["send", &source, &uri]).ends_with(0);
         receiver.ends_with(0);
         assert!(assert_is_beginning_of(Path::new(&out), &sent) > 50);

@@ -1,7 +1,7 @@
 //! Test support: child processes, free ports, the test clip, and ffmpeg.
 
 use std::fs::File;
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -62,7 +62,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Free UDP port, below the range from which the system assigns ports; each process starts elsewhere in the range.
+/// Port that is free in UDP and TCP, below the range from which the system assigns ports; each process starts elsewhere in the range.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 12_000;
@@ -71,14 +71,24 @@ pub(crate) fn free_port() -> u16 {
         let step = NEXT.fetch_add(2, Ordering::Relaxed);
         let port = FIRST + (std::process::id() as u16).wrapping_mul(64).wrapping_add(step) % COUNT;
         // RTP players use the next port, too.
-        if is_free(port) && is_free(port + 1) {
+        if [port, port + 1].iter().all(|&port| may_be_bound(port)) {
             return port;
         }
     }
 }
 
+fn may_be_bound(port: u16) -> bool {
+    UdpSocket::bind(("0.0.0.0", port)).is_ok() && TcpListener::bind(("0.0.0.0", port)).is_ok()
+}
+
+/// Returns whether no socket has this UDP port. It is looked up, not bound: the process that is waited for may bind it now.
 pub(crate) fn is_free(port: u16) -> bool {
-    UdpSocket::bind(("0.0.0.0", port)).is_ok()
+    let end = format!(":{port:04X}");
+    ["/proc/net/udp", "/proc/net/udp6"].iter().all(|table| {
+        // A system without IPv6 has no table of it.
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        !table.lines().skip(1).any(|row| row.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
+    })
 }
 
 /// Child process, killed when dropped.

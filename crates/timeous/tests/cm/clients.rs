@@ -43,7 +43,7 @@ fn granted(cm: &CongestionManager) -> FlowId {
 fn send(cm: &CongestionManager, flow: FlowId, bytes: u64) -> Instant {
     cm.request(flow).unwrap();
     assert_eq!(granted(cm), flow);
-    cm.notify(flow, bytes).unwrap();
+    cm.answer_grant(flow, bytes).unwrap();
     clock::now()
 }
 

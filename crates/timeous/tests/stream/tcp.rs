@@ -96,7 +96,7 @@ fn an_end_that_is_dropped_closes_the_stream_for_the_other() {
 
 #[test]
 fn where_nobody_listens_the_call_is_refused() {
-    let called = Sender::open(&uri(&format!("timeous://127.0.0.1:{}?transport=tcp&timeout=300ms", free_port())));
+    let called = Sender::open(&uri(&format!("timeous://127.0.0.1:{}?transport=tcp&timeout=30s", free_port())));
     let refused = called.unwrap_err();
     assert!(matches!(refused, Error::NobodyListens { .. }), "{refused}");
     assert!(refused.to_string().contains("nobody listens"), "{refused}");
