@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 	FAILS(EFAULT, utl_open(NULL));
 	FAILS(EINVAL, utl_open("http://127.0.0.1:1"));
 	FAILS(EINVAL, utl_open("timeous://127.0.0.1:1?colour=blue"));
-	FAILS(ECONNREFUSED, utl_open("timeous://127.0.0.1:1?timeout=200ms"));
+	FAILS(ECONNREFUSED, utl_open("timeous://127.0.0.1:1?timeout=20s"));
 	of_no_stream(0);
 	of_no_stream(-1);
 	snprintf(near_uri, sizeof near_uri, "timeous://127.0.0.1:%s?latency=20s", argv[1]);

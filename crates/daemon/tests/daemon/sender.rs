@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use timeous_cm::Update;
 use timeous_core::{Duration, Instant};
 use timeous_engine::clock;
-use timeous_ipc::{Client, ClientError, Event, Flow};
+use timeous_ipc::{Client, ClientError, Event, Flow, Refusal};
 
 /// RTT of the path, which has no loss and the bottleneck's rate below.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -55,7 +55,11 @@ impl<'a> Sender<'a> {
             while let Some(event) = self.client.poll_event() {
                 match event {
                     Event::Granted(flow) => self.send(flow),
-                    // Too late for the grant: requests another.
+                    // Too late for the grant, but the packet has left.
+                    Event::Refused { flow, why: Refusal::NotGranted, value } => {
+                        self.submit(|client| client.notify_unasked(flow, value));
+                        self.submit(|client| client.request(flow));
+                    }
                     Event::Refused { flow, .. } => self.submit(|client| client.request(flow)),
                     Event::Disconnected(_) => self.lost = true,
                     _ => {}
