@@ -34,7 +34,7 @@ use crate::waker::{Waker, timespec};
 /// tries fail once in three times; a lower value gives up earlier.
 const PORT_TRIES: u32 = 10;
 
-/// What calls have in common to share a UDP port.
+/// Key of a UDP port that several calls share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CallingPort {
     /// Local address, unspecified unless the caller has chosen one; port zero.

@@ -46,7 +46,8 @@ pub struct TcpConfig {
     pub framing: TcpFraming,
     /// Maximum datagram length, in bytes.
     pub longest: usize,
-    /// Local address to connect from; `None`: the route's own.
+    /// Local address to connect from; `None`: the route's own. For streams of an engine, `StreamConfig::local` takes the place of this
+    /// and the next.
     pub local: Option<IpAddr>,
     /// That address, if it is not the route's own: another uplink, which shares no path state with others.
     pub source: Option<IpAddr>,

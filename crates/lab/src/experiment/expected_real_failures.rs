@@ -3,11 +3,11 @@
 use super::expected_failures::{ExpectedFailure, aim, pass};
 
 const FASTEST: &str = "one packet of UDP that finds the link's queue short sets the bar for all of Timeous. In five seeds 38 and 39 % \
-                       on a quiet machine, and 0 % beside builds";
+                       on a quiet machine, and 0 % beside builds; why was not examined";
 const BANDWIDTH: &str = "1.27 to 1.54 in five seeds, where virtual time has less than 1.33. Both flows have NewReno over one queue; \
                          the cause was not examined";
-const CALLS: &str = "waking the transport's thread at each packet costs more than copying a packet into the kernel, on processors of \
-                     today; in the paper both were system calls. In one thread with the transport the ring keeps the bound";
+const CALLS: &str = "a call of the transport at each packet costs more than copying a packet into today's kernel. In one thread \
+                     with the transport the ring keeps the bound";
 
 /// All expected failures of the real forms.
 pub(crate) const EXPECTED_REAL: &[ExpectedFailure] = &[
@@ -25,7 +25,7 @@ pub(crate) const EXPECTED_REAL: &[ExpectedFailure] = &[
         "lai-iframes",
         "every 20 ms: packets of Timeous dropped at the link, %",
         "2026-11-28",
-        "0.8 to 1.1 %: some ten packets in a run of a thousand, at the bound",
+        "0.8 to 1.1 %, at the bound: in some runs it holds",
     ),
     pass(
         "lai-overhead",
