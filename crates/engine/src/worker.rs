@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
-use timeous_core::{Instant, Rng};
+use timeous_core::{Duration, Instant, Rng};
 use timeous_dccp::ConnectError;
 use timeous_kernel_tcp::{KernelTcp, TcpConfig, TcpFraming};
 use timeous_stream::{Order, StreamId};
@@ -33,6 +33,10 @@ use crate::waker::{Waker, timespec};
 /// Port numbers that are tried where the system chooses one for UDP and TCP. Chosen by us: where nine in ten are in use in TCP, all
 /// tries fail once in three times; a lower value gives up earlier.
 const PORT_TRIES: u32 = 10;
+
+/// Duration of a round's work beyond which the machine has paused. Chosen by us: a round that sends full batches takes a few hundred
+/// microseconds; a lower value costs rounds, a higher one lets timers expire for acknowledgements that have arrived.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Key of a UDP port that several calls share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -404,8 +408,11 @@ impl Worker {
             }
             progress |= self.tcp.drain(now, cm);
             // On a busy machine that may have taken long: datagrams that expired meanwhile must not be chosen.
+            let began = now;
             now = clock::now().max(now);
-            if !progress {
+            // After a pause of the machine, the next round first reads what arrived meanwhile: an acknowledgement that waits in the
+            // socket is no timeout.
+            if !progress || now.saturating_since(began) > PAUSE {
                 break;
             }
             self.pass_time(now, cm);

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Fate, Instant, Rate};
-use timeous_ring::Producer;
+use timeous_ring::{Index, Producer};
 
 /// Reason why an ADU was not accepted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,16 @@ pub trait Outlet {
 
     /// Returns the packet ring, where there is one: to inspect queued packets, withdraw, change or drop them.
     fn ring(&mut self) -> Option<&mut Producer>;
+
+    /// Sends an ADU in the place of the queued packet `index`, which is withdrawn. `None`, without effect, if that packet has left
+    /// or there is no packet ring.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    fn rewrite(&mut self, index: Index, meta: AduMeta, bytes: &[u8]) -> Result<Option<AduSeq>, Refused> {
+        let _ = (index, meta, bytes);
+        Ok(None)
+    }
 
     /// Sets the stream's rate, for a late choice that advises the application; others ignore it. Zero means unknown.
     fn set_rate(&mut self, rate: Rate) {

@@ -5,7 +5,7 @@ use std::any::Any;
 use timeous_core::{
     AduMeta, AduSeq, AduSource, BufferState, Instant, LateChoice, PathState, Priority, PulledAdu, Rate,
 };
-use timeous_ring::{EnqueueError, Producer, create};
+use timeous_ring::{EnqueueError, Index, Producer, create};
 use timeous_stream::{SendSide, ring_settings};
 
 use crate::application::{Application, Outlet, Refused};
@@ -227,6 +227,25 @@ struct RingOutlet<'a> {
     max_payload: usize,
 }
 
+impl RingOutlet<'_> {
+    /// Notes in the journal what became of an ADU that was offered.
+    fn offered(&mut self, meta: AduMeta, len: usize, queued: Result<(), EnqueueError>) -> Result<AduSeq, Refused> {
+        match queued {
+            Ok(()) => {
+                self.journal.offered(meta, len);
+                Ok(meta.seq)
+            }
+            Err(EnqueueError::Full | EnqueueError::ZoneFull) => {
+                self.journal.refuse();
+                Err(Refused::Full)
+            }
+            Err(EnqueueError::Closed) => Err(Refused::Closed),
+            Err(EnqueueError::TooLarge { len, buffer_size }) => Err(Refused::TooLarge { len, max: buffer_size }),
+            Err(other) => unreachable!("fresh bytes in a place that exists give {other}"),
+        }
+    }
+}
+
 impl Outlet for RingOutlet<'_> {
     fn next_seq(&self) -> AduSeq {
         self.journal.next_seq()
@@ -237,19 +256,18 @@ impl Outlet for RingOutlet<'_> {
             return Err(Refused::TooLarge { len: bytes.len(), max: self.max_payload });
         }
         let meta = AduMeta { seq: self.next_seq(), ..meta };
-        match self.producer.enqueue(&meta, bytes) {
-            Ok(_) => {
-                self.journal.offered(meta, bytes.len());
-                Ok(meta.seq)
-            }
-            Err(EnqueueError::Full | EnqueueError::ZoneFull) => {
-                self.journal.refuse();
-                Err(Refused::Full)
-            }
-            Err(EnqueueError::Closed) => Err(Refused::Closed),
-            Err(EnqueueError::TooLarge { len, buffer_size }) => Err(Refused::TooLarge { len, max: buffer_size }),
-            Err(other) => unreachable!("an enqueue of fresh bytes gives {other}"),
-        }
+        let queued = self.producer.enqueue(&meta, bytes);
+        self.offered(meta, bytes.len(), queued.map(|_| ()))
+    }
+
+    fn rewrite(&mut self, index: Index, meta: AduMeta, bytes: &[u8]) -> Result<Option<AduSeq>, Refused> {
+        let meta = AduMeta { seq: self.next_seq(), ..meta };
+        let Ok(mut pulled) = self.producer.pull_back_all() else { return Err(Refused::Closed) };
+        let mut places = 0..pulled.places();
+        let Some(place) = places.find(|place| pulled.index(*place) == Some(index)) else { return Ok(None) };
+        let rewritten = pulled.rewrite(place, &meta, bytes);
+        drop(pulled);
+        self.offered(meta, bytes.len(), rewritten).map(Some)
     }
 
     fn ring(&mut self) -> Option<&mut Producer> {

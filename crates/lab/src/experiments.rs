@@ -33,6 +33,7 @@ mod over_tcp;
 pub(crate) mod sending;
 mod short_beside;
 mod short_queues;
+mod system_calls;
 mod tcp;
 mod tcp_cubic;
 mod tcp_expired;

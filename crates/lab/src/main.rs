@@ -21,7 +21,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use experiment::{Experiment, Extent, LabError, Progress, Run};
 use experiments::cm_api::{client, daemon};
 use experiments::cm_host;
-use experiments::sending::processes;
+use experiments::sending::{engine_calls, processes};
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
 ///
@@ -54,6 +54,8 @@ enum Task {
     DaemonMember(daemon::DaemonArgs),
     #[command(name = client::COMMAND, hide = true)]
     CmApiClient(client::ClientArgs),
+    #[command(name = engine_calls::COMMAND, hide = true)]
+    EngineClient(engine_calls::ClientArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -139,6 +141,7 @@ fn task(task: Task, experiments: &[Experiment]) -> u8 {
         Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true), |error| error.exit_code()),
         Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true), |error| error.exit_code()),
         Task::CmApiClient(args) => judged(client::client(&args).map(|()| true), |error| error.exit_code()),
+        Task::EngineClient(args) => judged(engine_calls::client(&args).map(|()| true), |error| error.exit_code()),
         Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true), |error| error.exit_code()),
         Task::Sabotages(args) => judged(sabotages::run(experiments, &args), |error| error.exit_code()),
         Task::All(args) => {

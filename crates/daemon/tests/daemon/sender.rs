@@ -21,9 +21,11 @@ pub(crate) struct Sender<'a> {
     /// Time at which the bottleneck is idle again.
     free: Instant,
     arrived: u64,
-    /// Time of the last arrival, and the longest time without one.
+    /// Time of the last arrival, and the longest time without one, both of the time in [`run`](Self::run) only.
     heard: Instant,
     longest: Duration,
+    /// End of the last run.
+    left: Instant,
     /// Claimed share of each packet that arrived, in thousandths.
     claim: u64,
     pub(crate) lost: bool,
@@ -36,7 +38,7 @@ impl<'a> Sender<'a> {
         }
         let now = clock::now();
         let (under_way, longest) = (VecDeque::new(), Duration::ZERO);
-        Self { client, under_way, free: now, arrived: 0, heard: now, longest, claim, lost: false }
+        Self { client, under_way, free: now, arrived: 0, heard: now, longest, left: now, claim, lost: false }
     }
 
     /// Returns the number of bytes that arrived.
@@ -51,6 +53,7 @@ impl<'a> Sender<'a> {
 
     /// Sends until `until`, or until the connection to the daemon is lost.
     pub(crate) fn run(&mut self, until: Instant) {
+        self.heard += clock::now().saturating_since(self.left);
         loop {
             while let Some(event) = self.client.poll_event() {
                 match event {
@@ -68,6 +71,7 @@ impl<'a> Sender<'a> {
             self.hear();
             let now = clock::now();
             if self.lost || now >= until {
+                self.left = now;
                 return;
             }
             let next = self.under_way.front().map_or(until, |&(.., back)| back.min(until));

@@ -7,7 +7,6 @@ pub(crate) mod client;
 mod counted;
 pub(crate) mod daemon;
 mod method;
-mod system_calls;
 mod trial;
 
 use method::{ManagerPlacement, SendMethod};

@@ -14,7 +14,9 @@ use timeous_engine::clock;
 use timeous_net::emulator::Namespace;
 
 use super::managed::Managed;
-use crate::experiment::{Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sorted, setup, values};
+use crate::experiment::{
+    Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Sorted, setup, values,
+};
 use crate::machine::{Call, stay_on, two_processors, veth};
 
 /// Bytes per connection, and number of rounds.
@@ -68,8 +70,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 1,
     takes: "real 2 min, as root, built with the feature bpf",
-    sabotages: &[],
+    sabotages: &[TWICE],
     run,
+};
+
+const TWICE: Sabotage = Sabotage {
+    name: "twice",
+    what: "TCP/CM sends all bytes twice",
+    falls: &[
+        "1000 MB: throughput lost, %",
+        "1000 MB: more CPU, %",
+        "100 MB: throughput lost, %",
+        "100 MB: more CPU, %",
+    ],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
@@ -91,7 +104,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
         let rounds = run.rounds(&size.name(), size.rounds, CongestionControl::ALL, |way| {
             // Each connection begins without the path state of the previous one.
             managed.forget()?;
-            wire.transfer(way.congestion_control(&managed), size.bytes)
+            let times = if way == CongestionControl::Managed && run.breaks(TWICE) { 2 } else { 1 };
+            wire.transfer(way.congestion_control(&managed), times * size.bytes)
         });
         Ok((size, rounds?))
     };

@@ -13,7 +13,7 @@ mod users;
 
 use host::DaemonHost;
 
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run};
+use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
 
 pub(crate) use client::client;
 pub(crate) use messages::{COMMAND, ClientArgs};
@@ -26,8 +26,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 1,
     takes: "real 2 min, as root",
-    sabotages: &[],
+    sabotages: &[ALIVE],
     run,
+};
+
+const ALIVE: Sabotage = Sabotage {
+    name: "alive",
+    what: "the clients that are to die live on",
+    falls: &["flows left", "clients left", "descriptors left", "until the last was forgotten", "rate of the others"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
@@ -37,7 +43,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let task = run.progress.task("cm-host", 3);
     let scale = scale::measure(&DaemonHost::start()?)?;
     task.step();
-    let deaths = killed_clients::measure(&DaemonHost::start()?, run)?;
+    let deaths = killed_clients::measure(&DaemonHost::start()?, run, run.breaks(ALIVE))?;
     task.step();
     let users = users::measure(&DaemonHost::start()?, run)?;
     task.step();

@@ -29,6 +29,10 @@ const NO_CHOICE: Sabotage = Sabotage {
         "own choice: Timeous's 90th percentile over",
         "own choice: TCP's average delay",
         "own choice: packets of Timeous",
+        "overwritten: Timeous's median delay",
+        "overwritten: Timeous's 90th percentile over",
+        "overwritten: TCP's average delay",
+        "overwritten: packets of Timeous",
     ],
 };
 const UNHURRIED: Sabotage = Sabotage {
@@ -37,6 +41,7 @@ const UNHURRIED: Sabotage = Sabotage {
     falls: &[
         "TCP's average delay",
         "own choice: TCP's average delay",
+        "overwritten: TCP's average delay",
         "in-sender delay",
         "packets that arrive over Timeous",
     ],

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::sending::cost::{Case, Cost, MeasurementLength, measure};
 use super::sending::count::{Counts, count};
+use super::sending::engine_calls;
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
@@ -52,7 +53,15 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     }
     let sink = Sink::make()?;
     let cases: Vec<Case> = cross(PAYLOADS, WAYS).map(|(payload, way)| Case { way, payload }).collect();
-    findings(&measure(&sink, &cases, EFFORT, run.progress)?)
+    let calls = engine_calls::measure(run)?;
+    let findings = findings(&measure(&sink, &cases, EFFORT, run.progress)?)?;
+    Ok(Findings {
+        claims: [findings.claims, engine_calls::claims(&calls)].concat(),
+        tables: [findings.tables, vec![engine_calls::table(&calls)]].concat(),
+        setup: [findings.setup, engine_calls::choices()].concat(),
+        data: json!({ "costs": findings.data["costs"], "calls": calls }),
+        ..findings
+    })
 }
 
 /// Returns the findings by counting, without a clock.

@@ -3,6 +3,7 @@
 
 pub(crate) mod cost;
 pub(crate) mod count;
+pub(crate) mod engine_calls;
 pub(crate) mod method;
 pub(crate) mod processes;
 pub(crate) mod sink;

@@ -17,7 +17,9 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
 
-use crate::experiment::{Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Table, mean, setup};
+use crate::experiment::{
+    Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Table, mean, setup,
+};
 use crate::tun::TcpConfig;
 
 /// Bytes per transfer.
@@ -37,8 +39,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Real,
     seeds: 7,
     takes: "real 8 min, as root",
-    sabotages: &[],
+    sabotages: &[SMALL_SEGMENTS, CORRUPT],
     run,
+};
+
+const SMALL_SEGMENTS: Sabotage = Sabotage {
+    name: "small-segments",
+    what: "segments of our TCP, and those to it, carry 100 bytes",
+    falls: &["no loss, to the kernel: our rate", "no loss, from the kernel: our rate"],
+};
+const CORRUPT: Sabotage = Sabotage {
+    name: "corrupt",
+    what: "a byte that our TCP sends is another one",
+    falls: &["the bytes that arrive are those that were sent"],
 };
 
 fn run(run: &Run<'_>) -> Result<Findings, LabError> {
@@ -61,7 +74,7 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
             for seed in run.seeds().take(condition.runs(run.seeds)) {
                 // Stacks alternate, so that other load on the machine affects both.
                 for (stack, runs) in [Stack::Kernel, Stack::Timeous].into_iter().zip(&mut runs) {
-                    runs.push(one(condition, stack, way, seed)?);
+                    runs.push(one(run, condition, stack, way, seed)?);
                     task.step();
                 }
             }
@@ -80,10 +93,29 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
 /// Outcome of a transfer, or the reason why it was not finished.
 type TransferResult = Result<Outcome, String>;
 
-fn one(condition: &Condition, stack: Stack, way: Direction, seed: u64) -> Result<TransferResult, LabError> {
-    let tcp = TcpConfig::default();
-    let links = condition.links();
-    let plan = Plan { stack, way, is_called: false, len: LEN, links, seed, tcp, patience: PATIENCE, capture: None };
+fn one(
+    run: &Run<'_>,
+    condition: &Condition,
+    stack: Stack,
+    way: Direction,
+    seed: u64,
+) -> Result<TransferResult, LabError> {
+    let mut tcp = TcpConfig::default();
+    if run.breaks(SMALL_SEGMENTS) {
+        tcp.mss = 100;
+    }
+    let plan = Plan {
+        stack,
+        way,
+        is_called: false,
+        len: LEN,
+        links: condition.links(),
+        seed,
+        tcp,
+        corrupts: run.breaks(CORRUPT),
+        patience: PATIENCE,
+        capture: None,
+    };
     Ok(transfer("tcp", &plan)?.map_err(|error| error.to_string()))
 }
 

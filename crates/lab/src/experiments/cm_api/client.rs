@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use timeous::cm::{CongestionManager, ManagerLocation};
 
+use super::super::system_calls::{be_traced, mark};
 use super::alf::{Alf, ApiCalls};
 use super::buffered;
-use super::system_calls::{be_traced, mark};
 use super::trial::{loopback_socket, send_by_tcp};
 use crate::experiment::LabError;
 use crate::machine::machine;

@@ -9,11 +9,11 @@ use std::thread;
 
 use clap::ValueEnum as _;
 
+use super::super::system_calls::{SystemCalls, count};
 use super::alf::ApiCalls;
 use super::client::{COMMAND, ClientKind};
 use super::daemon::DaemonProcess;
 use super::method::ManagerPlacement::{self, Daemon, InProcess};
-use super::system_calls::{SystemCalls, count};
 use super::trial::{loopback_socket, receive_datagrams, receive_stream};
 use crate::experiment::{Choice, Claim, LabError, Rows, Run, Sabotage, Table, most, setup};
 use crate::machine::machine;

@@ -1,12 +1,13 @@
 //! Clients that are killed while sending, and the effect on other clients.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use timeous::core::{Duration, Rng};
 use timeous_net::LinkConfig;
 
 use super::false_feedback::FalseFeedback;
-use super::feedback_receiver::{FeedbackReceiver, Wire};
+use super::feedback_receiver::{FeedbackReceiver, FlowStats, Wire};
 use super::host::{ClientProcess, DaemonHost};
 use super::messages::Work;
 use crate::experiment::{LabError, Run};
@@ -61,11 +62,11 @@ pub(super) struct Deaths {
     pub(super) forgotten: f64,
 }
 
-/// Measures the effect of clients that are killed.
+/// Measures the effect of clients that are killed; with `alive` they live on until the end, and nothing is forgotten.
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabError> {
+pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<Deaths, LabError> {
     let far = FeedbackReceiver::start()?;
     let way = LinkConfig { delay: DELAY, ..LinkConfig::default() };
     let wire = Wire::start(&far, way.clone(), way, run.seed)?;
@@ -80,12 +81,12 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
     far.take();
     let begin = timeous::clock::now();
     sleep(TIME);
-    let (alive, time) = (far.take(), timeous::clock::now() - begin);
+    let (undisturbed, time) = (far.take(), timeous::clock::now() - begin);
     living.end()?;
 
     let mut rng = Rng::from_seed(run.seed);
     for number in 1..=BEFORE {
-        run_and_kill(&dying(host, port, number), &mut rng)?;
+        run_for_a_while(&dying(host, port, number), &mut rng)?.kill()?;
     }
     let clients = OTHERS as usize + 1;
     host.until("the first dead are forgotten", || Ok(host.view()?.clients.len() == clients))?;
@@ -94,21 +95,27 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
     far.take();
     let task = run.progress.task("deaths", DEATHS);
     let begin = timeous::clock::now();
+    let mut living = Vec::new();
     for number in BEFORE + 1..=BEFORE + DEATHS {
-        run_and_kill(&dying(host, port, number), &mut rng)?;
+        let member = run_for_a_while(&dying(host, port, number), &mut rng)?;
+        if alive {
+            living.push(member)
+        } else {
+            member.kill()?
+        }
         task.step();
     }
     let (dead, time_of_death) = (far.take(), timeous::clock::now() - begin);
-    let forgotten = host.until("the dead are forgotten", || Ok(host.view()?.clients.len() <= clients))?;
+    let forgotten = || host.until("the dead are forgotten", || Ok(host.view()?.clients.len() <= clients));
+    let forgotten = if alive { f64::INFINITY } else { millis(forgotten()?) };
     sleep(Duration::from_millis(500));
     let after = DaemonResources::of(host)?;
     others.into_iter().try_for_each(|other| other.end().map(drop))?;
 
     let kbps = |bytes: u64, time: Duration| bytes as f64 * 8e-3 / time.as_secs_f64();
-    let millis = |gap: Duration| gap.as_secs_f64() * 1e3;
     let survivors = (0..2 * OTHERS).map(|flow| {
-        let (alive, dead) =
-            (alive.get(&flow).copied().unwrap_or_default(), dead.get(&flow).copied().unwrap_or_default());
+        let of = |seen: &BTreeMap<u32, FlowStats>| seen.get(&flow).copied().unwrap_or_default();
+        let (alive, dead) = (of(&undisturbed), of(&dead));
         SurvivorStats {
             beside: flow % 2 == 0,
             alive: kbps(alive.bytes, time),
@@ -123,7 +130,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Deaths, LabErr
         clients: after.clients - before.clients,
         descriptors: after.descriptors - before.descriptors,
         bytes: after.bytes - before.bytes,
-        forgotten: millis(forgotten),
+        forgotten,
     })
 }
 
@@ -173,9 +180,13 @@ fn dying(host: &DaemonHost, port: u16, number: u64) -> Work {
     }
 }
 
-fn run_and_kill(work: &Work, rng: &mut Rng) -> Result<(), LabError> {
+fn run_for_a_while(work: &Work, rng: &mut Rng) -> Result<ClientProcess, LabError> {
     let mut member = ClientProcess::opened(work)?;
     member.go()?;
     sleep(Duration::from_micros(20_000 + rng.below(60_000)));
-    member.kill()
+    Ok(member)
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

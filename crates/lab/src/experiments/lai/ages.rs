@@ -108,11 +108,11 @@ pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Find
 }
 
 /// Returns the delays over UDP, TCP and Timeous, with a policy and with the application's own choice.
-fn delays(flows: &[Flow]) -> Result<[Delays; 4], LabError> {
+fn delays(flows: &[Flow]) -> Result<[Delays; 5], LabError> {
     let all = Transport::ALL.map(|transport| Delays::new(transport, flows));
     match all.iter().all(|delays| delays.sent > 0) {
         true => Ok(all),
-        false => Err(LabError::Machine("a flow is missing of which the experiment needs four".to_owned())),
+        false => Err(LabError::Machine("a flow is missing of which the experiment needs five".to_owned())),
     }
 }
 
@@ -122,6 +122,8 @@ fn setup_of_ages() -> Vec<Choice> {
         paper "a packet every": "30 ms" => "§4.2";
         paper "what is older is dead": "three intervals, 90 ms"
             => "§4.2: by user_dead, as with the own choice here; and by the policy `age` at the instant of the pull";
+        ours "what is overwritten": "the oldest packet beyond 90 ms, with the application's next one"
+            => "§3.1: a packet that waits may be changed. The next packet takes the place of the stale one in front";
     }
 }
 
@@ -134,7 +136,11 @@ fn claims_of([udp, tcp]: [&Delays; 2], timeous: &Delays) -> Vec<Claim> {
     let faster = 100.0 * faster as f64 / timeous.end_to_end.values().len() as f64;
     let bandwidth = timeous.end_to_end.values().len() as f64 / tcp.end_to_end.values().len() as f64;
     let near = "“very close to UDP's”";
-    let of = if timeous.transport == Transport::Own { "own choice: " } else { "" };
+    let of = match timeous.transport {
+        Transport::Own => "own choice: ",
+        Transport::Overwritten => "overwritten: ",
+        _ => "",
+    };
     let claim = |what: &str, paper, digits, value| Claim::number(format!("{of}{what}"), paper, digits, value);
     vec![
         claim("Timeous's median delay over UDP's", near, 2, close(50.0)).pass(..=1.1),
@@ -146,7 +152,7 @@ fn claims_of([udp, tcp]: [&Delays; 2], timeous: &Delays) -> Vec<Claim> {
     ]
 }
 
-fn claims([udp, tcp, timeous, own]: &[Delays; 4]) -> Vec<Claim> {
+fn claims([udp, tcp, timeous, own, overwritten]: &[Delays; 5]) -> Vec<Claim> {
     let dominates = tcp.in_sender.mean() / tcp.end_to_end.mean();
     let (p99, median) = (timeous.end_to_end.percentile(99.0), udp.end_to_end.percentile(50.0));
     let said = format!("{p99:.0} ms over {median:.0} ms");
@@ -154,11 +160,12 @@ fn claims([udp, tcp, timeous, own]: &[Delays; 4]) -> Vec<Claim> {
         Claim::number("in-sender delay in TCP's whole delay", "“dominates”", 2, dominates).pass(0.5..),
         Claim::new("Timeous's 99th percentile over UDP's median", "–", said, p99 / median).aim(..=1.0),
     ];
-    [claims_of([udp, tcp], timeous), claims_of([udp, tcp], own), beside.to_vec()].concat()
+    let chosen = [timeous, own, overwritten].map(|timeous| claims_of([udp, tcp], timeous)).concat();
+    [chosen, beside.to_vec()].concat()
 }
 
 /// Returns notes: the reason for the aim, and facts that the table does not show.
-fn notes([udp, tcp, timeous, _]: &[Delays; 4]) -> Vec<String> {
+fn notes([udp, tcp, timeous, ..]: &[Delays; 5]) -> Vec<String> {
     let (p99, full) = (timeous.under_way.percentile(99.0), udp.end_to_end.percentile(50.0));
     let share = |delays: &Delays| 100.0 * delays.end_to_end.values().len() as f64 / udp.sent.max(1) as f64;
     vec![
@@ -264,11 +271,12 @@ mod tests {
         let udp = flow(Transport::Udp, 0, |_| 500);
         let tcp = flow(Transport::Tcp, 1_500, |_| 2_000);
         let good = flow(Transport::Timeous, 20, |n| if n % 2 == 0 { 480 } else { 510 });
-        let own = Flow { transport: Transport::Own, ..good.clone() };
-        let all = [udp.clone(), tcp.clone(), good.clone(), own];
-        assert_eq!(verdicts(&all), [[Some(true)].repeat(11), vec![None]].concat());
+        let [own, overwritten] =
+            [Transport::Own, Transport::Overwritten].map(|transport| Flow { transport, ..good.clone() });
+        let all = [udp.clone(), tcp.clone(), good.clone(), own, overwritten.clone()];
+        assert_eq!(verdicts(&all), [[Some(true)].repeat(16), vec![None]].concat());
         let slow = flow(Transport::Own, 20, |_| 1_900);
-        assert_eq!(verdicts(&[udp, tcp, good, slow])[5..9], [Some(false); 4]);
+        assert_eq!(verdicts(&[udp, tcp, good, slow, overwritten])[5..9], [Some(false); 4]);
     }
 
     #[test]

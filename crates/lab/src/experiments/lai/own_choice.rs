@@ -1,8 +1,8 @@
 //! The application's own late choice (Lai & Kohler §4.2, §4.3): what it marks dead or takes out of its packet ring while it waits there.
 
-use timeous::core::{AduSeq, Duration, Fate, Instant, Priority};
+use timeous::core::{AduMeta, AduSeq, Duration, Fate, Instant, Priority, Rate};
 use timeous_host::sources::Cbr;
-use timeous_host::{Application, Outlet};
+use timeous_host::{Application, Outlet, Refused};
 use timeous_ring::{Index, Producer};
 
 /// Rule by which an application decides what stays in its ring.
@@ -12,6 +12,9 @@ pub(crate) enum OwnChoice {
     None,
     /// Packets older than this are marked dead (§4.2: `user_dead`).
     Stale(Duration),
+    /// The oldest packet beyond this age is overwritten, where it waits, with the application's next packet (§3.1: a packet may be
+    /// changed until it is sent).
+    Overwritten(Duration),
     /// Beyond this number of packets, B- and P-frames are pulled back and withdrawn, the oldest first, then I-frames (§4.3).
     Frames(usize),
 }
@@ -20,15 +23,9 @@ impl OwnChoice {
     /// Decides on the packets that wait in the ring.
     pub(crate) fn apply(self, now: Instant, ring: &mut Producer) {
         match self {
-            Self::None => {}
+            Self::None | Self::Overwritten(_) => {}
             Self::Stale(age) => {
-                let is_stale = |enqueued: Instant| now.saturating_since(enqueued) > age;
-                let stale: Vec<Index> = ring
-                    .queued()
-                    .filter(|packet| packet.dead.is_none() && is_stale(packet.meta.enqueued))
-                    .map(|packet| packet.index)
-                    .collect();
-                for index in stale {
+                for index in stale(now, age, ring) {
                     ring.mark_dead(index);
                 }
             }
@@ -52,6 +49,56 @@ impl OwnChoice {
     }
 }
 
+impl OwnChoice {
+    /// Returns the waiting packet that the application's next packet overwrites.
+    pub(crate) fn overwrites(self, now: Instant, ring: &mut Producer) -> Option<Index> {
+        let Self::Overwritten(age) = self else { return None };
+        stale(now, age, ring).first().copied()
+    }
+}
+
+/// Returns the packets that are older than `age`, the oldest first.
+fn stale(now: Instant, age: Duration, ring: &mut Producer) -> Vec<Index> {
+    let is_stale = |enqueued: Instant| now.saturating_since(enqueued) > age;
+    let stale = ring.queued().filter(|packet| packet.dead.is_none() && is_stale(packet.meta.enqueued));
+    stale.map(|packet| packet.index).collect()
+}
+
+/// Outlet that overwrites a waiting packet where its choice says so.
+struct Overwriting<'a> {
+    outlet: &'a mut dyn Outlet,
+    now: Instant,
+    choice: OwnChoice,
+}
+
+impl Outlet for Overwriting<'_> {
+    fn next_seq(&self) -> AduSeq {
+        self.outlet.next_seq()
+    }
+
+    fn send(&mut self, meta: AduMeta, bytes: &[u8]) -> Result<AduSeq, Refused> {
+        let stale = self.outlet.ring().and_then(|ring| self.choice.overwrites(self.now, ring));
+        if let Some(index) = stale
+            && let Some(seq) = self.outlet.rewrite(index, meta, bytes)?
+        {
+            return Ok(seq);
+        }
+        self.outlet.send(meta, bytes)
+    }
+
+    fn ring(&mut self) -> Option<&mut Producer> {
+        self.outlet.ring()
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.outlet.set_rate(rate);
+    }
+
+    fn finish(&mut self) {
+        self.outlet.finish();
+    }
+}
+
 /// A source that decides by itself what stays in its ring.
 pub(crate) struct Deciding {
     pub(crate) source: Cbr,
@@ -60,7 +107,7 @@ pub(crate) struct Deciding {
 
 impl Application for Deciding {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
-        self.source.run(now, outlet);
+        self.source.run(now, &mut Overwriting { outlet, now, choice: self.choice });
         if let Some(ring) = outlet.ring() {
             self.choice.apply(now, ring);
         }
@@ -77,7 +124,6 @@ impl Application for Deciding {
 
 #[cfg(test)]
 mod tests {
-    use timeous::core::AduMeta;
     use timeous_ring::{Config, create};
 
     use super::*;

@@ -74,9 +74,12 @@ struct Trial {
 /// Missing features of the machine.
 pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
-    let own = OwnChoice::Stale(setup::AGE);
-    let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice), own };
-    let of_seed = |seed| Transport::ALL.map(|transport| StreamRequest { seed, transport, plan: plan.clone() });
+    let own = |transport| match transport {
+        Transport::Overwritten => OwnChoice::Overwritten(setup::AGE),
+        _ => OwnChoice::Stale(setup::AGE),
+    };
+    let plan = |own| Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice), own };
+    let of_seed = |seed| Transport::ALL.map(|transport| StreamRequest { seed, transport, plan: plan(own(transport)) });
     let wishes: Vec<_> = run.seeds().flat_map(of_seed).collect();
     let found = all(run, &wishes, true)?;
     let flows: Vec<_> = wishes.iter().zip(found).map(|(wish, trial)| flow(wish.transport, &trial)).collect();
@@ -92,7 +95,7 @@ pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     let own = OwnChoice::Frames(setup::KEPT);
     let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice), own };
     let of =
-        |interval| Transport::ALL.map(|transport| StreamRequest { seed: run.seed, transport, plan: plan(interval) });
+        |interval| setup::OF_FRAMES.map(|transport| StreamRequest { seed: run.seed, transport, plan: plan(interval) });
     let wishes: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();
     let found = all(run, &wishes, false)?;
     let share = |(wish, trial): (&StreamRequest, Trial)| share(wish.transport, wish.plan.interval, &trial);

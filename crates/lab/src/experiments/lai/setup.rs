@@ -17,8 +17,12 @@ values! {
         Timeous = "Timeous",
         /// The same, with the choice made by the application in its ring.
         Own = "Timeous, own choice",
+        /// The same, with stale packets overwritten where they wait.
+        Overwritten = "Timeous, overwritten",
     }
 }
+/// Transports of §4.3, where a packet in excess is dropped, not changed.
+pub(crate) const OF_FRAMES: [Transport; 4] = [Transport::Udp, Transport::Tcp, Transport::Timeous, Transport::Own];
 
 /// Rate of the link: 50 kB/s (§4.2).
 pub(crate) const RATE: Rate = Rate::from_bps(400_000);

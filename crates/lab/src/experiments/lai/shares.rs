@@ -4,7 +4,7 @@ use serde_json::json;
 use timeous::core::Duration;
 
 use super::ages::LinkPackets;
-use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport, over_seeds};
+use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, OF_FRAMES, RATE, Transport, over_seeds};
 use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, cross, setup};
 
 /// Results of one flow.
@@ -115,8 +115,7 @@ fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
 fn figure(all: &[Share]) -> Result<Figure, LabError> {
     let milliseconds = |interval: Duration| interval.as_millis() as f64;
     let of = |name: &str, interval, percent| (name.to_owned(), milliseconds(interval), percent);
-    let flows =
-        cross(Transport::ALL, all.iter().collect::<Vec<_>>()).filter(|(transport, one)| one.transport == *transport);
+    let flows = cross(OF_FRAMES, all.iter().collect::<Vec<_>>()).filter(|(transport, one)| one.transport == *transport);
     let flows = flows.map(|(transport, one)| of(transport.name(), one.interval, one.percent()));
     let fit = FRAME_INTERVALS.map(|interval| of("most that fits", interval, most(interval)));
     let caption = "A tenth of what is sent are I-frames. The line on top is the share if all of them arrive and the link is full.";

@@ -88,10 +88,18 @@ pub(crate) fn ages(run: &Run<'_>, broken: Broken) -> Vec<Vec<Flow>> {
         lasting: AGES_LAST,
         beside_tcp: true,
         choice: if broken.no_choice { || Box::<Chain>::default() } else { || Box::new(Age::new(setup::AGE)) },
-        own: if broken.no_choice { OwnChoice::None } else { OwnChoice::Stale(setup::AGE) },
+        own: match transport {
+            _ if broken.no_choice => OwnChoice::None,
+            Transport::Overwritten => OwnChoice::Overwritten(setup::AGE),
+            _ => OwnChoice::Stale(setup::AGE),
+        },
         broken,
     };
-    by_seed(run, trials(run, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)), Trial::flow)
+    by_seed(
+        run,
+        trials(run, &Transport::ALL, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)),
+        Trial::flow,
+    )
 }
 
 /// Runs the flows of §4.3 for each seed: each transport alone, at each interval.
@@ -110,13 +118,18 @@ pub(crate) fn shares(run: &Run<'_>, broken: Broken) -> Vec<Vec<Share>> {
         own: if broken.no_choice { OwnChoice::None } else { OwnChoice::Frames(setup::KEPT) },
         broken,
     };
-    by_seed(run, trials(run, &setup::FRAME_INTERVALS, trial), Trial::share)
+    by_seed(run, trials(run, &setup::OF_FRAMES, &setup::FRAME_INTERVALS, trial), Trial::share)
 }
 
-fn trials(run: &Run<'_>, intervals: &[Duration], trial: impl Fn(u64, Transport, Duration) -> Trial) -> Vec<Trial> {
+fn trials(
+    run: &Run<'_>,
+    transports: &[Transport],
+    intervals: &[Duration],
+    trial: impl Fn(u64, Transport, Duration) -> Trial,
+) -> Vec<Trial> {
     let of_seed = |seed| {
         let trial = &trial;
-        intervals.iter().flat_map(move |&interval| Transport::ALL.map(|transport| trial(seed, transport, interval)))
+        intervals.iter().flat_map(move |&interval| transports.iter().map(move |&of| trial(seed, of, interval)))
     };
     run.seeds().flat_map(of_seed).collect()
 }
@@ -215,7 +228,7 @@ impl Trial {
     /// Opens both ends of the stream early, so that the stream begins in time.
     fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> FlowAgents {
         let transport = match self.transport {
-            Transport::Timeous | Transport::Own if self.broken.uncontrolled => Transport::Udp,
+            Transport::Timeous | Transport::Own | Transport::Overwritten if self.broken.uncontrolled => Transport::Udp,
             other => other,
         };
         match transport {
@@ -230,10 +243,10 @@ impl Trial {
                 let (sender, receiver) = connect_tcp(network, net, 0, begin, feed, rng);
                 FlowAgents::Tcp(sender, receiver)
             }
-            Transport::Timeous | Transport::Own => {
+            Transport::Timeous | Transport::Own | Transport::Overwritten => {
                 let source = self.source(begin, OnFull::Skip, rng);
                 let stream = match transport {
-                    Transport::Own => Stream::new(Deciding { source, choice: self.own }),
+                    Transport::Own | Transport::Overwritten => Stream::new(Deciding { source, choice: self.own }),
                     _ => Stream::new(source).choice((self.choice)()),
                 }
                 .slots(256);

@@ -1,16 +1,16 @@
 //! Encryption of a stream: the keys of the plain receiver, by which the capture is read, too.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use timeous_engine::Sealing;
+use timeous_engine::{Sealing, clock};
 use timeous_seal::{
     CallerCredential, Intent, ListenerCredential, Passphrase, Secret, Secrets, Session, SharedPassphrase, Trust,
 };
 use timeous_tcp::record::Framing;
 
-use super::plan::{Plan, SenderKind};
+use super::plan::{PATIENCE, Plan, SenderKind};
 use crate::experiment::LabError;
 use crate::machine::{machine, no_connection};
 
@@ -54,8 +54,13 @@ fn agree(socket: &mut TcpStream) -> Result<Secrets, LabError> {
     let mut session = Session::answer(&credential).map_err(machine)?;
     let mut buffer = [0; 4_096];
     let failed = LabError::system;
+    let end = clock::now() + PATIENCE;
     loop {
-        let len = socket.read(&mut buffer).map_err(failed("read a handshake"))?;
+        let len = match socket.read(&mut buffer) {
+            // The socket waits briefly; a lost segment takes longer.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && clock::now() < end => continue,
+            read => read.map_err(failed("read a handshake"))?,
+        };
         // No record comes before the answer.
         session.read(&buffer[..len]).map_err(machine)?;
         let mut answer = Vec::new();

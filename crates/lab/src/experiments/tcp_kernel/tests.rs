@@ -36,6 +36,7 @@ fn plan(link: LinkConfig, way: Direction) -> Plan<'static> {
         links: Links { forward: link.clone(), back: link },
         seed: 3,
         tcp: TcpConfig::default(),
+        corrupts: false,
         patience: PATIENCE,
         capture: None,
     }

@@ -52,6 +52,8 @@ pub(super) struct Plan<'a> {
     pub(super) seed: u64,
     /// Configuration of our stack, if it takes part.
     pub(super) tcp: TcpConfig,
+    /// Whether our stack sends another byte in the middle.
+    pub(super) corrupts: bool,
     /// Longest duration.
     pub(super) patience: Duration,
     pub(super) capture: Option<&'a Path>,
@@ -186,6 +188,11 @@ impl Transfer<'_> {
         let mut ours = UserspaceConnection { host, deadline, statistics: TcpStatistics::default() };
         let id = if self.plan.is_called { ours.accept()? } else { ours.connect(to)? };
         let arrived = match self.plan.way {
+            Direction::Right if self.plan.corrupts => {
+                let mut content = self.content.to_vec();
+                content[self.plan.len / 2] ^= 1;
+                ours.send(id, &content).map(|()| None)?
+            }
             Direction::Right => ours.send(id, self.content).map(|()| None)?,
             Direction::Left => ours.receive(id, self.content).map(Some)?,
         };

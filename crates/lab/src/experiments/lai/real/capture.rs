@@ -71,7 +71,7 @@ fn packets_in(packet: &[u8], wanted: &CaptureFilter, tcp: &mut TcpBytes) -> Opti
     let one = |payload: &[u8]| super::streams::index_of(payload).map(|index| index..index + 1);
     match (&headers.transport, wanted.transport) {
         (Some(TransportHeader::Udp(udp)), Transport::Udp) if udp.destination_port == wanted.port => one(payload),
-        (Some(TransportHeader::Udp(udp)), Transport::Timeous | Transport::Own)
+        (Some(TransportHeader::Udp(udp)), Transport::Timeous | Transport::Own | Transport::Overwritten)
             if udp.destination_port == wanted.port =>
         {
             let packet = Packet::parse(payload, Encapsulation::Udp).ok()?;

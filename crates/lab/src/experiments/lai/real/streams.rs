@@ -12,9 +12,10 @@ use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, LateChoice, Pri
 use timeous_choice::Chain;
 use timeous_cm::{Kind, Manager};
 use timeous_engine::{
-    Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, ReceiveHalf, Sealing, Status, Stream,
+    Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, Producer, ReceiveHalf, Sealing, Status, Stream,
     StreamConfig, clock,
 };
+use timeous_ring::Index;
 
 use super::super::own_choice::OwnChoice;
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
@@ -69,7 +70,7 @@ pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -
         Transport::Tcp => tcp(network, plan),
         Transport::Udp => udp(network, plan),
         Transport::Timeous => timeous(network, plan, OwnChoice::None),
-        Transport::Own => {
+        Transport::Own | Transport::Overwritten => {
             let policy = Arc::new(|| Box::<Chain>::default() as Box<dyn LateChoice>);
             timeous(network, &Plan { choice: policy, ..plan.clone() }, plan.own)
         }
@@ -164,8 +165,12 @@ fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, La
         let receiver = scope.spawn(move || receive(&mut receiving));
         let ring = sending.sending();
         let sent = pace(plan, |index, packet| {
-            // A full ring makes a choice of its own: packets that do not fit are not sent.
-            let _ = ring.enqueue(&meta(index), packet);
+            let (now, meta) = (clock::now(), meta(index));
+            let overwritten = own.overwrites(now, ring.ring());
+            if !overwritten.is_some_and(|stale| overwrite(ring.ring(), stale, &meta, packet)) {
+                // A full ring makes a choice of its own: packets that do not fit are not sent.
+                let _ = ring.enqueue(&meta, packet);
+            }
             own.apply(clock::now(), ring.ring());
             ring.notify_if_asked();
             while ring.poll_completion().is_some() {}
@@ -174,6 +179,13 @@ fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, La
         ring.finish();
         Ok(Log { sent, received: receiver.join().expect("the receiver does not panic") })
     })
+}
+
+/// Puts a packet in the place of a waiting one, unless that has left.
+fn overwrite(ring: &mut Producer, stale: Index, meta: &AduMeta, packet: &[u8]) -> bool {
+    let mut pulled = ring.pull_back_all().expect("an experiment's transport keeps the ring's protocol");
+    let place = (0..pulled.places()).find(|place| pulled.index(*place) == Some(stale));
+    place.is_some_and(|place| pulled.rewrite(place, meta, packet).is_ok())
 }
 
 /// Starts an engine whose congestion control is that of DCCP's CCID 2, as the TCP flow's beside it.

@@ -15,13 +15,13 @@ use crate::experiment::LabError;
 
 /// System calls between the second and the third [`mark`] of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct SystemCalls {
+pub(crate) struct SystemCalls {
     /// Number of calls by name, failed ones included.
-    pub(super) calls: BTreeMap<&'static str, u64>,
+    pub(crate) calls: BTreeMap<&'static str, u64>,
     /// Bytes copied into the kernel: results of the calls that write or send.
-    pub(super) bytes_in: u64,
+    pub(crate) bytes_in: u64,
     /// Bytes copied out of the kernel: results of the calls that read or receive.
-    pub(super) bytes_out: u64,
+    pub(crate) bytes_out: u64,
 }
 
 /// Direction in which a system call copies as many bytes as it returns.
@@ -73,7 +73,7 @@ fn system_call(_: Pid) -> Result<(c_long, i64), Errno> {
 ///
 /// # Errors
 /// The parent may not trace, or the process is traced already.
-pub(super) fn be_traced() -> Result<(), LabError> {
+pub(crate) fn be_traced() -> Result<(), LabError> {
     ptrace::traceme().map_err(failed)?;
     mark()
 }
@@ -82,7 +82,7 @@ pub(super) fn be_traced() -> Result<(), LabError> {
 ///
 /// # Errors
 /// None that a process without filters of system calls would see.
-pub(super) fn mark() -> Result<(), LabError> {
+pub(crate) fn mark() -> Result<(), LabError> {
     raise(Signal::SIGSTOP).map_err(failed)
 }
 
@@ -90,7 +90,7 @@ pub(super) fn mark() -> Result<(), LabError> {
 ///
 /// # Errors
 /// The process fails or does not mark, or this machine forbids to trace.
-pub(super) fn count(command: &mut Command) -> Result<(SystemCalls, String), LabError> {
+pub(crate) fn count(command: &mut Command) -> Result<(SystemCalls, String), LabError> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child: Child = child.map_err(LabError::system("start a process to count"))?;
     let process = Pid::from_raw(child.id() as i32);
