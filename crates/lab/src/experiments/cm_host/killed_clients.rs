@@ -99,9 +99,9 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<D
     for number in BEFORE + 1..=BEFORE + DEATHS {
         let member = run_for_a_while(&dying(host, port, number), &mut rng)?;
         if alive {
-            living.push(member)
+            living.push(member);
         } else {
-            member.kill()?
+            member.kill()?;
         }
         task.step();
     }
