@@ -41,9 +41,16 @@ pub fn layers() -> Chain {
     Chain::default().then(Dependencies::default()).then(Layers::default())
 }
 
-/// `plan`: plans the whole queue; these sub-streams count as much as given here.
+/// Worth of audio in frames of video. Chosen by us: no frame of video of usual size is worth a gap in the sound; a higher value
+/// changes nothing while audio is a small part of the stream.
+const AUDIO_WEIGHT: u32 = 16;
+/// Worth of tables in frames of video. Chosen by us: nothing can be decoded without them.
+const TABLES_WEIGHT: u32 = 64;
+
+/// `plan`: plans the whole queue; these sub-streams count as much as given here, and audio and tables more than video unless they are.
 #[must_use]
 pub fn plan(weights: impl IntoIterator<Item = (u8, u32)>) -> Plan {
     let weigh = |plan: Plan, (substream, weight)| plan.weighing(SubStream(substream), weight);
-    weights.into_iter().fold(Plan::default(), weigh)
+    let plan = Plan::default().weighing(SubStream::AUDIO, AUDIO_WEIGHT).weighing(SubStream::TABLES, TABLES_WEIGHT);
+    weights.into_iter().fold(plan, weigh)
 }

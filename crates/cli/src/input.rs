@@ -1,9 +1,12 @@
-//! Video input: reads frames from a SOURCE on a thread of its own, with their capture times.
+//! Media input: reads frames from a SOURCE on a thread of its own, with their capture times.
 
 mod captured;
 mod left_out;
+mod media;
 mod pipe;
+mod probe;
 mod rtp;
+mod ts;
 
 use std::fs::File;
 use std::io;
@@ -15,6 +18,7 @@ use timeous_media::{Ending, FrameRate, SessionDescription};
 
 use self::captured::Frames;
 pub(crate) use self::captured::{CapturedFrame, Input, Timing};
+pub(crate) use self::media::MediaPart;
 pub(crate) use self::rtp::{ClockChangeMessage, RtpSource};
 use crate::failure::Failure;
 use crate::place::Place;
@@ -55,7 +59,9 @@ pub(crate) fn open(
         Place::File(path) => {
             let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
             if file.metadata().is_ok_and(|about| about.is_dir()) {
-                return Err(Failure::Environment(format!("{path} is a directory: name a file of H.264 in it")));
+                return Err(Failure::Environment(format!(
+                    "{path} is a directory: name a file of H.264 or MPEG-TS in it"
+                )));
             }
             read(file, rate, pace, frames)
         }
@@ -97,9 +103,9 @@ fn read(
         Pace::Paced => false,
     };
     if is_live {
-        spawn(frames, move |frames| pipe::read_live(from, rate, frames, false));
+        spawn(frames, move |frames| probe::read_live(from, rate, frames));
     } else {
-        spawn(frames, move |frames| pipe::read_file(from, rate, frames));
+        spawn(frames, move |frames| probe::read_file(from, rate, frames));
     }
     is_live
 }
@@ -110,7 +116,7 @@ pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened
     let count = encodings.len();
     for (output, encoding) in encodings.into_iter().zip(0..) {
         let frames = Frames::new(to.clone(), encoding);
-        spawn(frames, move |frames| pipe::read_live(output, rate, frames, count > 1));
+        spawn(frames, move |frames| pipe::read_live(output, &[], rate, frames, count > 1));
     }
     OpenedSource { input, is_live: true, encodings: count }
 }

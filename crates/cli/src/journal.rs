@@ -93,9 +93,9 @@ impl Entry {
     ) -> Self {
         let (sequence, timestamp) = rtp_numbers(&adu.rtp);
         let deadline = deadline.map(|at| unix(at).to_string()).unwrap_or_default();
-        let (frame, captured, enqueued) = (&due.part.frame, unix(due.captured), unix(enqueued));
-        let (index, kind, bytes) = (frame.index, frame.kind, adu.rtp.len());
-        Self { row: format!("{timestamp},{sequence},{index},{kind:?},{bytes},{captured},{enqueued},{deadline}") }
+        let (captured, enqueued) = (unix(due.captured), unix(enqueued));
+        let (index, kind, bytes) = (due.part.number(), due.part.kind(), adu.rtp.len());
+        Self { row: format!("{timestamp},{sequence},{index},{kind},{bytes},{captured},{enqueued},{deadline}") }
     }
 }
 

@@ -18,8 +18,8 @@ use timeous_media::{PlayoutFrame, annexb};
 pub(crate) use self::args::SinkArgs;
 use self::messages::SinkMessages;
 use self::nals::{AUD, MAX_SETS, is_set, nals_of, type_of};
-use self::queue::Queue;
 pub(crate) use self::queue::SinkStats;
+use self::queue::{Queue, SinkItem};
 use self::writer::Writer;
 use crate::failure::Failure;
 use crate::place::Place;
@@ -70,10 +70,25 @@ impl Output {
         self.queue.take_failure().map_or(Ok(()), Err)
     }
 
+    /// Queues packets of a transport stream without blocking; those that a slow sink has no room for are left out.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn write_packets(&mut self, packets: Vec<u8>) -> Result<(), Failure> {
+        if self.queue.push(SinkItem::Packets(packets)) {
+            if std::mem::take(&mut self.missed) > 0 {
+                self.messages.recovery(&format!("{} keeps up again", self.name));
+            }
+        } else {
+            self.count_missed();
+        }
+        self.queue.take_failure().map_or(Ok(()), Err)
+    }
+
     /// Queues a frame with the parameter sets that were dropped before; returns `false` if the queue is full.
     fn offer(&self, frame: &PlayoutFrame) -> bool {
         if self.missed_sets.is_empty() {
-            return self.queue.push(frame);
+            return self.queue.push(SinkItem::Frame(frame.clone()));
         }
         let mut nals = nals_of(&frame.annexb);
         // An access unit delimiter stays first (H.264 §7.4.1.2.3).
@@ -81,18 +96,22 @@ impl Output {
         nals.splice(at..at, self.missed_sets.iter().cloned());
         let mut annexb = Vec::with_capacity(frame.annexb.len());
         annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
-        self.queue.push(&PlayoutFrame { annexb, ..frame.clone() })
+        self.queue.push(SinkItem::Frame(PlayoutFrame { annexb, ..frame.clone() }))
     }
 
     fn miss(&mut self, frame: &PlayoutFrame) {
-        self.missed += 1;
-        self.queue.count_missed();
+        self.count_missed();
         for set in nals_of(&frame.annexb).into_iter().filter(|nal| is_set(nal)) {
             self.missed_sets.retain(|known| *known != set);
             if self.missed_sets.len() < MAX_SETS {
                 self.missed_sets.push(set);
             }
         }
+    }
+
+    fn count_missed(&mut self) {
+        self.missed += 1;
+        self.queue.count_missed();
         if self.missed == 1 && !self.queue.is_gone() {
             self.messages.trouble(&format!("{} is too slow: frames are left out until it keeps up", self.name));
         }

@@ -1,7 +1,8 @@
-//! `timeous send`: sends live H.264 from a file, pipe, RTP or encoder to Timeous receivers, and drops late data.
+//! `timeous send`: sends live H.264 or MPEG-TS from a file, pipe, UDP or encoder to Timeous receivers, and drops late data.
 
 mod link;
 mod outlet;
+mod packets;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,10 +12,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
 use timeous::{CloseReason, Intent, Status, clock};
-use timeous_media::{FrameRate, Packetizer, PacketizerConfig};
+use timeous_media::FrameRate;
 
 use self::link::Link;
 use self::outlet::Outlet;
+use self::packets::Packets;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
 use crate::input::{self, OpenedSource, Pace, RtpSource};
@@ -27,10 +29,10 @@ use crate::plain::PlainSender;
 use crate::security::tell_security;
 use crate::source::{DueFrame, NextFrame, Source};
 
-/// Sends live H.264 video
+/// Sends live H.264 video, or MPEG-TS with audio
 ///
-/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, udp://:port for RTP, an SDP file (.sdp) that describes
-/// RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
+/// SOURCE is a file of raw H.264 (Annex B) or MPEG-TS, '-' for standard input, udp://:port for RTP or MPEG-TS, an SDP file
+/// (.sdp) that describes RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
 /// receiver in time are dropped. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion
 /// control. With a host it calls, and redials if necessary; without one it waits for any number of receivers.
 #[derive(Args, Clone, Debug)]
@@ -139,19 +141,6 @@ fn begin(
     }
 }
 
-/// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
-fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> {
-    let [ssrc, timestamp, sequence] = crate::random::words()?;
-    Ok(Packetizer::new(PacketizerConfig {
-        ssrc,
-        first_sequence: sequence as u16,
-        first_timestamp: timestamp,
-        mtu: largest,
-        descriptors,
-        ..PacketizerConfig::default()
-    })?)
-}
-
 /// Counters beyond the stream's own statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -170,6 +159,7 @@ pub(crate) struct SenderCounts {
 
 /// Running stream.
 struct Streaming<'a> {
+    is_ts: bool,
     source: Source,
     outlet: Outlet,
     links: Vec<Link>,
@@ -177,7 +167,7 @@ struct Streaming<'a> {
     backlog: VecDeque<DueFrame>,
     latency: Duration,
     /// Packetizer for a called receiver, kept over reconnections so that sequence numbers continue.
-    packetizer: Option<Packetizer>,
+    packets: Option<Packets>,
     sets: ParameterSets,
     meter: Meter,
     journal: Journal,
@@ -219,12 +209,13 @@ impl<'a> Streaming<'a> {
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         Ok(Self {
+            is_ts: source.is_ts(),
             outlet,
             source,
             links: Vec::new(),
             backlog: VecDeque::new(),
             latency,
-            packetizer: None,
+            packets: None,
             sets: ParameterSets::default(),
             meter: Meter::new(&args.meter)?,
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
@@ -290,7 +281,7 @@ impl<'a> Streaming<'a> {
     }
 
     fn drop_backlog(&mut self) {
-        self.counts.frames_not_sent += self.backlog.iter().filter(|due| due.part.first).count() as u64;
+        self.counts.frames_not_sent += self.backlog.iter().filter(|due| due.part.is_first()).count() as u64;
         self.backlog.clear();
     }
 
@@ -301,12 +292,12 @@ impl<'a> Streaming<'a> {
                 sender.set_rate(encoder.bitrate());
                 encoder.ask_for_keyframe(clock::now());
             }
-            let kept = if self.outlet.is_listener() { None } else { self.packetizer.take() };
-            let packetizer = match kept {
-                Some(packetizer) => packetizer,
-                None => packetizer(sender.max_payload(), true)?,
+            let kept = if self.outlet.is_listener() { None } else { self.packets.take() };
+            let packets = match kept {
+                Some(packets) => packets,
+                None => Packets::new(self.is_ts, sender.max_payload(), true)?,
             };
-            let link = Link::new(sender, receiver, packetizer);
+            let link = Link::new(sender, receiver, packets);
             if self.args.meter.is_verbose() || self.lost.is_some() || self.outlet.is_listener() {
                 tell(format_args!("connected to {}", link.name()));
             }
@@ -321,29 +312,29 @@ impl<'a> Streaming<'a> {
     }
 
     fn keep_or_send(&mut self, due: DueFrame) -> Result<(), Failure> {
-        if due.part.first {
-            self.sets.of(&due.part.frame.nals);
+        if due.part.is_first() {
+            self.sets.of(due.part.nals());
         }
         if !self.links.is_empty() {
             // With a listener, receivers may come and go.
             self.lost = self.lost.take().filter(|_| !self.outlet.is_listener());
             return self.send(&due);
         }
-        let is_entry = due.part.first && due.part.frame.entry.is_some();
+        let is_entry = due.part.is_entry();
         if is_entry || self.is_backlog_stale() {
             self.drop_backlog();
         }
         if is_entry || !self.backlog.is_empty() {
             self.backlog.push_back(due);
         } else {
-            self.counts.frames_not_sent += u64::from(due.part.first);
+            self.counts.frames_not_sent += u64::from(due.part.is_first());
         }
         Ok(())
     }
 
     fn send(&mut self, due: &DueFrame) -> Result<(), Failure> {
         let wait = !self.source.is_live() && self.links.len() == 1;
-        let sets = self.sets.missing_in(&due.part.frame.nals);
+        let sets = self.sets.missing_in(due.part.nals());
         for link in &mut self.links {
             link.send(due, sets, &mut self.journal, wait)?;
         }
@@ -393,7 +384,7 @@ impl<'a> Streaming<'a> {
             let then = if self.outlet.is_listener() { "" } else { "; calling again" };
             tell(format_args!("{} is gone: {reason}{then}", link.name()));
             if !self.outlet.is_listener() {
-                self.packetizer = Some(link.packetizer);
+                self.packets = Some(link.packets);
             }
         }
         Ok(())
@@ -531,16 +522,17 @@ fn line(stats: &timeous::Stats) -> String {
 /// Sends RTP over plain UDP at a constant rate: each frame is spread evenly up to the next one.
 fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
-    let mut packetizer = packetizer(plain.largest(), false)?;
+    let mut packets = Packets::new(source.is_ts(), plain.largest(), false)?;
     let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
     let mut meter = Meter::new(&args.meter)?;
     while !interrupt.is_set() {
         match source.next(TICK) {
             NextFrame::Frame(due) => {
-                let part = &due.part;
-                let adus = packetizer.packetize_part(&part.frame, (part.first, part.last), &due.stamp);
+                let adus = packets.packetize(&due.part, &[], &due.stamp);
+                // A transport stream has a pace of its own.
+                let of = if due.part.is_ts() { usize::MAX } else { adus.len() };
                 for adu in &adus {
-                    let at = plain.send(&adu.rtp, adus.len())?;
+                    let at = plain.send(&adu.rtp, of)?;
                     let entry = journal.entry(adu, &due, at, None);
                     journal.row(|_| format!("{},sent", entry.row));
                 }

@@ -8,7 +8,7 @@ use timeous::core::{Duration, Instant};
 use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
-use crate::input::{CapturedFrame, Input, OpenedSource, Timing};
+use crate::input::{CapturedFrame, Input, MediaPart, OpenedSource, Timing};
 use crate::interrupt::Interrupt;
 
 /// Longest wait for the first frame between two looks for an interrupt.
@@ -29,7 +29,7 @@ pub(crate) struct Source {
 
 /// Frame, or some of its slices, that is due.
 pub(crate) struct DueFrame {
-    pub(crate) part: FramePart,
+    pub(crate) part: MediaPart,
     /// Index of the encoding, if there are several.
     pub(crate) encoding: usize,
     /// Capture time, which the deadline counts from.
@@ -107,7 +107,7 @@ impl Source {
             Timing::Live { captured, presented } => (captured, presented),
             Timing::Paced => {
                 let now = clock::now();
-                let due = *self.start.get_or_insert(now) + next.part.frame.handover;
+                let due = *self.start.get_or_insert(now) + next.part.handover();
                 if due > now + limit {
                     std::thread::sleep(limit.into());
                     self.next = Some(next);
@@ -118,8 +118,19 @@ impl Source {
             }
         };
         let CapturedFrame { part, encoding, .. } = *next;
-        let stamp = self.stamper.stamp(&part, captured, presented);
+        let stamp = match &part {
+            MediaPart::Video(part) => self.stamper.stamp(part, captured, presented),
+            MediaPart::Ts(_) => {
+                let capture = self.stamper.ticks(captured);
+                Stamp { presentation: capture, capture, is_queued: false }
+            }
+        };
         NextFrame::Frame(Box::new(DueFrame { part, encoding, captured, stamp }))
+    }
+
+    /// Whether it is a transport stream, by its next part.
+    pub(crate) fn is_ts(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.part.is_ts())
     }
 
     /// Converts an instant to the RTP clock of [`DueFrame::stamp`].

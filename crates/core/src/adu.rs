@@ -38,6 +38,14 @@ impl Default for Priority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SubStream(pub u8);
 
+impl SubStream {
+    /// Audio beside video in one stream, by the convention of `timeous send`. The policy `plan` drops video first, unless told
+    /// otherwise by `weights`.
+    pub const AUDIO: Self = Self(254);
+    /// What all others need: tables, subtitles, and data. The policy `plan` drops it last.
+    pub const TABLES: Self = Self(255);
+}
+
 /// Frames that an ADU depends on: at most [`References::MAX`].
 ///
 /// ```

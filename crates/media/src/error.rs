@@ -1,6 +1,6 @@
 //! Errors of this crate: unusable input, invalid packetizer settings, refused RTP packets.
 
-/// Error in the H.264 input.
+/// Error in the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
     /// The input does not begin with a start code.
@@ -18,6 +18,9 @@ pub enum MediaError {
         /// Bytes read.
         bytes: u64,
     },
+    /// The input began as a transport stream, and then had no packet of one for a megabyte.
+    #[error("no packet of MPEG-TS was found in a megabyte of the input: is it whole, and is each packet of 188 bytes?")]
+    NotTransportStream,
 }
 
 /// Invalid packetizer configuration.
@@ -79,6 +82,9 @@ pub enum RtpError {
         /// Sequence number after the highest so far.
         expected: u16,
     },
+    /// The payload is not whole packets of a transport stream (RFC 2250 §2).
+    #[error("the payload is not whole packets of MPEG-TS")]
+    NotTransportStream,
 }
 
 impl RtpError {
@@ -91,6 +97,7 @@ impl RtpError {
             Self::Source { .. } => "another source",
             Self::Payload { .. } => "not H.264",
             Self::SequenceJump { .. } => "a jump of the sequence number",
+            Self::NotTransportStream => "not MPEG-TS",
         }
     }
 }

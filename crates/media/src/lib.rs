@@ -1,5 +1,5 @@
-//! H.264 over RTP for unreliable transports: splits a byte stream into frames and RTP packets; reassembles them in
-//! time.
+//! H.264 and MPEG-TS over RTP for unreliable transports: splits a byte stream into frames and RTP packets; reassembles
+//! them in time. MPEG-TS is in [`ts`].
 //!
 //! Sending: [`FrameReader`] splits an Annex B stream into [`Frame`]s and finds their references; [`Packetizer`] turns
 //! them into RTP packets (RFC 6184), each with the [`AduMeta`](timeous_core::AduMeta) that late choice works on.
@@ -42,6 +42,7 @@ pub mod mp4;
 mod playout;
 mod rtp;
 mod simulcast;
+pub mod ts;
 
 pub use cadence::Cadence;
 pub use clock::{ClockChange, MediaClock};

@@ -10,6 +10,7 @@ use timeous::core::Instant;
 use timeous::core::{Advice, Rate};
 use timeous_media::{FramePart, Simulcast, Stamp};
 
+use crate::input::MediaPart;
 use crate::source::DueFrame;
 
 /// Parallel encodings and the selected one.
@@ -44,9 +45,12 @@ impl Encodings {
     /// Handles a frame; returns the frames to send.
     pub(super) fn pass(&mut self, due: DueFrame) -> Vec<DueFrame> {
         let DueFrame { part, encoding, captured, stamp } = due;
-        self.simulcast.push(encoding, Box::new(part.frame), (captured, stamp));
+        // An encoder's output is H.264.
+        if let MediaPart::Video(part) = part {
+            self.simulcast.push(encoding, Box::new(part.frame), (captured, stamp));
+        }
         let sent = std::iter::from_fn(|| self.simulcast.poll());
-        let whole = |frame| FramePart { frame, first: true, last: true };
+        let whole = |frame| MediaPart::Video(FramePart { frame, first: true, last: true });
         sent.map(|(frame, (captured, stamp))| DueFrame { part: whole(*frame), captured, stamp, encoding }).collect()
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::mpsc::SyncSender;
 
 use timeous::core::Instant;
-use timeous_media::{Ending, FramePart};
+use timeous_media::Ending;
 
+use super::media::MediaPart;
 use crate::failure::Failure;
 
 /// Item from a source.
@@ -17,9 +18,9 @@ pub(crate) enum Input {
     Broken(Failure),
 }
 
-/// Frame, or some of its slices, from a source.
+/// Frame, or a part of one, from a source.
 pub(crate) struct CapturedFrame {
-    pub(crate) part: FramePart,
+    pub(crate) part: MediaPart,
     pub(crate) timing: Timing,
     /// Index of the encoding, if there are several.
     pub(crate) encoding: usize,

@@ -11,6 +11,7 @@ use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
 
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
+use super::media::MediaPart;
 use crate::failure::Failure;
 use crate::notice::tell;
 
@@ -37,19 +38,23 @@ pub(super) fn is_live(from: &impl AsFd) -> bool {
 }
 
 /// Reads all frames of a file, as fast as the queue takes them.
-pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
+pub(super) fn read_file(
+    mut from: impl Read,
+    first: &[u8],
+    rate: Option<FrameRate>,
+    frames: &Frames,
+) -> Result<Ending, Failure> {
     let mut reader = FrameReader::new(rate);
     let mut left_out = LeftOutWatch::default();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let count = read(&mut from, &mut chunk)?;
-        if count == 0 {
-            break;
-        }
+    let mut chunk = first.to_vec();
+    let mut count = chunk.len();
+    while count > 0 {
         let pushed = reader.push(&chunk[..count]);
         left_out.look(reader.left_out());
         give_paced(&mut reader, frames);
         pushed?;
+        chunk.resize(CHUNK, 0);
+        count = read(&mut from, &mut chunk)?;
     }
     let ending = reader.finish()?;
     give_paced(&mut reader, frames);
@@ -58,7 +63,7 @@ pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &F
 
 fn give_paced(reader: &mut FrameReader, frames: &Frames) {
     while let Some(frame) = reader.next_frame() {
-        let part = FramePart { frame, first: true, last: true };
+        let part = MediaPart::Video(FramePart { frame, first: true, last: true });
         if !frames.give(CapturedFrame { part, timing: Timing::Paced, encoding: frames.encoding }) {
             return;
         }
@@ -68,6 +73,7 @@ fn give_paced(reader: &mut FrameReader, frames: &Frames) {
 /// Reads a live source: passes slices on as they arrive, with their arrival time; with `whole`, complete frames only.
 pub(super) fn read_live(
     mut from: impl Read + AsFd,
+    first: &[u8],
     rate: Option<FrameRate>,
     frames: &Frames,
     whole: bool,
@@ -76,15 +82,21 @@ pub(super) fn read_live(
     let mut capture_times = CaptureTimes::default();
     let mut left_out = LeftOutWatch::default();
     let mut pause = PauseDetector::default();
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = first.to_vec();
+    let mut is_read = !first.is_empty();
     loop {
-        if !pause.wait(&from, &mut reader)? {
+        if !is_read && !pause.wait(&from, &mut reader)? {
             give_live(&mut reader, frames, &mut capture_times, (pause.since, whole));
             continue;
         }
         // A frame that this chunk ends arrived before it.
         let pending_since = pause.pending_since();
-        let count = read(&mut from, &mut chunk)?;
+        let count = if std::mem::take(&mut is_read) {
+            chunk.len()
+        } else {
+            chunk.resize(CHUNK, 0);
+            read(&mut from, &mut chunk)?
+        };
         if count == 0 {
             break;
         }
@@ -100,7 +112,7 @@ pub(super) fn read_live(
     Ok(ending)
 }
 
-fn read(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, Failure> {
+pub(super) fn read(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, Failure> {
     loop {
         match from.read(chunk) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -133,7 +145,7 @@ fn give_live(
             came_at = clock::now();
         }
         let timing = Timing::Live { captured: capture_times.captured, presented: None };
-        if !frames.give(CapturedFrame { part, timing, encoding: frames.encoding }) {
+        if !frames.give(CapturedFrame { part: MediaPart::Video(part), timing, encoding: frames.encoding }) {
             return;
         }
     }
@@ -239,7 +251,7 @@ impl PauseDetector {
     }
 }
 
-fn is_ready(from: &impl AsFd, patience: Duration) -> Result<bool, Failure> {
+pub(super) fn is_ready(from: &impl AsFd, patience: Duration) -> Result<bool, Failure> {
     let nanos = patience.as_nanos();
     let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
     match poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&timeout)) {

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{
-    Ending, FrameFate, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, RtpError,
-    control,
+    Ending, FrameFate, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
 };
 
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
+use super::media::MediaPart;
+use super::ts;
 use crate::failure::Failure;
 use crate::notice::{RateLimitedMessages, tell};
 
@@ -45,6 +46,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         reader: FrameReader::new(None),
         refused: RateLimitedMessages::default(),
         left_out: LeftOutWatch::default(),
+        has_given: false,
     };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
     let mut datagram = vec![0; LARGEST];
@@ -69,6 +71,9 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
                     tell(format_args!("the source goes on after {silent:.1} s"));
                 }
                 (from, is_silent, heard) = (Some(sender), false, clock::now());
+                if !relay.has_given && ts::packets_of(&datagram[..len]).is_some() {
+                    return ts::read_udp(socket, &datagram[..len], frames);
+                }
                 relay.packet(&datagram[..len]);
             }
             Err(_) => relay.playout.handle_timeout(clock::now()),
@@ -85,6 +90,8 @@ struct Relay {
     reader: FrameReader,
     refused: RateLimitedMessages,
     left_out: LeftOutWatch,
+    /// Whether a frame was passed on.
+    has_given: bool,
 }
 
 impl Relay {
@@ -93,11 +100,7 @@ impl Relay {
             return;
         }
         if let Err(error) = self.playout.handle_packet(clock::now(), datagram) {
-            let words = match (&error, datagram.first()) {
-                (RtpError::NotRtp(_), Some(0x47)) => "the source is MPEG-TS, which is not supported yet".to_owned(),
-                _ => format!("a packet of the source is not used: {error}"),
-            };
-            self.refused.tell_as(error.kind(), &words);
+            self.refused.tell_as(error.kind(), &format!("a packet of the source is not used: {error}"));
         }
     }
 
@@ -130,7 +133,8 @@ impl Relay {
             self.left_out.look(self.reader.left_out());
             let timing = timing(&frame);
             while let Some(frame) = self.reader.next_frame() {
-                let part = FramePart { frame, first: true, last: true };
+                self.has_given = true;
+                let part = MediaPart::Video(FramePart { frame, first: true, last: true });
                 if !frames.give(CapturedFrame { part, timing, encoding: frames.encoding }) {
                     return false;
                 }

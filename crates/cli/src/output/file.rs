@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use crate::failure::Failure;
 
 /// Container formats that are not supported, by file name suffix.
-const CONTAINERS: [&str; 6] = [".ts", ".mkv", ".mov", ".avi", ".webm", ".flv"];
+const CONTAINERS: [&str; 5] = [".mkv", ".mov", ".avi", ".webm", ".flv"];
 
 /// Placeholder for the number of a recording.
 const NUMBER: &str = "%n";
@@ -33,7 +33,7 @@ impl Target {
         let lower = path.to_ascii_lowercase();
         if let Some(end) = CONTAINERS.iter().find(|end| lower.ends_with(**end)) {
             return Err(Failure::Usage(format!(
-                "{path}: {end} is not written; a name that ends with .mp4 gives MP4, any other (.h264) raw H.264"
+                "{path}: {end} is not written; a name that ends with .mp4 gives MP4, with .ts MPEG-TS if that is sent, any other (.h264) raw H.264"
             )));
         }
         Self::of_any_kind(path, overwrite)

@@ -28,6 +28,23 @@ pub(crate) struct SinkStats {
     pub(crate) byte_written: u64,
 }
 
+/// What is written to a sink.
+#[derive(Clone, Debug)]
+pub(super) enum SinkItem {
+    Frame(PlayoutFrame),
+    /// Packets of a transport stream.
+    Packets(Vec<u8>),
+}
+
+impl SinkItem {
+    fn len(&self) -> usize {
+        match self {
+            Self::Frame(frame) => frame.annexb.len(),
+            Self::Packets(packets) => packets.len(),
+        }
+    }
+}
+
 /// Frame queue, with the state shared by both sides.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -37,7 +54,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<PlayoutFrame>,
+    frames: VecDeque<SinkItem>,
     bytes: usize,
     /// Whether no more frames follow.
     is_closed: bool,
@@ -56,26 +73,25 @@ impl Queue {
     }
 
     /// Adds a frame; returns `false` if there is no room or the sink is gone.
-    pub(super) fn push(&self, frame: &PlayoutFrame) -> bool {
+    pub(super) fn push(&self, frame: SinkItem) -> bool {
         let mut state = self.lock();
-        let fits =
-            state.frames.is_empty() || state.bytes + frame.annexb.len() <= MAX_BYTES && state.frames.len() < MAX_FRAMES;
+        let fits = state.frames.is_empty() || state.bytes + frame.len() <= MAX_BYTES && state.frames.len() < MAX_FRAMES;
         if state.is_gone || !fits {
             return false;
         }
-        state.bytes += frame.annexb.len();
-        state.frames.push_back(frame.clone());
+        state.bytes += frame.len();
+        state.frames.push_back(frame);
         drop(state);
         self.changed.notify_all();
         true
     }
 
     /// Waits for the next frame; returns `None` at the end.
-    pub(super) fn pop(&self) -> Option<PlayoutFrame> {
+    pub(super) fn pop(&self) -> Option<SinkItem> {
         let empty = |state: &mut State| state.frames.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.lock(), empty).unwrap_or_else(PoisonError::into_inner);
         let frame = state.frames.pop_front()?;
-        state.bytes -= frame.annexb.len();
+        state.bytes -= frame.len();
         Some(frame)
     }
 
@@ -155,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn frame(bytes: usize) -> PlayoutFrame {
-        PlayoutFrame {
+    fn frame(bytes: usize) -> SinkItem {
+        SinkItem::Frame(PlayoutFrame {
             annexb: vec![0; bytes],
             rtp_timestamp: 0,
             ticks: 0,
@@ -169,29 +185,29 @@ mod tests {
             arrived_at: Instant::ZERO,
             completed_at: Instant::ZERO,
             playout_at: Instant::ZERO,
-        }
+        })
     }
 
     #[test]
     fn bytes_and_frames_are_bounded() {
         let queue = Queue::default();
-        assert!(queue.push(&frame(MAX_BYTES + 1)), "a frame that is alone always fits");
-        assert!(!queue.push(&frame(1)));
+        assert!(queue.push(frame(MAX_BYTES + 1)), "a frame that is alone always fits");
+        assert!(!queue.push(frame(1)));
         queue.pop().unwrap();
         for _ in 0..MAX_FRAMES {
-            assert!(queue.push(&frame(1)));
+            assert!(queue.push(frame(1)));
         }
-        assert!(!queue.push(&frame(1)));
+        assert!(!queue.push(frame(1)));
         queue.pop().unwrap();
-        assert!(queue.push(&frame(1)));
+        assert!(queue.push(frame(1)));
     }
 
     #[test]
     fn what_waits_when_the_sink_is_gone_is_counted() {
         let queue = Queue::default();
-        assert!(queue.push(&frame(1)) && queue.push(&frame(1)));
+        assert!(queue.push(frame(1)) && queue.push(frame(1)));
         queue.end(Err(Failure::Environment("gone".to_owned())));
-        assert!(!queue.push(&frame(1)) && queue.is_gone());
+        assert!(!queue.push(frame(1)) && queue.is_gone());
         assert_eq!(queue.stats().frames_not_written, 2);
         assert!(queue.take_failure().is_some() && queue.take_failure().is_none());
     }

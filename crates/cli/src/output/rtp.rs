@@ -13,12 +13,17 @@ use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
 use crate::failure::Failure;
 use crate::input::bind;
 
+/// Bytes of MPEG-TS in a datagram: seven packets, as all players expect.
+const DATAGRAM: usize = 7 * timeous_media::ts::PACKET_LEN;
+
 /// RTP sink.
 pub(super) struct RtpWriter {
     socket: UdpSocket,
     to: SocketAddr,
     packetizer: Packetizer,
     description: Option<Description>,
+    /// Whether the user was told that players need a description.
+    has_told: bool,
 }
 
 impl RtpWriter {
@@ -34,10 +39,7 @@ impl RtpWriter {
             ..PacketizerConfig::default()
         })?;
         let description = sdp.map(|path| Description::new(path, overwrite)).transpose()?;
-        if description.is_none() {
-            eprintln!("timeous: players need a description of the RTP to udp://{to}: --sdp FILE writes one");
-        }
-        Ok(Self { socket, to, packetizer, description })
+        Ok(Self { socket, to, packetizer, description, has_told: false })
     }
 
     /// Name of the sink.
@@ -53,18 +55,29 @@ impl RtpWriter {
         }
         if let Some(description) = &mut self.description {
             description.update(&frame.nals, self.to);
+        } else if !std::mem::replace(&mut self.has_told, true) {
+            eprintln!("timeous: players need a description of the RTP to {}: --sdp FILE writes one", self.name());
         }
         let mut bytes = 0;
         for adu in self.packetizer.packetize(&frame) {
-            match self.socket.send_to(&adu.rtp, self.to) {
-                Ok(_) => {}
-                // No program listens there (yet); a player may be started later.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(Failure::file(&self.name(), &error).into()),
-            }
-            bytes += adu.rtp.len();
+            bytes += self.send(&adu.rtp)?;
         }
         Ok(bytes)
+    }
+
+    /// Sends packets of a transport stream, without RTP; returns their bytes.
+    pub(super) fn write_packets(&mut self, packets: &[u8]) -> Result<usize, WriteError> {
+        packets.chunks(DATAGRAM).map(|datagram| self.send(datagram)).sum()
+    }
+
+    fn send(&self, datagram: &[u8]) -> Result<usize, WriteError> {
+        match self.socket.send_to(datagram, self.to) {
+            Ok(_) => {}
+            // No program listens there (yet); a player may be started later.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(Failure::file(&self.name(), &error).into()),
+        }
+        Ok(datagram.len())
     }
 }
 

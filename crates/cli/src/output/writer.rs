@@ -1,20 +1,19 @@
-//! Writer thread of a sink: writes frames as raw H.264, MP4 or RTP.
+//! Writer thread of a sink: writes frames as raw H.264, MP4, RTP or MPEG-TS.
 
-use timeous_media::PlayoutFrame;
 use timeous_media::mp4::Mp4Writer;
 
 use super::args::SinkArgs;
 use super::error::WriteError;
 use super::file::{SinkFile, Target};
 use super::messages::SinkMessages;
-use super::queue::Queue;
+use super::queue::{Queue, SinkItem};
 use super::rtp::RtpWriter;
 use crate::failure::Failure;
 use crate::place::Place;
 
 /// Sink by output format.
 pub(super) enum Writer {
-    /// An Annex B byte stream.
+    /// An Annex B byte stream, or MPEG-TS.
     Bytes(SinkFile),
     /// A fragmented MP4 file.
     Mp4(Box<Mp4Writer>, SinkFile),
@@ -51,14 +50,27 @@ impl Writer {
     }
 
     /// Writes a frame; returns the bytes added.
-    fn write(&mut self, frame: &PlayoutFrame) -> Result<usize, WriteError> {
-        match self {
-            Self::Bytes(file) => Ok(file.append(&frame.annexb)?),
-            Self::Mp4(mp4, file) => {
+    fn write(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
+        match (self, item) {
+            (Self::Bytes(file), SinkItem::Frame(frame)) => {
+                if has_suffix(&file.name(), &TRANSPORT_STREAMS) {
+                    return Err(misnamed(&file.name(), "H.264", ".h264 or .mp4").into());
+                }
+                Ok(file.append(&frame.annexb)?)
+            }
+            (Self::Bytes(file), SinkItem::Packets(packets)) => {
+                if has_suffix(&file.name(), &RAW_VIDEO) {
+                    return Err(misnamed(&file.name(), "MPEG-TS", ".ts").into());
+                }
+                Ok(file.append(packets)?)
+            }
+            (Self::Mp4(mp4, file), SinkItem::Frame(frame)) => {
                 mp4.push(frame).map_err(|error| WriteError::Frame(error.to_string()))?;
                 Ok(file.append(&mp4.take())?)
             }
-            Self::Rtp(rtp) => rtp.write(frame),
+            (Self::Mp4(_, file), SinkItem::Packets(_)) => Err(misnamed(&file.name(), "MPEG-TS", ".ts").into()),
+            (Self::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
+            (Self::Rtp(rtp), SinkItem::Packets(packets)) => rtp.write_packets(packets),
         }
     }
 
@@ -83,6 +95,19 @@ impl Writer {
             Self::Rtp(_) => Ok(0),
         }
     }
+}
+
+/// Suffixes of files of MPEG-TS, and of raw video.
+const TRANSPORT_STREAMS: [&str; 4] = [".ts", ".m2t", ".mts", ".m2ts"];
+const RAW_VIDEO: [&str; 4] = [".h264", ".264", ".avc", ".h265"];
+
+fn has_suffix(name: &str, suffixes: &[&str]) -> bool {
+    suffixes.iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix))
+}
+
+/// Refuses a stream that a file's name does not promise.
+fn misnamed(name: &str, what: &str, suffix: &str) -> Failure {
+    Failure::Peer(format!("{name}: the sender's stream is {what}: name a file that ends with {suffix}"))
 }
 
 const NOTHING: &str = ": no frame came that could be written, so that there is nothing to keep";

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
 use timeous::core::{Duration, Instant};
+use timeous_media::ts::{TS_PAYLOAD_TYPE, TsPlayout};
 use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, PlayoutEvent, Release, control};
 
 use super::args::RecvArgs;
@@ -64,6 +65,9 @@ pub(crate) struct FrameCounts {
 /// Playout and its outputs.
 pub(super) struct Screen {
     playout: Playout,
+    /// Playout of a transport stream, once one has come.
+    ts: Option<TsPlayout>,
+    release: Release,
     output: Output,
     frames: Journal,
     counts: FrameCounts,
@@ -118,6 +122,8 @@ impl Screen {
         let config = PlayoutConfig { payload_type: args.pt, ..PlayoutConfig::new(latency).released(release) };
         Ok(Self {
             playout: Playout::new(config),
+            ts: None,
+            release,
             output,
             frames: Journal::new(args.frames.as_deref(), FRAMES)?,
             counts: FrameCounts { ms_latency: latency.as_millis(), ..FrameCounts::default() },
@@ -148,7 +154,8 @@ impl Screen {
     /// Next instant at which a timer is due.
     pub(super) fn due(&self) -> Instant {
         let tick = clock::now() + TICK;
-        self.playout.poll_timeout().map_or(tick, |due| due.min(tick))
+        let ts = self.ts.as_ref().and_then(TsPlayout::poll_timeout);
+        self.playout.poll_timeout().into_iter().chain(ts).fold(tick, |least, due| least.min(due))
     }
 
     /// Handles a packet.
@@ -160,8 +167,17 @@ impl Screen {
             }
             return Ok(());
         }
-        match self.playout.handle_packet(at, packet) {
-            Ok(_) => self.has_begun = true,
+        let handled = if is_ts(packet) {
+            let ts = self.ts.get_or_insert_with(|| {
+                tell("the stream is MPEG-TS");
+                TsPlayout::new(self.playout.latency(), self.release)
+            });
+            ts.handle_packet(at, packet)
+        } else {
+            self.playout.handle_packet(at, packet).map(drop)
+        };
+        match handled {
+            Ok(()) => self.has_begun = true,
             Err(error) => self.refused.tell_as(error.kind(), &format!("a packet is not used: {error}")),
         }
         self.show()
@@ -173,6 +189,9 @@ impl Screen {
             if agreed != self.playout.latency() {
                 tell(format_args!("the sender asks for more time: latency is {} ms", agreed.as_millis()));
                 self.playout.set_latency(agreed);
+                if let Some(ts) = &mut self.ts {
+                    ts.set_latency(agreed);
+                }
                 self.counts.ms_latency = agreed.as_millis();
             }
         }
@@ -184,7 +203,8 @@ impl Screen {
         let mut messages = Vec::new();
         if now >= self.next_report {
             self.next_report = now + REPORTS;
-            messages.push(Control::Terms { latency: self.latency, excess: self.playout.excess(now) });
+            let excess = self.playout.excess(now).or_else(|| self.ts.as_ref()?.excess(now));
+            messages.push(Control::Terms { latency: self.latency, excess });
         }
         if let Some(ssrc) = self.playout.ssrc().filter(|_| self.playout.wants_entry() && now >= self.next_keyframe) {
             self.next_keyframe = now + KEYFRAMES;
@@ -196,6 +216,9 @@ impl Screen {
     /// Advances time.
     pub(super) fn pass_time(&mut self) -> Result<(), Failure> {
         self.playout.handle_timeout(clock::now());
+        if let Some(ts) = &mut self.ts {
+            ts.handle_timeout(clock::now());
+        }
         self.show()
     }
 
@@ -217,6 +240,12 @@ impl Screen {
         }
         while let Some(report) = self.playout.poll_report() {
             self.count(&report);
+        }
+        while let Some(change) = self.ts.as_mut().and_then(TsPlayout::poll_change) {
+            self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
+        }
+        while let Some(release) = self.ts.as_mut().and_then(TsPlayout::poll_release) {
+            self.output.write_packets(release.packets)?;
         }
         self.watch();
         Ok(())
@@ -268,6 +297,16 @@ impl Screen {
         self.counts.pkt_rcv_belated = stats.late;
         self.counts.pkt_rcv_duplicate = stats.duplicate;
         self.counts.pkt_rcv_refused = stats.refused;
+        if let Some(ts) = &self.ts {
+            let (stats, counts) = (ts.stats(), &mut self.counts);
+            counts.frames_decodable = stats.released;
+            counts.frames_incomplete = stats.incomplete;
+            counts.frames_late = stats.late;
+            counts.frames_reference_missing = stats.reference_missing;
+            counts.frames_missing = stats.missing;
+            counts.pkt_rcv_duplicate = stats.duplicate;
+            counts.pkt_rcv_refused += stats.refused;
+        }
     }
 
     /// Returns a record of the stream and its frames, and the progress line.
@@ -280,7 +319,9 @@ impl Screen {
 
     /// Waits until all frames in the playout are released, after the last stream has ended.
     pub(super) fn drain(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
-        while !interrupt.is_set() && self.playout.holds_frames() {
+        while !interrupt.is_set()
+            && (self.playout.holds_frames() || self.ts.as_ref().is_some_and(TsPlayout::holds_packets))
+        {
             pause(self.due());
             self.pass_time()?;
         }
@@ -288,20 +329,21 @@ impl Screen {
     }
 
     /// Summary of all streams in a sentence.
-    pub(super) fn summary(&self) -> String {
+    pub(super) fn summary(&mut self) -> String {
+        self.count_packets();
         let counts = &self.counts;
         format!(
             "{} frames in time, {} late, {} missing, {} without what they refer to",
-            counts.frames_decodable,
-            counts.frames_late,
-            self.playout.stats().frames_missing,
-            counts.frames_reference_missing
+            counts.frames_decodable, counts.frames_late, counts.frames_missing, counts.frames_reference_missing
         )
     }
 
     /// Completes the sink and writes the last record; after an error, the remaining steps are still done.
     pub(super) fn finish(&mut self, stream: &Fields, meter: &mut Meter) -> Result<(), Failure> {
         self.playout.finish();
+        if let Some(ts) = &mut self.ts {
+            ts.finish();
+        }
         let shown = self.show();
         let journal = self.frames.finish();
         let sink = self.output.finish();
@@ -314,6 +356,11 @@ impl Screen {
 #[expect(clippy::disallowed_methods, reason = "this is the driver, and waits until a frame is due")]
 fn pause(until: Instant) {
     std::thread::sleep(until.saturating_since(clock::now()).into());
+}
+
+/// Whether a packet is RTP of a transport stream.
+fn is_ts(packet: &[u8]) -> bool {
+    matches!(packet, [version, payload_type, ..] if version >> 6 == 2 && payload_type & 0x7f == TS_PAYLOAD_TYPE)
 }
 
 fn line(record: &Fields) -> String {

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority};
 use timeous::{Arrival, Hints, Receiver, SendError, Sender, Stats, Status, clock};
-use timeous_media::{Control, FrameKind, MediaAdu, Packetizer, control};
+use timeous_media::{Control, MediaAdu, control};
 
+use super::packets::Packets;
 use crate::failure::Failure;
 use crate::journal::{Entry, Journal, fate_name};
 use crate::notice::{RateLimitedMessages, tell};
@@ -28,7 +29,7 @@ pub(super) struct Link {
     pub(super) sender: Sender,
     receiver: Receiver,
     peer: Option<SocketAddr>,
-    pub(super) packetizer: Packetizer,
+    pub(super) packets: Packets,
     entries: BTreeMap<AduSeq, Entry>,
     /// Larger one of the latencies that both ends request.
     latency: Duration,
@@ -37,6 +38,8 @@ pub(super) struct Link {
     has_entered: bool,
     /// Current frame, if its first part was sent.
     frame: Option<u32>,
+    /// PES packet of a transport stream whose rest is not sent.
+    left_out: Option<u32>,
     next_report: Instant,
     refused: RateLimitedMessages,
     pub(super) counts: LinkCounts,
@@ -89,7 +92,7 @@ impl PathDelay {
 }
 
 impl Link {
-    pub(super) fn new(sender: Sender, receiver: Receiver, packetizer: Packetizer) -> Self {
+    pub(super) fn new(sender: Sender, receiver: Receiver, packets: Packets) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
         let mut way = PathDelay::default();
         way.update(clock::now(), || sender.stats());
@@ -97,12 +100,13 @@ impl Link {
             sender,
             receiver,
             peer,
-            packetizer,
+            packets,
             entries: BTreeMap::new(),
             latency,
             way,
             has_entered: false,
             frame: None,
+            left_out: None,
             next_report: Instant::ZERO,
             refused: RateLimitedMessages::default(),
             counts: LinkCounts::default(),
@@ -139,31 +143,30 @@ impl Link {
         wait: bool,
     ) -> Result<(), Failure> {
         let part = &due.part;
-        if part.first {
-            let is_taken = self.has_entered || part.frame.entry.is_some();
-            self.frame = is_taken.then_some(part.frame.index);
+        if part.is_first() {
+            // A transport stream has sound and tables, too, and its receiver looks for an entry point.
+            let is_taken = self.has_entered || part.is_entry() || part.is_ts();
+            self.frame = is_taken.then_some(part.number());
             let (sent, skipped) = if is_taken { (1, 0) } else { (0, 1) };
             self.counts.frames += sent;
             self.counts.skipped += skipped;
-            self.counts.i_frames += u64::from(is_taken && matches!(part.frame.kind, FrameKind::Idr | FrameKind::I));
+            self.counts.i_frames += u64::from(is_taken && part.is_keyframe());
         }
-        if self.frame != Some(part.frame.index) {
+        let is_left_out =
+            if part.is_ts() { self.left_out == Some(part.number()) } else { self.frame != Some(part.number()) };
+        if is_left_out {
             return Ok(());
         }
-        let with_sets = (!self.has_entered && part.first && !sets.is_empty()).then(|| {
-            let mut frame = part.frame.clone();
-            frame.nals.splice(0..0, sets.iter().cloned());
-            frame
-        });
+        let sets = if !self.has_entered && part.is_first() { sets } else { &[] };
         self.has_entered = true;
         let stamp = timeous_media::Stamp { is_queued: self.sender.ring().queued_len() > 0, ..due.stamp };
-        let frame = with_sets.as_ref().unwrap_or(&part.frame);
         let deadline = self.deadline(due.captured);
-        for adu in self.packetizer.packetize_part(frame, (part.first, part.last), &stamp) {
+        for adu in self.packets.packetize(part, sets, &stamp) {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
                 // The rest of the frame would be useless.
                 self.counts.skipped += 1;
                 self.frame = None;
+                self.left_out = Some(part.number());
                 self.wants_keyframe = true;
                 return Ok(());
             };
@@ -217,9 +220,9 @@ impl Link {
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
-                ssrc: self.packetizer.ssrc(),
+                ssrc: self.packets.ssrc(),
                 ntp: ntp(now + clock::unix_offset()),
-                timestamp: self.packetizer.timestamp(ticks(now)),
+                timestamp: self.packets.timestamp(ticks(now)),
             };
             let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
             for message in [clock, terms] {

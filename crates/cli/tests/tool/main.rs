@@ -22,6 +22,7 @@ mod sinks;
 mod statistics;
 mod support;
 mod tcp;
+mod transport_stream;
 mod tshark;
 mod viewer;
 mod watched;

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ALIVE: Sabotage = Sabotage {
     name: "alive",
-    what: "the clients that are to die live on",
+    what: "thirty of the clients that are to die live on",
     falls: &["flows left", "clients left", "descriptors left", "until the last was forgotten", "rate of the others"],
 };
 

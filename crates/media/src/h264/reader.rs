@@ -27,7 +27,7 @@ fn reorder_of(sps: &SeqParameterSet) -> u32 {
 }
 
 /// Summary at the end of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// Number of frames.
     pub frames: u64,

@@ -1,0 +1,170 @@
+//! MPEG-TS from a file, a live pipe, or UDP with or without RTP (RFC 2250).
+
+use std::io::Read;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+
+use timeous::clock;
+use timeous::core::Duration;
+use timeous_media::ts::{PACKET_LEN, TS_PAYLOAD_TYPE, TsReader};
+use timeous_media::{Ending, MediaError};
+
+use super::captured::{CapturedFrame, Frames, Timing};
+use super::media::MediaPart;
+use super::pipe::{is_ready, read};
+use crate::failure::Failure;
+use crate::notice::tell;
+
+const CHUNK: usize = 64 * 1024;
+/// Pause after which what has come is sent, though few packets wait. Chosen by us: writers write many packets at once; a higher value
+/// delays them.
+const QUIET: Duration = Duration::from_millis(2);
+/// Silence of a source that is reported.
+const SILENT: Duration = Duration::from_secs(3);
+/// Length of an RTP header without extension (RFC 3550 §5.1).
+const RTP_HEADER: usize = 12;
+
+/// Whether a datagram is of a transport stream: whole packets, with or without an RTP header.
+pub(super) fn packets_of(datagram: &[u8]) -> Option<&[u8]> {
+    let is_whole = |bytes: &[u8]| {
+        !bytes.is_empty()
+            && bytes.len().is_multiple_of(PACKET_LEN)
+            && bytes.chunks(PACKET_LEN).all(|packet| packet[0] == 0x47)
+    };
+    if is_whole(datagram) {
+        return Some(datagram);
+    }
+    let header = datagram.get(..RTP_HEADER)?;
+    let payload = &datagram[RTP_HEADER..];
+    (header[0] == 0x80 && header[1] & 0x7f == TS_PAYLOAD_TYPE && is_whole(payload)).then_some(payload)
+}
+
+/// Reads all packets of a file, paced by its program clock.
+pub(super) fn read_file(mut from: impl Read, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
+    let mut source = Source::new(frames, true);
+    let mut chunk = vec![0; CHUNK];
+    source.push(first)?;
+    loop {
+        let count = read(&mut from, &mut chunk)?;
+        if count == 0 {
+            return source.finish();
+        }
+        source.push(&chunk[..count])?;
+        if !source.give() {
+            return source.finish();
+        }
+    }
+}
+
+/// Reads a live pipe: packets are captured when they arrive.
+pub(super) fn read_live(mut from: impl Read + AsFd, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
+    let mut source = Source::new(frames, false);
+    let mut chunk = vec![0; CHUNK];
+    source.push(first)?;
+    loop {
+        source.wait(|patience| is_ready(&from, patience))?;
+        let count = read(&mut from, &mut chunk)?;
+        if count == 0 {
+            return source.finish();
+        }
+        source.push(&chunk[..count])?;
+        if !source.give() {
+            return source.finish();
+        }
+    }
+}
+
+/// Reads UDP, after a first datagram. UDP has no end of stream: a silent source may come back.
+pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
+    let mut source = Source::new(frames, false);
+    let mut datagram = vec![0; CHUNK];
+    source.push(packets_of(first).unwrap_or_default())?;
+    tell("the source is MPEG-TS");
+    loop {
+        source.wait(|patience| is_ready(socket, patience))?;
+        match socket.recv(&mut datagram) {
+            // Others' datagrams do not matter.
+            Ok(len) => source.push(packets_of(&datagram[..len]).unwrap_or_default())?,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Failure::file("the source", &error)),
+        }
+        if !source.give() {
+            return source.finish();
+        }
+    }
+}
+
+/// Reader of a source, with its queue.
+struct Source<'a> {
+    reader: TsReader,
+    frames: &'a Frames,
+    is_paced: bool,
+    given: u64,
+    is_silent: bool,
+}
+
+impl<'a> Source<'a> {
+    fn new(frames: &'a Frames, is_paced: bool) -> Self {
+        Self { reader: TsReader::new(), frames, is_paced, given: 0, is_silent: false }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
+        self.reader.push(bytes)
+    }
+
+    /// Waits for bytes; after a short pause, what has come is sent.
+    fn wait(&mut self, mut is_ready: impl FnMut(Duration) -> Result<bool, Failure>) -> Result<(), Failure> {
+        if is_ready(QUIET)? {
+            return Ok(());
+        }
+        self.reader.flush();
+        self.give();
+        let since = clock::now();
+        while !is_ready(SILENT)? {
+            if !std::mem::replace(&mut self.is_silent, true) {
+                tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+            }
+        }
+        if std::mem::take(&mut self.is_silent) {
+            let silent = clock::now().saturating_since(since).as_secs_f64();
+            tell(format_args!("the source goes on after {silent:.1} s"));
+        }
+        Ok(())
+    }
+
+    /// Passes units on; returns `false` if the receiving side is gone.
+    fn give(&mut self) -> bool {
+        while let Some(unit) = self.reader.next_unit() {
+            self.given += u64::from(unit.first == 0);
+            let captured = clock::now();
+            let timing = if self.is_paced { Timing::Paced } else { Timing::Live { captured, presented: None } };
+            let part = MediaPart::Ts(unit);
+            if !self.frames.give(CapturedFrame { part, timing, encoding: self.frames.encoding }) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn finish(mut self) -> Result<Ending, Failure> {
+        self.reader.finish();
+        self.give();
+        let counts = self.reader.counts();
+        if self.given == 0 {
+            return Err(Failure::Input(format!(
+                "the source is MPEG-TS without a PES packet or table that is whole ({} packets)",
+                counts.packets
+            )));
+        }
+        if self.is_paced && self.reader.time().is_none() {
+            tell("the file has no program clock (PCR) to be paced by, and was sent as fast as it could");
+        }
+        if counts.garbage > 0 {
+            tell(format_args!(
+                "{} bytes of the source were between packets of MPEG-TS, and were left out",
+                counts.garbage
+            ));
+        }
+        Ok(Ending { frames: self.given, ..Ending::default() })
+    }
+}

@@ -1,0 +1,69 @@
+//! RTP packets of a source: of H.264 frames, or of a transport stream.
+
+use timeous::core::Duration;
+use timeous_media::ts::TsPacketizer;
+use timeous_media::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
+
+use crate::failure::Failure;
+use crate::input::MediaPart;
+
+/// Packetizer by the format of the source.
+pub(super) enum Packets {
+    /// RFC 6184.
+    Video(Packetizer),
+    /// RFC 2250.
+    Ts(TsPacketizer),
+}
+
+impl Packets {
+    /// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
+    pub(super) fn new(is_ts: bool, largest: usize, descriptors: bool) -> Result<Self, Failure> {
+        let [ssrc, first_timestamp, sequence] = crate::random::words()?;
+        let first_sequence = sequence as u16;
+        if is_ts {
+            return Ok(Self::Ts(TsPacketizer::new(largest, ssrc, first_sequence, first_timestamp)?));
+        }
+        Ok(Self::Video(Packetizer::new(PacketizerConfig {
+            ssrc,
+            first_sequence,
+            first_timestamp,
+            mtu: largest,
+            descriptors,
+            ..PacketizerConfig::default()
+        })?))
+    }
+
+    pub(super) fn ssrc(&self) -> u32 {
+        match self {
+            Self::Video(video) => video.ssrc(),
+            Self::Ts(ts) => ts.ssrc(),
+        }
+    }
+
+    pub(super) fn timestamp(&self, ticks: u64) -> u32 {
+        match self {
+            Self::Video(video) => video.timestamp(ticks),
+            Self::Ts(ts) => ts.timestamp(ticks),
+        }
+    }
+
+    /// Packets of a part, for which a decoder may need parameter sets first. A source does not change its format.
+    pub(super) fn packetize(&mut self, part: &MediaPart, sets: &[Vec<u8>], stamp: &Stamp) -> Vec<MediaAdu> {
+        match (self, part) {
+            (Self::Video(video), MediaPart::Video(part)) if sets.is_empty() => {
+                video.packetize_part(&part.frame, (part.first, part.last), stamp)
+            }
+            (Self::Video(video), MediaPart::Video(part)) => {
+                let mut frame = part.frame.clone();
+                frame.nals.splice(0..0, sets.iter().cloned());
+                video.packetize_part(&frame, (part.first, part.last), stamp)
+            }
+            (Self::Ts(ts), MediaPart::Ts(unit)) => {
+                let (capture, handover) = (Duration::ZERO, Duration::ZERO);
+                let packets = ts.packetize(unit, stamp.capture, stamp.is_queued).into_iter();
+                packets.map(|(meta, rtp)| MediaAdu { meta, capture, handover, rtp }).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! MPEG-TS with audio from ffmpeg, by file, pipe and UDP, and through links that lose packets or are too narrow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::support::{
+    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, skip, timeous, until,
+};
+
+const PACKET: usize = 188;
+
+/// ffmpeg that writes a test picture with sound as MPEG-TS.
+fn encoder(seconds: &str, codecs: &[&str], output: &[&str]) -> Command {
+    let mut ffmpeg = Command::new("ffmpeg");
+    // A file is encoded as fast as it can be.
+    let pace: &[&str] = if output.contains(&"-y") { &[] } else { &["-re"] };
+    ffmpeg.args(["-nostdin", "-v", "error"]).args(pace).args(["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"]);
+    ffmpeg
+        .args(["-f", "lavfi", "-i", "sine=frequency=440", "-t", seconds, "-pix_fmt", "yuv420p", "-g", "25"])
+        .args(codecs);
+    ffmpeg.args(["-f", "mpegts"]).args(output).stdin(Stdio::null()).stdout(Stdio::null());
+    ffmpeg
+}
+
+const H264_AAC: [&str; 8] = ["-c:v", "libx264", "-preset", "ultrafast", "-b:v", "600k", "-c:a", "aac"];
+const MPEG2_MP2: [&str; 6] = ["-c:v", "mpeg2video", "-b:v", "900k", "-c:a", "mp2"];
+
+fn encode(files: &Files, codecs: &[&str]) -> Option<String> {
+    if !is_installed("ffmpeg") {
+        return None;
+    }
+    let path = files.path("in.ts");
+    Running::start(encoder("4", codecs, &["-y", &path])).ends_with(0);
+    Some(path)
+}
+
+/// Packets of each PID with payload, after a check that their counters are continuous, and the longest time between two values of a
+/// program clock in milliseconds.
+fn check(path: &str) -> (BTreeMap<u16, usize>, u64) {
+    let bytes = fs::read(path).unwrap();
+    assert!(!bytes.is_empty() && bytes.len().is_multiple_of(PACKET), "{} bytes", bytes.len());
+    let (mut counters, mut packets) = (BTreeMap::new(), BTreeMap::new());
+    let (mut clock, mut longest) = (None, 0);
+    for packet in bytes.chunks_exact(PACKET) {
+        assert_eq!(packet[0], 0x47);
+        let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
+        if packet[3] & 0x10 != 0 {
+            let before = counters.insert(pid, packet[3] & 0x0f);
+            assert!(before.is_none_or(|before: u8| (before + 1) & 0x0f == packet[3] & 0x0f), "PID {pid}");
+            *packets.entry(pid).or_default() += 1;
+        }
+        if packet[3] & 0x20 != 0 && packet[4] >= 7 && packet[5] & 0x10 != 0 {
+            let ticks = u64::from(u32::from_be_bytes(packet[6..10].try_into().unwrap())) << 1;
+            longest = longest.max(ticks - clock.replace(ticks).unwrap_or(ticks));
+        }
+    }
+    (packets, longest / 90)
+}
+
+/// Number of packets of the video and of the audio, by ffprobe.
+fn packets_of(path: &str) -> [u64; 2] {
+    ["v:0", "a:0"].map(|stream| {
+        let mut probe = Command::new("ffprobe");
+        probe.args(["-v", "error", "-select_streams", stream, "-count_packets", "-show_entries"]);
+        let told = probe.args(["stream=nb_read_packets", "-of", "default=nk=1:nw=1", path]).output().unwrap();
+        let text = String::from_utf8(told.stdout).unwrap();
+        text.lines().find_map(|line| line.trim().parse().ok()).unwrap_or(0)
+    })
+}
+
+fn assert_decodes(path: &str) {
+    Running::start(decoder(&["-i", path, "-map", "0", "-f", "null", "-"])).ends_with(0);
+}
+
+/// Sends a file through a link; returns the file that was received.
+fn through(files: &Files, source: &str, latency: &str, link: &[&str]) -> String {
+    let (near, far, out) = (free_port(), free_port(), files.path("out.ts"));
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency={latency}&reconnect=off"), &out]);
+    receiver.until_it_says("listening");
+    let mut link = emulate(near, far, link);
+    timeous(&["send", source, &format!("timeous://127.0.0.1:{near}?latency={latency}")]).ends_with(0);
+    receiver.ends_with(0);
+    link.kill();
+    out
+}
+
+#[test]
+fn through_losses_all_of_a_transport_stream_arrives() {
+    let test = "through_losses_all_of_a_transport_stream_arrives";
+    for codecs in [&H264_AAC[..], &MPEG2_MP2] {
+        let files = Files::new();
+        let Some(source) = encode(&files, codecs) else { return skip(test, "ffmpeg") };
+        let out = through(&files, &source, "1s", &["--delay", "10ms", "--back-delay", "10ms", "--loss", "2%"]);
+        assert_decodes(&out);
+        let ((sent, _), (came, _)) = (check(&source), check(&out));
+        assert_eq!(sent, came, "packets of each PID");
+    }
+}
+
+#[test]
+fn through_half_of_its_rate_the_sound_of_a_transport_stream_has_no_gap() {
+    let files = Files::new();
+    let Some(source) = encode(&files, &H264_AAC) else {
+        return skip("through_half_of_its_rate_the_sound_of_a_transport_stream_has_no_gap", "ffmpeg");
+    };
+    let rate = (fs::metadata(&source).unwrap().len() * 8 / 4 / 2).to_string();
+    let out = through(&files, &source, "1s", &["--rate", &rate, "--delay", "10ms", "--queue", "300ms"]);
+    assert_decodes(&out);
+    let (_, longest) = check(&out);
+    assert!(longest <= 250, "{longest} ms without a clock value");
+    let ([video, audio], [few, all]) = (packets_of(&source), packets_of(&out));
+    assert_eq!(audio, all, "sound");
+    assert!(few < video && few > video / 10, "{few} of {video} pictures");
+}
+
+#[test]
+fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
+    if !is_installed("ffmpeg") {
+        return skip("a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp", "ffmpeg");
+    }
+    let files = Files::new();
+    let (port, input, output) = (free_port(), free_port(), free_port());
+    let (at, to) = (format!("timeous://:{port}?reconnect=off"), format!("timeous://127.0.0.1:{port}"));
+    // By pipe.
+    let out = files.path("pipe.ts");
+    let mut receiver = timeous(&["recv", &at, &out]);
+    receiver.until_it_says("listening");
+    let mut ffmpeg = encoder("3", &H264_AAC, &["-"]);
+    ffmpeg.stdout(Stdio::piped());
+    let mut ffmpeg = Running::start(ffmpeg);
+    let mut send = command(&["send", "-", &to]);
+    send.stdin(ffmpeg.output());
+    Running::start(send).ends_with(0);
+    receiver.ends_with(0);
+    assert_decodes(&out);
+    check(&out);
+    let [video, audio] = packets_of(&out);
+    assert!(video >= 70 && audio > 100, "{video} pictures, {audio} packets of sound");
+    // By UDP, in datagrams of seven packets, and to UDP.
+    let received = files.path("udp.ts");
+    let mut player = Command::new("ffmpeg");
+    player.args(["-nostdin", "-v", "error", "-i", &format!("udp://127.0.0.1:{output}?timeout=4000000"), "-c", "copy"]);
+    player.args(["-f", "mpegts", &received]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut player = Running::start(player);
+    until("ffmpeg listens", || !is_free(output));
+    let mut receiver = timeous(&["recv", &at, &format!("udp://127.0.0.1:{output}")]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &format!("udp://127.0.0.1:{input}"), &to]);
+    until("the sender listens", || !is_free(input));
+    let to = format!("udp://127.0.0.1:{input}?pkt_size=1316");
+    Running::start(encoder("4", &H264_AAC, &[&to])).ends_with(0);
+    sender.stop();
+    receiver.ends_with(0);
+    player.end();
+    let [video, audio] = packets_of(&received);
+    assert!(video >= 60 && audio > 100, "{video} pictures, {audio} packets of sound");
+}
+
+#[test]
+fn a_file_whose_name_promises_another_format_is_refused() {
+    let files = Files::new();
+    let Some(source) = encode(&files, &MPEG2_MP2) else {
+        return skip("a_file_whose_name_promises_another_format_is_refused", "ffmpeg");
+    };
+    let port = free_port();
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off"), &files.path("out.mp4")]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}")]);
+    let said = receiver.ends_with(5);
+    assert!(said.contains("the sender's stream is MPEG-TS") && said.contains(".ts"), "{said}");
+    sender.kill();
+}

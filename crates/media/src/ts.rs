@@ -1,0 +1,19 @@
+//! MPEG-2 transport streams (ISO/IEC 13818-1) as ADUs: whole PES packets are given up, never parts; RTP payload type 33 (RFC 2250).
+
+mod codec;
+mod descriptor;
+mod packet;
+mod packetize;
+mod playout;
+mod psi;
+mod reader;
+mod section;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use packet::{PACKET_LEN, is_transport_stream};
+pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer};
+pub use playout::{TsPlayout, TsRelease, TsStats};
+pub use reader::{TsCounts, TsReader};
+pub use unit::{TsKind, TsUnit};

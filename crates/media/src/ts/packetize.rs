@@ -1,0 +1,85 @@
+//! RTP packets of a transport stream: whole transport packets of one PES packet (RFC 2250 §2, payload type 33).
+
+use rtp_types::RtpPacketBuilder;
+use timeous_core::AduMeta;
+
+use super::descriptor::PesDescriptor;
+use super::packet::PACKET_LEN;
+use super::unit::{TsKind, TsUnit};
+use crate::error::PacketizeError;
+
+/// RTP payload type of a transport stream (RFC 3551 §6, table 5: MP2T).
+pub const TS_PAYLOAD_TYPE: u8 = 33;
+/// Length of the fixed RTP header (RFC 3550 §5.1).
+const RTP_HEADER: usize = 12;
+/// Most transport packets in an RTP packet. Chosen by us: seven fit an Ethernet frame, as in every encoder's UDP output.
+const MOST_PACKETS: usize = 7;
+
+/// Turns units of a transport stream into RTP packets.
+#[derive(Clone, Debug)]
+pub struct TsPacketizer {
+    ssrc: u32,
+    sequence: u16,
+    first_timestamp: u32,
+    /// Transport packets in an RTP packet, at most.
+    room: usize,
+}
+
+impl TsPacketizer {
+    /// Creates a packetizer of RTP packets of at most `mtu` bytes. The initial values are random (RFC 3550 §5.1, §8).
+    ///
+    /// # Errors
+    /// [`PacketizeError::Mtu`] if not even one transport packet fits.
+    pub fn new(mtu: usize, ssrc: u32, first_sequence: u16, first_timestamp: u32) -> Result<Self, PacketizeError> {
+        let least = RTP_HEADER + PesDescriptor::MAX_LEN + PACKET_LEN;
+        if mtu < least {
+            return Err(PacketizeError::Mtu { mtu, min: least, max: usize::from(u16::MAX) });
+        }
+        let room = ((mtu - RTP_HEADER - PesDescriptor::MAX_LEN) / PACKET_LEN).min(MOST_PACKETS);
+        Ok(Self { ssrc, sequence: first_sequence, first_timestamp, room })
+    }
+
+    /// Synchronisation source (SSRC) of its packets.
+    pub fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// RTP timestamp at `ticks` of 90 kHz after the start of the stream.
+    pub fn timestamp(&self, ticks: u64) -> u32 {
+        self.first_timestamp.wrapping_add(ticks as u32)
+    }
+
+    /// RTP packets of a unit that was captured at `ticks`, with their metadata. `is_queued`: others were queued before.
+    pub fn packetize(&mut self, unit: &TsUnit, ticks: u64, is_queued: bool) -> Vec<(AduMeta, Vec<u8>)> {
+        let room = self.room * PACKET_LEN;
+        // A unit without packets tells the end of a PES packet.
+        let parts = unit.packets.len().div_ceil(room).max(1);
+        (0..parts)
+            .map(|part| {
+                let packets = &unit.packets[part * room..unit.packets.len().min((part + 1) * room)];
+                let descriptor = PesDescriptor {
+                    frame: unit.frame,
+                    first: unit.first.wrapping_add((part * self.room) as u16),
+                    last: unit.last && part + 1 == parts,
+                    is_queued: is_queued || part > 0,
+                    is_entry: unit.kind == TsKind::VideoEntry,
+                    ..PesDescriptor::default()
+                };
+                (unit.meta(), self.rtp(&descriptor.refer(&unit.references), self.timestamp(ticks), packets))
+            })
+            .collect()
+    }
+
+    fn rtp(&mut self, descriptor: &PesDescriptor, timestamp: u32, packets: &[u8]) -> Vec<u8> {
+        let (profile, extension) = descriptor.write();
+        let builder = RtpPacketBuilder::<&[u8], &[u8]>::new()
+            .payload_type(TS_PAYLOAD_TYPE)
+            .ssrc(self.ssrc)
+            .sequence_number(self.sequence)
+            .timestamp(timestamp)
+            .extension(profile, &extension)
+            .payload(packets);
+        self.sequence = self.sequence.wrapping_add(1);
+        builder.write_vec().expect("the payload type is valid, and there are neither CSRCs nor padding")
+    }
+}

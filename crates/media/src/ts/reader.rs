@@ -1,0 +1,390 @@
+//! Reader: finds packets in a byte stream, and makes units that are sent together, one for a part of each PES packet.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use timeous_core::{Duration, Priority, References, SubStream};
+
+use super::codec::{Description, VideoFrames};
+use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SYNC, sync_at};
+use super::psi::{Content, Tables};
+use super::section::section_len;
+use super::unit::{TsKind, TsUnit};
+use crate::error::MediaError;
+
+/// Bytes without a packet after which the source is no transport stream. Chosen by us: more than any damage that a receiver could
+/// bridge.
+const MOST_GARBAGE: usize = 1 << 20;
+/// Packets of a PES packet that wait until its kind is known, at most: more than the bytes in which a slice is looked for.
+const MOST_UNDESCRIBED: usize = 96;
+/// Packets of a PES packet, at most: 6 MB, which no picture needs; its number is of 16 bits.
+const MOST_PACKETS: u16 = 32_000;
+/// Packets of a unit, if nothing ends it before. Chosen by us: a multiple of what fits an Ethernet frame (7) and the default datagram (5),
+/// so that few datagrams are short; a higher value holds packets back for longer.
+const UNIT: usize = 35;
+/// Step of the program clock beyond which it has begun anew: ten times the longest interval between two values
+/// (ISO/IEC 13818-1 §2.7.2: 100 ms).
+const MOST_STEP: u64 = PCR_HZ;
+/// Priorities of what is not video. Chosen by us: nothing can be decoded without tables, and a gap in the sound disturbs more than one
+/// in the picture.
+const TABLES: Priority = Priority::HIGHEST;
+const AUDIO: Priority = Priority(250);
+const OTHER: Priority = Priority(245);
+
+/// Counts of a reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TsCounts {
+    /// Packets read, null packets included.
+    pub packets: u64,
+    /// Null packets, which are not sent.
+    pub null: u64,
+    /// Packets that the source marks as damaged, that come before the start of a PES packet, or twice.
+    pub unused: u64,
+    /// Bytes between packets.
+    pub garbage: u64,
+}
+
+/// Reads a transport stream.
+///
+/// ```
+/// use timeous_media::ts::TsReader;
+/// let mut reader = TsReader::new();
+/// reader.push(&[0x47; 1])?; // bytes from a pipe, a file, or a datagram
+/// reader.flush(); // what has come is to be sent now
+/// while let Some(unit) = reader.next_unit() {
+///     println!("{:?}: {} bytes", unit.kind, unit.packets.len());
+/// }
+/// # Ok::<(), timeous_media::MediaError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct TsReader {
+    bytes: Vec<u8>,
+    /// Bytes since the last packet.
+    astray: usize,
+    is_synchronous: bool,
+    tables: Tables,
+    pids: BTreeMap<u16, Pid>,
+    /// Number of PES packets, and of videos, so far.
+    frames: u32,
+    videos: u8,
+    ready: VecDeque<TsUnit>,
+    clock: ProgramClock,
+    counts: TsCounts,
+}
+
+/// State of a PID.
+#[derive(Debug)]
+struct Pid {
+    content: Content,
+    substream: SubStream,
+    video: Option<VideoFrames>,
+    open: Option<OpenPes>,
+    /// The last packet, against repetitions (ISO/IEC 13818-1 §2.4.3.3).
+    last: Option<[u8; PACKET_LEN]>,
+}
+
+/// PES packet, or sections, that have not ended.
+#[derive(Debug)]
+struct OpenPes {
+    number: u32,
+    description: Option<Description>,
+    /// Whether a decoder can start here, by the adaptation field.
+    is_random_access: bool,
+    /// Packets sent before, and those that wait.
+    sent: u16,
+    waiting: Vec<u8>,
+    /// Elementary stream so far, until the kind is known.
+    elementary: Vec<u8>,
+    /// Bytes of payload until the end, if its header tells.
+    left: Option<usize>,
+    has_ended: bool,
+}
+
+impl TsReader {
+    /// Creates a reader.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes bytes of the stream.
+    ///
+    /// # Errors
+    /// [`MediaError::NotTransportStream`]: no packet was found in a megabyte.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
+        let mut pending = std::mem::take(&mut self.bytes);
+        pending.extend_from_slice(bytes);
+        let mut at = 0;
+        while pending.len() - at >= PACKET_LEN {
+            if pending[at] != SYNC || !self.is_synchronous && sync_at(&pending, at) == Some(false) {
+                self.is_synchronous = false;
+                at += 1;
+                self.astray += 1;
+                self.counts.garbage += 1;
+                if self.astray > MOST_GARBAGE {
+                    return Err(MediaError::NotTransportStream);
+                }
+                continue;
+            }
+            if !self.is_synchronous && sync_at(&pending, at).is_none() {
+                break;
+            }
+            (self.is_synchronous, self.astray) = (true, 0);
+            if let Some(packet) = Packet::new(&pending[at..at + PACKET_LEN]) {
+                self.take(packet);
+            }
+            at += PACKET_LEN;
+        }
+        self.bytes = pending.split_off(at);
+        Ok(())
+    }
+
+    /// Makes units of what has come, however few packets wait.
+    pub fn flush(&mut self) {
+        for pid in self.pids.values_mut() {
+            let content = pid.content;
+            if let Some(open) = &mut pid.open
+                && (!open.waiting.is_empty())
+            {
+                self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), false, self.clock.time));
+            }
+        }
+    }
+
+    /// Ends the stream: all open PES packets end.
+    pub fn finish(&mut self) {
+        for pid in std::mem::take(&mut self.pids).into_values() {
+            self.end(pid);
+        }
+    }
+
+    /// Returns the next unit.
+    pub fn next_unit(&mut self) -> Option<TsUnit> {
+        self.ready.pop_front()
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> TsCounts {
+        self.counts
+    }
+
+    /// Time of the program clock since its first value, if the stream has one.
+    pub fn time(&self) -> Option<Duration> {
+        self.clock.time
+    }
+
+    fn end(&mut self, mut pid: Pid) {
+        let content = pid.content;
+        if let Some(open) = pid.open.as_mut().filter(|open| !open.has_ended) {
+            self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), true, self.clock.time));
+        }
+    }
+
+    fn take(&mut self, packet: Packet<'_>) {
+        self.counts.packets += 1;
+        let number = packet.pid();
+        if number == NULL_PID {
+            self.counts.null += 1;
+            return;
+        }
+        if packet.is_damaged() {
+            self.counts.unused += 1;
+            return;
+        }
+        let adaptation = packet.adaptation();
+        if let Some(pcr) = adaptation.pcr {
+            self.clock.hear(number, pcr, adaptation.is_discontinuous);
+        }
+        if !packet.is_scrambled() {
+            self.tables.push(number, packet.starts(), packet.payload());
+        }
+        let content = self.tables.content(number);
+        let pid = self.pids.entry(number).or_insert_with(|| Pid {
+            content,
+            substream: SubStream::TABLES,
+            video: None,
+            open: None,
+            last: None,
+        });
+        if pid.last.as_ref() == Some(packet.bytes()) && packet.has_payload() {
+            self.counts.unused += 1;
+            return;
+        }
+        pid.last = Some(*packet.bytes());
+        if content != pid.content {
+            pid.content = content;
+            pid.video = None;
+        }
+        match content {
+            Content::Video(codec) if pid.video.is_none() => {
+                pid.video = Some(VideoFrames::new(codec));
+                pid.substream = SubStream(self.videos);
+                self.videos = (self.videos + 1).min(SubStream::AUDIO.0 - 1);
+            }
+            Content::Audio => pid.substream = SubStream::AUDIO,
+            _ => {}
+        }
+        let now = self.clock.time;
+        if !packet.has_payload() {
+            // The clock alone: useful by itself.
+            self.frames += 1;
+            let mut alone = OpenPes::new(self.frames, false, None);
+            alone.waiting.extend_from_slice(packet.bytes());
+            self.ready.extend(alone.unit(Content::Tables, pid.substream, None, true, now));
+            return;
+        }
+        if packet.starts() {
+            if let Some(open) = pid.open.as_mut().filter(|open| !open.has_ended) {
+                self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), true, now));
+            }
+            self.frames += 1;
+            let left = if self.tables.has_sections(number) {
+                sections_end(packet.payload())
+            } else {
+                pes_end(packet.payload()).filter(|_| !packet.is_scrambled())
+            };
+            pid.open = Some(OpenPes::new(self.frames, adaptation.is_random_access, left));
+        }
+        let Some(open) = &mut pid.open else {
+            // The stream was joined within a PES packet.
+            self.counts.unused += 1;
+            return;
+        };
+        if open.has_ended || open.sent >= MOST_PACKETS {
+            // It goes on after all: what follows needs what came before.
+            self.frames += 1;
+            let before = open.number;
+            *open = OpenPes::new(self.frames, false, None);
+            let kind = if matches!(content, Content::Video(_)) { TsKind::Video } else { TsKind::Other };
+            let references = References::from([timeous_core::FrameId(before)]);
+            open.description = Some(Description { kind, references, priority: OTHER });
+        }
+        open.take(packet, pid.video.is_some());
+        if open.has_ended || open.waiting.len() >= UNIT * PACKET_LEN {
+            let ends = open.has_ended;
+            self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), ends, now));
+        }
+    }
+}
+
+impl OpenPes {
+    fn new(number: u32, is_random_access: bool, left: Option<usize>) -> Self {
+        Self {
+            number,
+            description: None,
+            is_random_access,
+            sent: 0,
+            waiting: Vec::new(),
+            elementary: Vec::new(),
+            left,
+            has_ended: false,
+        }
+    }
+
+    fn take(&mut self, packet: Packet<'_>, is_video: bool) {
+        let payload = packet.payload();
+        if is_video && self.description.is_none() && !packet.is_scrambled() {
+            let begin = if packet.starts() { elementary_begin(payload) } else { 0 };
+            self.elementary.extend_from_slice(payload.get(begin..).unwrap_or_default());
+        }
+        self.waiting.extend_from_slice(packet.bytes());
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(payload.len());
+            self.has_ended = *left == 0;
+        } else {
+            // Only the end of a PES packet is stuffed: otherwise the next packet would have room for more.
+            self.has_ended = packet.adaptation().is_stuffed;
+        }
+    }
+
+    /// Makes a unit of what waits, unless the kind of the PES packet is not known yet.
+    fn unit(
+        &mut self,
+        content: Content,
+        substream: SubStream,
+        video: Option<&mut VideoFrames>,
+        ends: bool,
+        time: Option<Duration>,
+    ) -> Option<TsUnit> {
+        let description = match self.description {
+            Some(known) => known,
+            None => {
+                let other = |kind, priority| Description { kind, references: References::NONE, priority };
+                let all = ends || self.waiting.len() >= MOST_UNDESCRIBED * PACKET_LEN;
+                let described = match (content, video) {
+                    (Content::Video(_), Some(video)) => {
+                        video.describe(self.number, &self.elementary, self.is_random_access, all)?
+                    }
+                    (Content::Tables, _) => other(TsKind::Tables, TABLES),
+                    (Content::Audio, _) => other(TsKind::Audio, AUDIO),
+                    _ => other(TsKind::Other, OTHER),
+                };
+                self.elementary = Vec::new();
+                *self.description.insert(described)
+            }
+        };
+        self.has_ended |= ends;
+        let packets = std::mem::take(&mut self.waiting);
+        let first = self.sent;
+        self.sent += (packets.len() / PACKET_LEN) as u16;
+        let Description { kind, references, priority } = description;
+        Some(TsUnit {
+            frame: self.number,
+            first,
+            last: self.has_ended,
+            kind,
+            references,
+            priority,
+            substream,
+            time,
+            packets,
+        })
+    }
+}
+
+/// Length of the payload until the end of a PES packet, if its header tells (§2.4.3.7); video may leave it open.
+fn pes_end(payload: &[u8]) -> Option<usize> {
+    match *payload {
+        [0, 0, 1, _, high, low, ..] if (high, low) != (0, 0) => Some(6 + usize::from(u16::from_be_bytes([high, low]))),
+        _ => None,
+    }
+}
+
+/// Length of the payload until the end of the sections that begin in it, if the last one ends in it or its length is known.
+fn sections_end(payload: &[u8]) -> Option<usize> {
+    let mut at = 1 + usize::from(*payload.first()?);
+    while let Some(len) = payload.get(at..).and_then(section_len) {
+        at += len;
+        if at >= payload.len() {
+            return Some(at);
+        }
+    }
+    // Stuffing up to the end of this packet.
+    Some(payload.len())
+}
+
+/// Beginning of the elementary stream in a PES packet (§2.4.3.6).
+fn elementary_begin(payload: &[u8]) -> usize {
+    if payload.starts_with(&[0, 0, 1]) { 9 + payload.get(8).copied().map_or(0, usize::from) } else { 0 }
+}
+
+/// Program clock of the stream: that of the PID whose clock came first.
+#[derive(Debug, Default)]
+struct ProgramClock {
+    pid: Option<u16>,
+    last: u64,
+    ticks: u64,
+    time: Option<Duration>,
+}
+
+impl ProgramClock {
+    fn hear(&mut self, pid: u16, pcr: u64, is_discontinuous: bool) {
+        if *self.pid.get_or_insert(pid) != pid {
+            return;
+        }
+        let step = (pcr + PCR_VALUES - self.last) % PCR_VALUES;
+        // A clock that begins anew goes on where it was.
+        let is_step = self.time.is_none() || is_discontinuous || step > MOST_STEP;
+        self.ticks += if is_step { 0 } else { step };
+        self.last = pcr;
+        self.time = Some(Duration::from_nanos(self.ticks * 1_000 / (PCR_HZ / 1_000_000)));
+    }
+}

@@ -1,0 +1,305 @@
+//! Tests of transport streams: built packet by packet, read, packetized, played out.
+
+use proptest::prelude::*;
+use timeous_core::{Duration, Instant, Priority};
+
+use super::packet::{PACKET_LEN, Packet, pcr_packet};
+use super::section::crc;
+use super::*;
+use crate::playout::Release;
+
+const PMT: u16 = 0x100;
+const VIDEO: u16 = 0x101;
+const AUDIO: u16 = 0x102;
+/// Stream types: MPEG-2 video, AAC.
+const STREAMS: [(u8, u16); 2] = [(0x02, VIDEO), (0x0f, AUDIO)];
+
+/// Multiplexer of a test.
+#[derive(Default)]
+struct Mux {
+    bytes: Vec<u8>,
+    counters: std::collections::BTreeMap<u16, u8>,
+}
+
+impl Mux {
+    /// Adds packets with this payload, the last one stuffed, the first with a clock value.
+    fn add(&mut self, pid: u16, mut payload: &[u8], pcr: Option<u64>) {
+        let mut starts = true;
+        while !payload.is_empty() {
+            let counter = self.counters.entry(pid).or_default();
+            let clock = pcr.filter(|_| starts).map(|pcr| pcr_packet(pid, 0, pcr)[5..12].to_vec()).unwrap_or_default();
+            let room = PACKET_LEN - 4 - if clock.is_empty() { 0 } else { 1 + clock.len() };
+            let len = payload.len().min(room);
+            let mut adaptation = clock;
+            if len < PACKET_LEN - 4 {
+                let total = PACKET_LEN - 5 - len;
+                if total > 0 && adaptation.is_empty() {
+                    adaptation.push(0);
+                }
+                adaptation.resize(total, 0xff);
+                adaptation.insert(0, total as u8);
+            }
+            let flags = if adaptation.is_empty() { 0x10 } else { 0x30 };
+            let [high, low] = pid.to_be_bytes();
+            let start = if starts { 0x40 } else { 0 };
+            self.bytes.extend([0x47, start | high, low, flags | *counter & 0x0f]);
+            self.bytes.extend(adaptation);
+            self.bytes.extend(&payload[..len]);
+            assert!(self.bytes.len().is_multiple_of(PACKET_LEN));
+            *counter = counter.wrapping_add(1);
+            (payload, starts) = (&payload[len..], false);
+        }
+    }
+
+    fn tables(&mut self) {
+        let section = |table: u8, body: &[u8]| {
+            let mut section = vec![table, 0xb0, (body.len() + 9) as u8, 0, 1, 0xc1, 0, 0];
+            section.extend(body);
+            let crc = crc(&section);
+            section.extend(crc.to_be_bytes());
+            [&[0], &section[..]].concat()
+        };
+        self.add(0, &section(0, &[0, 1, 0xe1, 0]), None);
+        let [high, low] = VIDEO.to_be_bytes();
+        let mut map = vec![0xe0 | high, low, 0xf0, 0];
+        for (kind, pid) in STREAMS {
+            let [high, low] = pid.to_be_bytes();
+            map.extend([kind, 0xe0 | high, low, 0xf0, 0]);
+        }
+        self.add(PMT, &section(2, &map), None);
+    }
+
+    /// Adds a picture of MPEG-2 of this coding type, with an unbounded PES packet.
+    fn picture(&mut self, coding_type: u8, len: usize, pcr: u64) {
+        let mut pes = vec![0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0, 0, coding_type << 3];
+        pes.resize(pes.len() + len, 0xaa);
+        self.add(VIDEO, &pes, Some(pcr));
+    }
+
+    fn sound(&mut self, len: usize) {
+        let [high, low] = ((len + 3) as u16).to_be_bytes();
+        let mut pes = vec![0, 0, 1, 0xc0, high, low, 0x80, 0, 0];
+        pes.resize(pes.len() + len, 0x55);
+        self.add(AUDIO, &pes, None);
+    }
+
+    /// Ten groups of pictures I B P B P, with sound and tables.
+    fn stream() -> Self {
+        let mut mux = Self::default();
+        for picture in 0..50u64 {
+            if picture % 5 == 0 {
+                mux.tables();
+            }
+            let coding_type = [1, 3, 2, 3, 2][(picture % 5) as usize];
+            mux.picture(coding_type, 2_000, 27_000_000 * picture / 25);
+            mux.sound(300);
+        }
+        mux
+    }
+}
+
+fn units(bytes: &[u8]) -> Vec<TsUnit> {
+    let mut reader = TsReader::new();
+    let mut units = Vec::new();
+    for chunk in bytes.chunks(1_316) {
+        reader.push(chunk).unwrap();
+        reader.flush();
+        units.extend(std::iter::from_fn(|| reader.next_unit()));
+    }
+    reader.finish();
+    units.extend(std::iter::from_fn(|| reader.next_unit()));
+    units
+}
+
+/// Plays out RTP packets that are captured at their time by the program clock, and arrive 10 ms later.
+fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, TsStats) {
+    let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0xffff_0000).unwrap();
+    let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    let mut out = Vec::new();
+    let mut now = Instant::ZERO;
+    for (index, unit) in units.iter().enumerate() {
+        let time = unit.time.unwrap_or_default();
+        now = Instant::ZERO + time + Duration::from_millis(10);
+        for (_, rtp) in packetizer.packetize(unit, time.as_millis() * 90, false) {
+            if arrives(index, unit) {
+                playout.handle_packet(now, &rtp).unwrap();
+            }
+        }
+        out.extend(std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets));
+    }
+    playout.handle_timeout(now + Duration::from_secs(1));
+    out.extend(std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets));
+    (out, playout.stats())
+}
+
+/// Checks that counters are continuous on each PID; returns the number of packets with payload and the clock values.
+fn check(bytes: &[u8]) -> (usize, Vec<u64>) {
+    let mut counters = std::collections::BTreeMap::new();
+    let (mut packets, mut clocks) = (0, Vec::new());
+    for packet in bytes.chunks_exact(PACKET_LEN).map(|bytes| Packet::new(bytes).unwrap()) {
+        clocks.extend(packet.adaptation().pcr);
+        let before = counters.insert(packet.pid(), packet.continuity());
+        if packet.has_payload() {
+            packets += 1;
+            assert!(before.is_none_or(|before| (before + 1) & 0x0f == packet.continuity()), "PID {}", packet.pid());
+        }
+    }
+    (packets, clocks)
+}
+
+fn sorted(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut packets: Vec<&[u8]> = bytes.chunks_exact(PACKET_LEN).collect();
+    packets.sort_unstable();
+    packets
+}
+
+#[test]
+fn units_hold_whole_pes_packets_with_their_kinds_and_references() {
+    let mux = Mux::stream();
+    let units = units(&mux.bytes);
+    let all: Vec<u8> = units.iter().flat_map(|unit| unit.packets.clone()).collect();
+    assert_eq!(sorted(&all), sorted(&mux.bytes));
+    let pictures: Vec<_> = units.iter().filter(|unit| unit.first == 0 && unit.packets[2] == VIDEO as u8).collect();
+    assert_eq!(pictures.len(), 50);
+    use TsKind::{Video, VideoDisposable, VideoEntry};
+    for (index, picture) in pictures.iter().enumerate() {
+        let kind = [VideoEntry, VideoDisposable, Video, VideoDisposable, Video][index % 5];
+        assert_eq!(picture.kind, kind, "picture {index}");
+        assert_eq!(picture.references.is_empty(), kind == VideoEntry);
+    }
+    // The first P picture refers to the I picture.
+    assert!(pictures[2].references.iter().eq([timeous_core::FrameId(pictures[0].frame)]));
+    let priority = |kind| units.iter().find(|unit| unit.kind == kind).unwrap().priority;
+    assert!(priority(TsKind::Tables) > priority(TsKind::Audio) && priority(TsKind::Audio) > priority(VideoEntry));
+    assert!(priority(VideoEntry) > priority(Video) && priority(Video) > priority(VideoDisposable));
+    assert_eq!(priority(TsKind::Tables), Priority::HIGHEST);
+    let last = units.iter().rev().find_map(|unit| unit.time).unwrap();
+    assert_eq!(last, Duration::from_millis(49 * 40));
+}
+
+#[test]
+fn what_arrives_whole_is_given_out_as_it_was() {
+    let mux = Mux::stream();
+    let (out, stats) = play(&units(&mux.bytes), |_, _| true);
+    assert_eq!(sorted(&out), sorted(&mux.bytes));
+    check(&out);
+    assert_eq!((stats.incomplete, stats.late, stats.reference_missing, stats.missing), (0, 0, 0, 0), "{stats:?}");
+}
+
+#[test]
+fn what_is_given_up_leaves_no_gap_in_the_counters_and_the_clock() {
+    let units = units(&Mux::stream().bytes);
+    // Every other group of pictures is given up, B pictures are, too.
+    let of = |unit: &TsUnit| matches!(unit.kind, TsKind::Video | TsKind::VideoDisposable | TsKind::VideoEntry);
+    let entries: Vec<u32> =
+        units.iter().filter(|unit| unit.kind == TsKind::VideoEntry).map(|unit| unit.frame).collect();
+    let given_up = |unit: &TsUnit| {
+        let group = entries.iter().filter(|entry| **entry <= unit.frame).count();
+        of(unit) && (group % 2 == 0 || unit.kind == TsKind::VideoDisposable)
+    };
+    let (out, stats) = play(&units, |_, unit| !given_up(unit));
+    let (_, clocks) = check(&out);
+    assert_eq!(stats.incomplete + stats.reference_missing + stats.late, 0, "{stats:?}");
+    assert!(stats.missing > 30, "{stats:?}");
+    let sounds =
+        out.chunks_exact(PACKET_LEN).filter(|packet| packet[1] & 0x40 != 0 && packet[2] == AUDIO as u8).count();
+    assert_eq!(sounds, 50, "all sound");
+    // Real values are 40 ms apart; a group that was given up leaves 200 ms, bridged by inserted ones.
+    assert!(clocks.is_sorted(), "{clocks:?}");
+    let longest = clocks.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest <= 27_000_000 / 8, "{} ms", longest / 27_000);
+}
+
+#[test]
+fn a_picture_with_a_lost_part_goes_with_all_that_refer_to_it() {
+    let units = units(&Mux::stream().bytes);
+    let lost = units.iter().position(|unit| unit.kind == TsKind::VideoEntry && unit.first > 0).unwrap();
+    let (out, stats) = play(&units, |index, _| index != lost);
+    check(&out);
+    // Four of its group, and the B picture after the next I picture, which refers to the P picture before.
+    assert_eq!((stats.incomplete, stats.reference_missing), (1, 5), "{stats:?}");
+}
+
+#[test]
+fn a_source_that_is_joined_within_a_packet_or_damaged_is_found_again() {
+    let mut mux = Mux::stream();
+    let whole = mux.bytes.len() / PACKET_LEN;
+    mux.bytes.drain(..500);
+    mux.bytes.drain(20_000..20_100);
+    let read: usize = units(&mux.bytes).iter().map(|unit| unit.packets.len() / PACKET_LEN).sum();
+    assert!((whole - 60..whole).contains(&read), "{read} of {whole}");
+}
+
+#[test]
+fn a_megabyte_without_a_packet_is_no_transport_stream() {
+    let mut reader = TsReader::new();
+    assert_eq!(reader.push(&vec![0; 2 << 20]).unwrap_err(), crate::MediaError::NotTransportStream);
+}
+
+#[test]
+fn another_senders_packets_are_given_out_as_they_are() {
+    let mux = Mux::stream();
+    let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    let rtp: Vec<u8> = [&[0x80, 33, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9], &mux.bytes[..7 * PACKET_LEN]].concat();
+    playout.handle_packet(Instant::ZERO, &rtp).unwrap();
+    assert_eq!(playout.poll_release().unwrap().packets.len(), 7 * PACKET_LEN);
+}
+
+/// Regression: the clock was corrected between two PES packets, so that the second was due before the first, which was given up.
+#[test]
+fn a_corrected_clock_gives_up_nothing_that_came() {
+    let units = units(&Mux::stream().bytes);
+    let mut packetizer = TsPacketizer::new(1_400, 1, 0, 0).unwrap();
+    let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    for (index, unit) in units.iter().enumerate() {
+        // A source that writes five pictures at once.
+        let time = Duration::from_millis(unit.time.unwrap_or_default().as_millis() / 200 * 200);
+        // The way becomes shorter by 100 µs a unit.
+        let way = Duration::from_millis(40).saturating_sub(Duration::from_micros(100 * index as u64));
+        let now = Instant::ZERO + time + way;
+        while let Some(due) = playout.poll_timeout().filter(|due| *due <= now) {
+            playout.handle_timeout(due);
+        }
+        for (_, rtp) in packetizer.packetize(unit, time.as_millis() * 90, false) {
+            playout.handle_packet(now, &rtp).unwrap();
+        }
+    }
+    playout.finish();
+    assert_eq!(playout.stats().incomplete, 0, "{:?}", playout.stats());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(mut bytes: Vec<u8>, flips: Vec<(u16, u8)>) {
+        let mut reader = TsReader::new();
+        bytes.extend(Mux::stream().bytes);
+        for (at, to) in flips {
+            let at = usize::from(at) % bytes.len();
+            bytes[at] = to;
+        }
+        let _ = reader.push(&bytes);
+        reader.flush();
+        reader.finish();
+        let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+        let mut packetizer = TsPacketizer::new(1_200, 1, 0, 0).unwrap();
+        while let Some(unit) = reader.next_unit() {
+            for (_, rtp) in packetizer.packetize(&unit, 0, false) {
+                playout.handle_packet(Instant::ZERO, &rtp).unwrap();
+            }
+        }
+        playout.finish();
+        while playout.poll_release().is_some() {}
+    }
+
+    #[test]
+    fn no_packet_makes_the_playout_panic(packets: Vec<Vec<u8>>) {
+        let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Immediate);
+        for mut packet in packets {
+            if packet.len() > 2 {
+                (packet[0], packet[1]) = (0x90, 33);
+            }
+            let _ = playout.handle_packet(Instant::ZERO, &packet);
+        }
+        playout.handle_timeout(Instant::ZERO + Duration::from_secs(9));
+    }
+}
