@@ -12,20 +12,26 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-libcm demo report peers peers-lint docs test quick bench fuzz lint unit bpf loom sanitize tools deny
+.PHONY: all install install-tool install-run install-libcm demo report peers peers-lint docs test quick bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
 
-# The tool, and libcm for C: shared and static library, headers, pkg-config files and manuals.
+# The tool, the library of `timeous run`, and libcm for C: shared and static library, headers, pkg-config files and manuals.
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
-install: install-tool install-libcm
+install: install-tool install-run install-libcm
 
 install-tool:
 	$(CARGO) build --profile $(PROFILE) --locked -p timeous-cli
 	install -d $(DESTDIR)$(BINDIR)
 	install -m 755 $(BUILT)/timeous $(DESTDIR)$(BINDIR)
+
+# Where the tool looks for it: ../lib/timeous from its own directory.
+install-run:
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-preload
+	install -d $(DESTDIR)$(BINDIR)/../lib/timeous
+	install -m 755 $(BUILT)/libtimeous_run.so $(DESTDIR)$(BINDIR)/../lib/timeous
 
 install-libcm:
 	$(CARGO) build --profile $(PROFILE) --locked -p timeous-c

@@ -5,7 +5,7 @@
 set -u
 missing=""
 for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2 curl:curl python3:python3 clang:clang make:make pkg-config:pkg-config \
-    c++:g++ nm:binutils groff:groff qemu-system-x86_64:qemu-system-x86 cpio:cpio gcc:gcc nft:nftables gst-launch-1.0:gstreamer1.0-tools srt-live-transmit:srt-tools; do
+    c++:g++ nm:binutils groff:groff qemu-system-x86_64:qemu-system-x86 cpio:cpio gcc:gcc nft:nftables gst-launch-1.0:gstreamer1.0-tools srt-live-transmit:srt-tools iperf3:iperf3; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do

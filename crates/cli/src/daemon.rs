@@ -56,6 +56,10 @@ pub(crate) struct DaemonArgs {
     /// Share no windows with the kernel's TCP, even if `timeous cm kernel-tcp` is loaded
     #[arg(long)]
     no_kernel_tcp: bool,
+    /// Charge datagrams of clients' flows that leave by plain sockets of this cgroup (version 2), such as /sys/fs/cgroup, though
+    /// the clients do not report them. Needs root, and the feature `bpf`
+    #[arg(long, value_name = "CGROUP")]
+    count_datagrams: Option<PathBuf>,
     /// Share congestion windows between this user's flows (a name or a number), the host's streams, and the kernel's TCP;
     /// may be repeated. Trust is needed: false feedback of this user makes all of them too fast or too slow
     #[arg(long, value_name = "USER", value_parser = parse_user)]
@@ -133,6 +137,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     config.metrics_access = if args.metrics_beyond_loopback { MetricsAccess::Beyond } else { MetricsAccess::Loopback };
     config.qlog = args.qlog;
     config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::pinned(&args.kernel_tcp));
+    config.count_datagrams = args.count_datagrams;
     config.share_with_host = BTreeSet::from_iter(args.share_with_host);
     config.limits = Limits {
         all_clients: args.max_all_clients,

@@ -1,4 +1,5 @@
-//! The `timeous` command line tool: sends and receives live video, makes credentials, emulates links, and runs and inspects the daemon.
+//! The `timeous` command line tool: sends and receives live video, makes credentials, emulates links, runs other programs with congestion control,
+//! and runs and inspects the daemon.
 
 mod adapt;
 mod caller;
@@ -24,6 +25,7 @@ mod plain;
 mod random;
 mod recv;
 mod reference;
+mod run;
 mod security;
 mod send;
 mod source;
@@ -56,6 +58,7 @@ enum Command {
     Daemon(Box<daemon::DaemonArgs>),
     Top(top::TopArgs),
     Paths(paths::PathsArgs),
+    Run(run::RunArgs),
     /// Prints the reference: URI keys, policies, controllers, statistics and exit codes, as Markdown
     Reference,
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(*args),
         Command::Top(args) => top::run(&args),
         Command::Paths(args) => paths::run(args),
+        Command::Run(args) => run::run(&args),
         Command::Reference => reference::run(),
         Command::Emulate(args) => emulate::run(*args).map_err(Failure::from),
     };

@@ -50,4 +50,4 @@ pub use resumption::Learnt;
 pub use rtt::RttEstimator;
 pub use scheduler::Scheduling;
 pub use trace::{Happening, Traced};
-pub use view::{FlowView, MacroflowView, Snapshot};
+pub use view::{AddressedFlow, FlowView, MacroflowView, Snapshot};

@@ -53,6 +53,22 @@ pub struct MacroflowView {
     pub flows: Vec<FlowView>,
 }
 
+/// Client's flow whose ends are known, for an observer of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddressedFlow {
+    /// Identifier.
+    pub id: FlowId,
+    /// Local address.
+    pub local: SocketAddr,
+    /// Remote address.
+    pub remote: SocketAddr,
+    /// Maximum packet size in bytes.
+    pub mtu: u64,
+    /// Bytes sent since it was opened, as the client reports.
+    pub sent: u64,
+}
+
 /// State of a flow.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -31,6 +31,9 @@ pub struct Config {
     /// Directory where the kernel TCP's macroflows are pinned, if the kernel's TCP is a client of a Congestion Manager:
     /// windows are then shared with it. `None`: the kernel's TCP is not used.
     pub kernel_tcp: Option<PathBuf>,
+    /// Cgroup (version 2) whose UDP datagrams the kernel counts: those of a flow that its client does not report are charged to
+    /// its macroflow. `None`: what clients do not report is not known.
+    pub count_datagrams: Option<PathBuf>,
 }
 
 impl Config {
@@ -48,6 +51,7 @@ impl Config {
             metrics_access: MetricsAccess::Loopback,
             qlog: None,
             kernel_tcp: None,
+            count_datagrams: None,
         }
     }
 }

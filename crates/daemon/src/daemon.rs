@@ -15,6 +15,7 @@ use timeous_ipc::{Channel, ChannelError, Violation};
 use crate::calls::SharedState;
 use crate::client::{Client, ExceededTimeout};
 use crate::config::Config;
+use crate::datagrams::Datagrams;
 use crate::error::DaemonError;
 use crate::exchange::Exchange;
 use crate::kernel::Kernel;
@@ -70,6 +71,7 @@ pub struct Daemon {
     early: BTreeSet<u64>,
     next_early: Option<Instant>,
     kernel_tcp: Option<PathBuf>,
+    datagrams: Datagrams,
 }
 
 /// Stops a [`Daemon`], from any thread.
@@ -103,6 +105,7 @@ impl Daemon {
         let poller = Poller::new()?;
         poller.watch(&door, Token::ListeningSocket, Interest::Readable)?;
         poller.watch(&waker, Token::Waker, Interest::Readable)?;
+        let datagrams = Datagrams::new(now, config.count_datagrams.as_deref())?;
         let users = Users::new(config.limits, config.share_with_host);
         Ok(Self {
             door,
@@ -129,6 +132,7 @@ impl Daemon {
             early: BTreeSet::new(),
             next_early: None,
             kernel_tcp: config.kernel_tcp,
+            datagrams,
         })
     }
 
@@ -163,7 +167,8 @@ impl Daemon {
     pub fn run(mut self) -> Result<(), DaemonError> {
         let mut kernel = Kernel::new(clock::now(), self.kernel_tcp.take());
         while !self.stopping.load(Ordering::SeqCst) {
-            let limit = self.may_sleep(clock::now(), kernel.due());
+            let due = kernel.due().into_iter().chain(self.datagrams.due()).min();
+            let limit = self.may_sleep(clock::now(), due);
             for token in self.house.poller.wait(limit)? {
                 self.handle(token);
             }
@@ -176,6 +181,7 @@ impl Daemon {
             self.take_turns();
             self.look_after(clock::now())?;
             kernel.exchange(clock::now(), &self.house.congestion);
+            self.paths_dirty |= self.datagrams.charge(clock::now(), &self.house.congestion);
         }
         self.say_goodbye();
         Ok(())

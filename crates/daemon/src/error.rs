@@ -47,6 +47,9 @@ pub enum DaemonError {
     /// The engine failed to start.
     #[error("the engine: {0}")]
     Engine(#[from] timeous_engine::EngineError),
+    /// The kernel does not count datagrams.
+    #[error("datagrams of plain sockets cannot be counted: {0}")]
+    Datagrams(#[from] timeous_kernel::KernelError),
     /// A system call failed: no thread, memory or descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] io::Error),

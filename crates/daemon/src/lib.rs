@@ -12,6 +12,7 @@ mod calls;
 mod client;
 mod config;
 mod daemon;
+mod datagrams;
 mod error;
 mod exchange;
 mod handles;

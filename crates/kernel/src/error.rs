@@ -8,7 +8,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum KernelError {
     /// This program was built without the feature.
-    #[error("this program was built without kernel TCP: build it with the feature `bpf` (needs clang and libbpf-dev)")]
+    #[error(
+        "this program was built without kernel TCP and counted datagrams: build it with the feature `bpf` (needs clang and libbpf-dev)"
+    )]
     NotBuilt,
     /// The process may not load programs into the kernel.
     #[error("not permitted: {what}; run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")]
@@ -21,6 +23,12 @@ pub enum KernelError {
         "this kernel cannot run a TCP congestion control of ours: {why}; it needs Linux 6.12 or later with BPF, BTF and struct_ops"
     )]
     Unsupported {
+        /// The kernel's error.
+        why: String,
+    },
+    /// The kernel lacks a feature that counting datagrams needs.
+    #[error("this kernel cannot count datagrams of a cgroup: {why}; it needs BPF, and cgroups of version 2")]
+    CannotCount {
         /// The kernel's error.
         why: String,
     },
@@ -87,6 +95,6 @@ impl KernelError {
 
     /// Returns whether the machine lacks the capability, whatever the caller requests: the only reason to skip tests.
     pub fn is_incapable(&self) -> bool {
-        matches!(self, Self::NotBuilt | Self::NoRights { .. } | Self::Unsupported { .. })
+        matches!(self, Self::NotBuilt | Self::NoRights { .. } | Self::Unsupported { .. } | Self::CannotCount { .. })
     }
 }

@@ -1,8 +1,8 @@
 //! The kernel's TCP as a client of the Congestion Manager (Andersen et al. §3.2): a congestion control in BPF
 //! (struct_ops), whose connections to one destination share a macroflow's window with each other and with the daemon's
-//! flows.
+//! flows. And datagrams of plain sockets, counted for the same manager.
 //!
-//! The BPF program is written in C, in `bpf/`; it is compiled and loaded with the feature `bpf`. Without the feature,
+//! The BPF programs are written in C, in `bpf/`; they are compiled and loaded with the feature `bpf`. Without the feature,
 //! functions of this crate return an error.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,8 @@ mod view;
 #[cfg(feature = "bpf")]
 mod companion;
 #[cfg(feature = "bpf")]
+mod datagrams;
+#[cfg(feature = "bpf")]
 mod program;
 #[cfg(feature = "bpf")]
 mod words;
@@ -24,9 +26,11 @@ mod words;
 mod absent;
 
 #[cfg(not(feature = "bpf"))]
-pub use absent::{Companion, Installed};
+pub use absent::{Companion, DatagramCounter, Installed};
 #[cfg(feature = "bpf")]
 pub use companion::Companion;
+#[cfg(feature = "bpf")]
+pub use datagrams::DatagramCounter;
 pub use error::KernelError;
 #[cfg(feature = "bpf")]
 pub use program::Installed;

@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 9] = [
     &["kernel-tcp"],
     &["engine", "host", "kernel"],
     &["timeous", "daemon"],
-    &["cli", "lab", "c"],
+    &["cli", "lab", "c", "preload"],
 ];
 
 /// All crates of the workspace: `crates/*`, and the languages of `bindings`.

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use rustix::process::{Pid, getpid};
 use timeous_engine::{Engine, EngineError};
 use timeous_ipc::{Client, ConnectError, Options};
 
@@ -16,11 +17,14 @@ pub struct WorkersFixed(pub usize);
 /// The engine, and how it is started.
 struct EngineSlot {
     engine: Weak<Engine>,
+    /// Process that started it. A forked copy of the process has none of its threads.
+    owner: Option<Pid>,
     workers: NonZeroUsize,
 }
 
 fn engine_slot() -> MutexGuard<'static, EngineSlot> {
-    static ENGINE: Mutex<EngineSlot> = Mutex::new(EngineSlot { engine: Weak::new(), workers: NonZeroUsize::MIN });
+    static ENGINE: Mutex<EngineSlot> =
+        Mutex::new(EngineSlot { engine: Weak::new(), owner: None, workers: NonZeroUsize::MIN });
     ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,11 +57,14 @@ pub fn set_workers(count: NonZeroUsize) -> Result<(), WorkersFixed> {
 /// Returns the engine of this process, which ends with its last user.
 pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
     let mut slot = engine_slot();
-    if let Some(engine) = slot.engine.upgrade().filter(|engine| !engine.has_failed()) {
+    let own = Some(getpid());
+    if slot.owner == own
+        && let Some(engine) = slot.engine.upgrade().filter(|engine| !engine.has_failed())
+    {
         return Ok(engine);
     }
     let engine = Arc::new(Engine::with_workers(slot.workers)?);
-    slot.engine = Arc::downgrade(&engine);
+    (slot.engine, slot.owner) = (Arc::downgrade(&engine), own);
     Ok(engine)
 }
 

@@ -34,6 +34,11 @@ fn make(target: &str, destdir: &Path) {
         format!("CARGO={}", env!("CARGO")),
         format!("PROFILE={}", profile()),
     ]);
+    // Variables that cargo sets for this crate: some build scripts would run again because of them.
+    let is_of_this_crate = |key: &str| key == "OUT_DIR" || key.starts_with("CARGO_") && key != "CARGO_HOME";
+    env::vars().filter(|(key, _)| is_of_this_crate(key)).for_each(|(key, _)| {
+        make.env_remove(key);
+    });
     run(make.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap()));
 }
 

@@ -24,9 +24,10 @@ const TEST_PICTURES: &str = "ffmpeg -v error -re -f lavfi -i testsrc2=s=320x180:
     -tune zerolatency -g 25";
 
 /// Blocks that are not run here.
-const ELSEWHERE: [(&str, usize, &str); 4] = [
+const ELSEWHERE: [(&str, usize, &str); 5] = [
     ("README.md", 0, "they run this test"),
     ("docs/guide/install.md", 0, "the tests have built it"),
+    ("docs/guide/programs.md", 0, "the tests of the preloaded library run iperf3 and ffmpeg"),
     ("docs/guide/c.md", 0, "the tests of the bindings build the examples"),
     ("docs/guide/kernel-tcp.md", 0, "it needs BPF: the tests `native` run it"),
 ];

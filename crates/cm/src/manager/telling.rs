@@ -9,7 +9,7 @@ use crate::flow::FlowId;
 use crate::flow::MacroflowId;
 use crate::scheduler::Scheduling;
 use crate::trace::{Trace, Traced};
-use crate::view::{FlowView, MacroflowView, Snapshot};
+use crate::view::{AddressedFlow, FlowView, MacroflowView, Snapshot};
 
 use super::Manager;
 
@@ -95,6 +95,15 @@ impl Manager {
             }
         }
         None
+    }
+
+    /// Returns the clients' flows that were opened with a local and a remote address. The host's own transports report all packets.
+    pub fn addressed_flows(&self) -> impl Iterator<Item = AddressedFlow> + '_ {
+        let of_clients = self.flows.iter().filter(|(_, flow)| flow.client != ClientId::HOST);
+        of_clients.filter_map(|(id, flow)| {
+            let (local, remote) = flow.local.zip(flow.remote)?;
+            Some(AddressedFlow { id, local, remote, mtu: flow.mtu, sent: flow.totals.sent })
+        })
     }
 
     /// Returns all macroflows with their flows.
