@@ -50,19 +50,19 @@ install-libcm:
 
 # The main job: a live H.264 stream over a congested link, three times; a table, and a page with plots and video.
 demo:
-	$(CARGO) build --release -p timeous-cli -p timeous-lab
-	target/release/timeous-lab demo --out demo-out
+	$(CARGO) build --release -p timeous-cli -p timeous-demo
+	target/release/timeous-demo --out demo-out
 
 # The papers' experiments in virtual time: a page with all of them in report/. With REAL=--real on this kernel, too (root).
 report:
-	$(CARGO) build --release -p timeous-cli -p timeous-lab $(if $(REAL),--features timeous-lab/bpf)
+	$(CARGO) build --release -p timeous-lab $(if $(REAL),--features timeous-lab/bpf)
 	target/release/timeous-lab all --out report $(REAL)
 
 # Timeous beside real peers over emulated links (root): a page in peers-out/. Installs the peers.
 peers:
 	@scripts/peers.sh
-	$(CARGO) build --release -p timeous-lab
-	target/release/timeous-lab peers --real --out peers-out
+	$(CARGO) build --release -p timeous-peer-trials
+	target/release/timeous-peer-trials --out peers-out
 
 # Of our own programs around other people's transports, `make lint` checks the lock file alone: it would build what only they need.
 peers-lint:
@@ -117,7 +117,7 @@ bench:
 	$(CARGO) bench -p timeous-ipc --bench ipc
 	$(CARGO) bench -p timeous-net --bench sim
 	$(CARGO) bench -p timeous-host --bench transports
-	$(CARGO) bench -p timeous-lab --bench send
+	$(CARGO) bench -p timeous-testbed --bench send
 	$(CARGO) bench -p timeous --bench streams
 	$(CARGO) bench -p timeous --bench workers
 	$(CARGO) bench -p timeous --bench fan_out

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `timeous-lab peers --real` compares Timeous with: SRT's, RIST's and SCTP's from the distribution (Debian's
+# Installs what `timeous-peer-trials` compares Timeous with: SRT's, RIST's and SCTP's from the distribution (Debian's
 # names), QUIC and WebRTC by crates. With `lint` it only checks our own programs around them. What is missing at the end is
 # a row "not installed" of the comparison.
 set -eu

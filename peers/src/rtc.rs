@@ -210,7 +210,7 @@ impl Media {
     }
 }
 
-/// Header of a datagram, as far as this application needs it: see `peers::datagram` in timeous-lab.
+/// Header of a datagram, as far as this application needs it: see `datagram` of timeous-peer-trials.
 struct Frame {
     id: u64,
     first: bool,

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(queue.left(), [0, 1]);
     }
 
-    /// Found by `timeous-lab peers` over TCP, after a link was slow for six seconds: groups were dropped for five more,
+    /// Found by `timeous-peer-trials` over TCP, after a link was slow for six seconds: groups were dropped for five more,
     /// since the next packet in the kernel was expected to be as late as the ones that had waited before.
     #[test]
     fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {

@@ -168,7 +168,7 @@ packets.
 ## Exit codes
 {}
 `timeous run` ends with the status of its program, as that has taken its place.
-`timeous-lab`: 0 all bounds hold, 1 a bound does not hold, 2 the command line is wrong, 4 the machine lacks something.
+`timeous-lab`, `timeous-demo`, `timeous-peer-trials`, `timeous-soak`: 0 all bounds hold, 1 a bound does not hold, 2 the command line is wrong, 3 the clip of the demo is no video, 4 the machine lacks something.
 ",
         keys(Topic::Time),
         keys(Topic::Choice),

@@ -290,7 +290,7 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
     assert!((0..9).all(|seq| bytes.contains(seq)));
 }
 
-/// Regression, found by `timeous-lab soak`: it was reported as dropped, which means that it was never sent.
+/// Regression, found by `timeous-soak`: it was reported as dropped, which means that it was never sent.
 #[test]
 fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     for form in RECORDS {
@@ -337,7 +337,7 @@ fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
     }
 }
 
-/// Regression, found by `timeous-lab peers`: it was copied into the kernel when there was room, shortly before its deadline, and
+/// Regression, found by `timeous-peer-trials`: it was copied into the kernel when there was room, shortly before its deadline, and
 /// retransmitted after that.
 #[test]
 fn what_the_kernel_had_no_room_for_keeps_its_deadline() {

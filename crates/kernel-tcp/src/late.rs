@@ -358,7 +358,7 @@ mod tests {
 
     use super::*;
 
-    /// Regression, found by `timeous-lab peers` with an RTT of half the deadline: retransmissions of other datagrams protected a late one,
+    /// Regression, found by `timeous-peer-trials` with an RTT of half the deadline: retransmissions of other datagrams protected a late one,
     /// which was retransmitted.
     #[test]
     fn what_is_late_is_not_spared_for_a_repair_that_may_be_of_another() {

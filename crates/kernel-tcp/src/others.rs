@@ -79,7 +79,7 @@ mod tests {
         others.are_there()
     }
 
-    /// Found by `timeous-lab peers`: beside a flow that filled the queue nothing was sent between two intra frames, and no part of these
+    /// Found by `timeous-peer-trials`: beside a flow that filled the queue nothing was sent between two intra frames, and no part of these
     /// was in time.
     #[test]
     fn what_meets_a_queue_after_a_rest_met_that_of_others() {

@@ -130,7 +130,7 @@ mod tests {
         assert!(bearing.is_stuck(4, 0, false) && !bearing.is_stuck(3, 0, false));
     }
 
-    /// Regression, found by `timeous-lab peers` on a lossy link: two lost retransmissions in a row are not a middlebox.
+    /// Regression, found by `timeous-peer-trials` on a lossy link: two lost retransmissions in a row are not a middlebox.
     #[test]
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
         let mut bearing = PathEvidence::default();

@@ -1,27 +1,23 @@
 //! Framework of experiments: declared axes, metrics and claims, from which all output is made.
 
 mod claim;
-mod error;
 mod expected;
 mod expected_failures;
 mod expected_real_failures;
 mod findings;
 mod grid;
 mod output;
-mod progress;
 mod run;
 mod sabotage;
-mod stats;
+
+pub(crate) use timeous_testbed::{Progress, RunError, Sorted, Stats, jain, least, mean, most, values};
 
 pub(crate) use claim::{Bound, Claim};
-pub(crate) use error::LabError;
 pub(crate) use expected::surprises;
 #[cfg(test)]
 pub(crate) use expected_failures::EXPECTED;
 pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
-pub(crate) use grid::{At, Grid, Metric, cross, metric, values};
+pub(crate) use grid::{At, Grid, Metric, cross, metric};
 pub(crate) use output::{claims, record, section, summary, text};
-pub(crate) use progress::Progress;
 pub(crate) use run::{Experiment, Extent, Forms, Run};
 pub(crate) use sabotage::Sabotage;
-pub(crate) use stats::{Sorted, Stats, least, mean, most};

@@ -1,16 +1,8 @@
-//! The binary `timeous-lab`: demonstrations, and the experiments of the papers.
+//! The binary `timeous-lab`: the experiments of the papers.
 
-mod bound;
-mod camera;
-mod demo;
 mod experiment;
 mod experiments;
-mod machine;
-mod peers;
-mod report;
 mod sabotages;
-mod soak;
-mod tun;
 mod whole;
 
 use std::path::PathBuf;
@@ -18,12 +10,12 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use experiment::{Experiment, Extent, LabError, Progress, Run};
+use experiment::{Experiment, Extent, Progress, Run, RunError};
 use experiments::cm_api::{client, daemon};
 use experiments::cm_host;
 use experiments::sending::{engine_calls, processes};
 
-/// Demonstrates Timeous, and repeats the experiments of the papers
+/// Repeats the experiments of the papers
 ///
 /// Exit codes: 0 all holds, 1 a bound does not hold, 2 the command line is wrong, 4 the machine lacks something.
 #[derive(Debug, Parser)]
@@ -35,17 +27,10 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    Demo(demo::DemoArgs),
-    Adapt(demo::adapt::AdaptArgs),
-    Camera(camera::CameraArgs),
-    Soak(soak::SoakArgs),
     /// Lists what can be run
     List,
     All(AllArgs),
     Sabotages(sabotages::SabotagesArgs),
-    Peers(peers::PeersArgs),
-    #[command(name = peers::COMMAND, hide = true)]
-    PeersMember(Box<peers::MemberArgs>),
     #[command(name = processes::COMMAND, hide = true)]
     CrowdMember(processes::MemberArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
@@ -118,49 +103,34 @@ fn arguments<T: FromArgMatches>(matches: &ArgMatches) -> T {
     T::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
 }
 
-fn failed(error: &dyn std::error::Error, code: u8) -> u8 {
+fn failed(error: &RunError) -> u8 {
     eprintln!("timeous-lab: {error}");
-    code
+    error.exit_code()
 }
 
 fn task(task: Task, experiments: &[Experiment]) -> u8 {
-    fn judged<E: std::error::Error>(held: Result<bool, E>, code: impl Fn(&E) -> u8) -> u8 {
-        held.map_or_else(|error| failed(&error, code(&error)), |held| u8::from(!held))
+    fn judged(held: Result<bool, RunError>) -> u8 {
+        held.map_or_else(|error| failed(&error), |held| u8::from(!held))
     }
     match task {
         Task::List => {
             list(experiments);
             0
         }
-        Task::Demo(args) => judged(demo::run(&args), |error| error.exit_code()),
-        Task::Adapt(args) => judged(demo::adapt::run(&args), |error| error.exit_code()),
-        Task::Camera(args) => judged(camera::run(&args, &Progress::new()), |error| error.exit_code()),
-        Task::Soak(args) => judged(soak::run(&args), |error| error.exit_code()),
-        Task::Peers(args) => judged(peers::run(&args, &Progress::new()), |error| error.exit_code()),
-        Task::PeersMember(args) => judged(peers::member(&args).map(|()| true), |error| error.exit_code()),
-        Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true), |error| error.exit_code()),
-        Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true), |error| error.exit_code()),
-        Task::CmApiClient(args) => judged(client::client(&args).map(|()| true), |error| error.exit_code()),
-        Task::EngineClient(args) => judged(engine_calls::client(&args).map(|()| true), |error| error.exit_code()),
-        Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true), |error| error.exit_code()),
-        Task::Sabotages(args) => judged(sabotages::run(experiments, &args), |error| error.exit_code()),
+        Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true)),
+        Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true)),
+        Task::CmApiClient(args) => judged(client::client(&args).map(|()| true)),
+        Task::EngineClient(args) => judged(engine_calls::client(&args).map(|()| true)),
+        Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true)),
+        Task::Sabotages(args) => judged(sabotages::run(experiments, &args)),
         Task::All(args) => {
-            let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::new());
-            outcome.unwrap_or_else(|error| failed(&error, error.exit_code()))
+            let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::default());
+            outcome.unwrap_or_else(|error| failed(&error))
         }
     }
 }
 
 fn list(experiments: &[Experiment]) {
-    for (name, what) in [
-        ("demo", "a live video over a link of half its rate: plain UDP, a plain queue, Timeous"),
-        ("adapt", "a live encoder over a link whose rate falls to a third and comes back"),
-        ("camera", "a live camera by Timeous and by SRT over seven links: frames and their delay"),
-        ("soak", "kernel TCP through loss and reordering, every byte checked"),
-        ("peers", "one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC"),
-    ] {
-        println!("{name:<16}{:<16}{what}", "real");
-    }
     for about in experiments {
         let forms: Vec<_> =
             [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();
@@ -170,7 +140,7 @@ fn list(experiments: &[Experiment]) {
 }
 
 fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
-    let progress = Progress::new();
+    let progress = Progress::default();
     // In the form of its sabotages only.
     let known = if args.real == experiment.is_only_real() { experiment.sabotages } else { &[] };
     let wanted = |name: &String| known.iter().find(|sabotage| sabotage.name == name).copied();
@@ -178,8 +148,9 @@ fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
     let sabotage = match sabotage {
         Ok(sabotage) => sabotage,
         Err(wanted) => {
-            let error = LabError::NoSabotage { name: experiment.name, wanted };
-            return failed(&error, error.exit_code());
+            let name = experiment.name;
+            let why = format!("{name} has no sabotage {wanted:?}: `timeous-lab sabotages {name} --list` has the names");
+            return failed(&RunError::Usage(why));
         }
     };
     let run = Run {
@@ -192,12 +163,16 @@ fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
     };
     let found = match (experiment.forms.include(args.real), args.real) {
         (true, _) => (experiment.run)(&run),
-        (false, true) => Err(LabError::OnlyVirtual { name: experiment.name }),
-        (false, false) => Err(LabError::OnlyReal { name: experiment.name }),
+        (false, true) => {
+            Err(RunError::Usage(format!("{} runs in virtual time only: leave --real out", experiment.name)))
+        }
+        (false, false) => {
+            Err(RunError::Usage(format!("{} runs on this machine's kernel only: add --real", experiment.name)))
+        }
     };
     let findings = match found {
         Ok(findings) => findings,
-        Err(error) => return failed(&error, error.exit_code()),
+        Err(error) => return failed(&error),
     };
     if args.json {
         print!("{}", whole::pretty(&experiment::record(experiment, &run, &findings)));

@@ -1,6 +1,6 @@
 //! Proof that the experiments can fail: each sabotage is run, and the claims that it breaks are printed.
 
-use crate::experiment::{Experiment, Extent, LabError, Progress, Run, Sabotage};
+use crate::experiment::{Experiment, Extent, Progress, Run, RunError, Sabotage};
 
 /// Breaks experiments on purpose, and shows which of their claims fall
 ///
@@ -22,11 +22,12 @@ pub(crate) struct SabotagesArgs {
 /// Runs or lists the sabotages. Returns whether all listed claims fell.
 ///
 /// # Errors
-/// [`LabError`] if an experiment is unknown or could not be run.
-pub(crate) fn run(experiments: &[Experiment], args: &SabotagesArgs) -> Result<bool, LabError> {
+/// [`RunError`] if an experiment is unknown or could not be run.
+pub(crate) fn run(experiments: &[Experiment], args: &SabotagesArgs) -> Result<bool, RunError> {
     let known = || experiments.iter().filter(|about| !about.is_only_real() || !about.sabotages.is_empty());
     if let Some(name) = args.names.iter().find(|name| !known().any(|about| about.name == *name)) {
-        return Err(LabError::NoExperiment(name.clone()));
+        let why = format!("{name:?} is no experiment in virtual time: `timeous-lab list` has the names");
+        return Err(RunError::Usage(why));
     }
     let is_named = |about: &&Experiment| args.names.iter().any(|name| name == about.name);
     let wanted = known().filter(|about| is_named(about) || (args.names.is_empty() && !about.is_only_real()));
@@ -54,8 +55,8 @@ fn print_sabotage(about: &Experiment, sabotage: &Sabotage) {
 }
 
 /// Runs an experiment as it is and with each of its sabotages. Returns whether all listed claims fell.
-fn prove(about: &Experiment, seed: u64) -> Result<bool, LabError> {
-    let progress = Progress::new();
+fn prove(about: &Experiment, seed: u64) -> Result<bool, RunError> {
+    let progress = Progress::default();
     let run = |sabotage| {
         let (seeds, real, extent) = (1, about.is_only_real(), Extent::Least);
         (about.run)(&Run { seed, seeds, real, extent, sabotage, progress: &progress })

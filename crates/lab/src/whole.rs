@@ -3,14 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::experiment::{self, Experiment, Extent, Findings, LabError, Progress, Run};
-use crate::report::{Cell, Mark, Page};
+use timeous_testbed::report::{Cell, Mark, Page};
+
+use crate::experiment::{self, Experiment, Extent, Findings, Progress, Run, RunError};
 
 /// Outcome of one experiment in one form.
 struct Outcome<'a> {
     about: &'a Experiment,
     run: Run<'a>,
-    result: Result<Findings, LabError>,
+    result: Result<Findings, RunError>,
 }
 
 impl Outcome<'_> {
@@ -29,15 +30,15 @@ impl Outcome<'_> {
 /// if an experiment could not be run. Experiments that this build lacks are reported as left out, which is no failure.
 ///
 /// # Errors
-/// [`LabError::File`] if the report cannot be written.
+/// [`RunError::File`] if the report cannot be written.
 pub(crate) fn run(
     experiments: &[Experiment],
     seed: u64,
     real: bool,
     out: &Path,
     progress: &Progress,
-) -> Result<u8, LabError> {
-    fs::create_dir_all(out).map_err(LabError::file(out))?;
+) -> Result<u8, RunError> {
+    fs::create_dir_all(out).map_err(RunError::file(out))?;
     let forms = || [false, true].into_iter().filter(|form| real || !form);
     let wanted: Vec<_> = experiments
         .iter()
@@ -63,14 +64,14 @@ pub(crate) fn run(
         if let Ok(findings) = &outcome.result {
             let path = out.join(format!("{}.json", outcome.id()));
             let record = experiment::record(about, &outcome.run, findings);
-            fs::write(&path, pretty(&record)).map_err(LabError::file(&path))?;
+            fs::write(&path, pretty(&record)).map_err(RunError::file(&path))?;
         }
         outcomes.push(outcome);
     }
     let path = out.join("claims.md");
-    fs::write(&path, claims(&outcomes, seed)).map_err(LabError::file(&path))?;
+    fs::write(&path, claims(&outcomes, seed)).map_err(RunError::file(&path))?;
     let path = out.join("index.html");
-    fs::write(&path, page(&outcomes, seed, real)).map_err(LabError::file(&path))?;
+    fs::write(&path, page(&outcomes, seed, real)).map_err(RunError::file(&path))?;
     outcomes.iter().for_each(print_outcome);
     Ok(outcomes.iter().map(code).max().unwrap_or(0))
 }
@@ -94,7 +95,7 @@ pub(crate) fn broken(findings: &Findings) -> impl Iterator<Item = String> {
 fn code(outcome: &Outcome<'_>) -> u8 {
     match &outcome.result {
         Ok(findings) => u8::from(broken(findings).next().is_some()),
-        Err(LabError::LeftOut(_)) => 0,
+        Err(RunError::LeftOut(_)) => 0,
         Err(error) => error.exit_code(),
     }
 }
@@ -106,7 +107,7 @@ fn print_outcome(outcome: &Outcome<'_>) {
             println!("{:<24}{}", outcome.id(), if broken.is_empty() { "holds" } else { "does not hold" });
             broken.iter().for_each(|claim| eprintln!("{}: does not hold: {claim}", outcome.id()));
         }
-        Err(LabError::LeftOut(why)) => println!("{:<24}left out: {why}", outcome.id()),
+        Err(RunError::LeftOut(why)) => println!("{:<24}left out: {why}", outcome.id()),
         Err(error) => {
             println!("{:<24}could not be run", outcome.id());
             eprintln!("{}: {error}", outcome.id());
@@ -131,7 +132,7 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
             Ok(findings) => {
                 experiment::section(&mut page, outcome.about, &outcome.run, findings, &format!("{id}.json"));
             }
-            Err(LabError::LeftOut(why)) => {
+            Err(RunError::LeftOut(why)) => {
                 page.paragraph(&format!("It was left out: {why}."));
             }
             Err(error) => {
@@ -167,7 +168,7 @@ fn row(outcome: &Outcome<'_>) -> Vec<Cell> {
         Ok(findings) => experiment::summary(&outcome.id(), findings),
         Err(error) => {
             let (what, mark) = match error {
-                LabError::LeftOut(_) => ("left out", Mark::Plain),
+                RunError::LeftOut(_) => ("left out", Mark::Plain),
                 _ => ("not run", Mark::Bad),
             };
             vec![Cell::new(&outcome.id(), Mark::Plain), Cell::new(what, mark), Cell::new(what, mark)]

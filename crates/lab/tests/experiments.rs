@@ -29,10 +29,7 @@ fn an_experiment_tells_programs_what_it_tells_people() {
 fn a_form_that_is_not_there_and_words_that_are_none_are_usage() {
     let list = String::from_utf8(lab(&["list"]).stdout).unwrap();
     let named = |forms: &str| {
-        // Commands with options of their own, which are only ever real.
-        let own =
-            |line: &str| ["demo ", "adapt ", "soak ", "peers ", "camera "].iter().any(|name| line.starts_with(name));
-        let of = |line: &&str| line.split_whitespace().nth(1) == Some(forms) && !own(line);
+        let of = |line: &&str| line.split_whitespace().nth(1) == Some(forms);
         list.lines().find(of).map(|line| line.split(' ').next().unwrap().to_owned())
     };
     if let Some(name) = named("virtual") {

@@ -15,8 +15,8 @@ const LAYERS: [&[&str]; 9] = [
     &["stream"],
     &["kernel-tcp"],
     &["engine", "host", "kernel"],
-    &["timeous", "daemon"],
-    &["cli", "lab", "c", "preload"],
+    &["timeous", "daemon", "testbed"],
+    &["cli", "lab", "demo", "peer-trials", "soak", "c", "preload"],
 ];
 
 /// All crates of the workspace: `crates/*`, and the languages of `bindings`.

@@ -119,7 +119,7 @@ fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_
     assert_eq!(left(200, 1_301, 13), [13; 100], "it gives way to what is of use");
 }
 
-/// Found by `timeous-lab peers`: a stream beside another flow filled their shared queue with useless packets, and the
+/// Found by `timeous-peer-trials`: a stream beside another flow filled their shared queue with useless packets, and the
 /// next keyframe was late behind them.
 #[test]
 fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_late_behind_the_queue() {
@@ -134,7 +134,7 @@ fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_
     assert_eq!(left(80, 20_000), [10, 11], "it will be in time");
 }
 
-/// Found by `timeous-lab peers` over TCP: after the link's rate fell, each keyframe was dropped after its first packet.
+/// Found by `timeous-peer-trials` over TCP: after the link's rate fell, each keyframe was dropped after its first packet.
 #[test]
 fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
     let (srtt, delivered) = (Some(Duration::from_millis(750)), Some(Rate::from_kbps(4_000)));
@@ -200,7 +200,7 @@ fn a_path_that_seems_too_slow_is_tried_with_what_might_make_it() {
     assert_eq!(leaving(Plan::default(), queue, &slow), [1]);
 }
 
-/// Found by `timeous-lab peers --real` over a link with spare capacity: a plan excluded a keyframe because of a
+/// Found by `timeous-peer-trials` over a link with spare capacity: a plan excluded a keyframe because of a
 /// momentary estimate of the path, and dropped it a moment later when the end of the previous frame was sent, and the
 /// rest of its group with it.
 #[test]

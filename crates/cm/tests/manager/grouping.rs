@@ -98,7 +98,7 @@ fn a_new_controller_goes_on_where_the_old_one_stood() {
     }
 }
 
-/// Found by `timeous-lab peers --real`: every live stream began with the window of a controller that it did not use.
+/// Found by `timeous-peer-trials`: every live stream began with the window of a controller that it did not use.
 #[test]
 fn a_controller_that_is_chosen_before_anything_was_sent_begins_as_it_would_by_itself() {
     for from in Kind::ALL {

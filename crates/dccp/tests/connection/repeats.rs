@@ -124,7 +124,7 @@ fn where_all_of_a_window_is_lost_two_packets_more_say_so_long_before_the_timeout
     assert!(statistics.lost >= 4 && statistics.timeouts == 0, "{statistics:?}");
 }
 
-/// Found by `timeous-lab peers`: while a stream said nothing, another flow filled the queue. Its timeouts were shorter than a round trip
+/// Found by `timeous-peer-trials`: while a stream said nothing, another flow filled the queue. Its timeouts were shorter than a round trip
 /// from then on, and none was measured any more.
 #[test]
 fn a_path_that_others_have_filled_meanwhile_is_measured_anew() {

@@ -174,7 +174,7 @@ impl Application for Encoder {
     }
 }
 
-/// Results of a run, by the bounds of `timeous-lab adapt`.
+/// Results of a run, by the bounds of `timeous-demo adapt`.
 #[derive(Debug)]
 struct Found {
     /// Mean of the requested rate in the five seconds before the capacity drops.
@@ -354,7 +354,7 @@ fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     }
 }
 
-/// As in the tool. Regression, found by `timeous-lab adapt`: over CCID 3 the rate counted as the path's capacity, parity filled the queue,
+/// As in the tool. Regression, found by `timeous-demo adapt`: over CCID 3 the rate counted as the path's capacity, parity filled the queue,
 /// and frames were late in every second or third run. One frame of all may have been sent before the fall.
 #[test]
 fn parity_makes_hardly_a_frame_late() {
@@ -365,7 +365,7 @@ fn parity_makes_hardly_a_frame_late() {
     }
 }
 
-/// Regression, found by `timeous-lab adapt`: a packet lost in a full queue was rebuilt from parity too late, in one of fifty runs over CCID
+/// Regression, found by `timeous-demo adapt`: a packet lost in a full queue was rebuilt from parity too late, in one of fifty runs over CCID
 /// 2, and in one of eighteen over CCID 3, where parity filled the queue.
 #[test]
 fn what_parity_brings_comes_in_time() {

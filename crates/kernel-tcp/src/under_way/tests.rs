@@ -143,7 +143,7 @@ fn what_left_in_one_segment_goes_back_together() {
     assert_eq!([100, 200].map(|mss| records.timeouts_since_change(3, mss)), [0, 1], "the second alone was changed");
 }
 
-/// Regression, found by `timeous-lab soak`: such a datagram was reported as dropped when it expired.
+/// Regression, found by `timeous-soak`: such a datagram was reported as dropped when it expired.
 #[test]
 fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {
     let mut zone = Zone::new(100).unwrap();

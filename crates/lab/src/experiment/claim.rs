@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{RangeFrom, RangeInclusive, RangeToInclusive};
 
-use super::stats::Stats;
+use timeous_testbed::Stats;
 
 /// Bound of a value.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

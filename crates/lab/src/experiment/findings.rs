@@ -1,8 +1,9 @@
 //! Findings of an experiment.
 
+use timeous_testbed::RunError;
+use timeous_testbed::report::plot::{Lines, Series};
+
 use super::claim::Claim;
-use super::error::LabError;
-use crate::report::plot::{Lines, Series};
 
 /// All findings of an experiment. Text, JSON and a section of the page are made from them.
 ///
@@ -149,7 +150,7 @@ impl<R> Rows<R> {
 /// A plot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figure {
-    /// SVG element, as drawn by [`crate::report::plot`].
+    /// SVG element, as drawn by [`timeous_testbed::report::plot`].
     pub(crate) svg: String,
     /// Caption below the plot.
     pub(crate) caption: String,
@@ -176,8 +177,8 @@ impl Chart<'_> {
     /// Draws these lines.
     ///
     /// # Errors
-    /// [`LabError::Plot`] without a finite point.
-    pub(crate) fn draw(self, series: impl IntoIterator<Item = Series>) -> Result<Figure, LabError> {
+    /// [`RunError::Plot`] without a finite point.
+    pub(crate) fn draw(self, series: impl IntoIterator<Item = Series>) -> Result<Figure, RunError> {
         let Self { title, x, y, caption } = self;
         Ok(Figure::new(Lines { title, x, y, series: series.into_iter().collect() }.draw()?, caption))
     }
@@ -185,13 +186,13 @@ impl Chart<'_> {
     /// Draws a line for each name, through the points of the rows with that name.
     ///
     /// # Errors
-    /// [`LabError::Plot`] without a finite point.
+    /// [`RunError::Plot`] without a finite point.
     pub(crate) fn of<R>(
         self,
         rows: impl IntoIterator<Item = R>,
         name: impl Fn(&R) -> String,
         point: impl Fn(&R) -> (f64, f64),
-    ) -> Result<Figure, LabError> {
+    ) -> Result<Figure, RunError> {
         let mut lines: Vec<Series> = Vec::new();
         for row in rows {
             let (name, point) = (name(&row), point(&row));

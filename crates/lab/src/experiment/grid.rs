@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use timeous_testbed::{Stats, mean};
 
 use super::findings::Rows;
 use super::run::Run;
-use super::stats::{Stats, mean};
 
 /// Outcomes of a grid: one for each point and seed, in that order.
 #[derive(Clone, Debug)]
@@ -185,31 +185,10 @@ impl<P, O> Rows<At<'_, P, O>> {
     }
 }
 
-/// Declares an axis: an enumeration with all of its values and their names for output.
-macro_rules! values {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-        #[serde(rename_all = "snake_case")]
-        $vis enum $name { $($(#[$doc])* $value,)* }
-
-        #[allow(dead_code)]
-        impl $name {
-            /// All values, in order.
-            $vis const ALL: [Self; [$(Self::$value),*].len()] = [$(Self::$value),*];
-
-            /// Returns the name for output.
-            $vis const fn name(self) -> &'static str {
-                match self { $(Self::$value => $text,)* }
-            }
-        }
-    };
-}
-pub(crate) use values;
-
 #[cfg(test)]
 mod tests {
-    use super::super::progress::Progress;
+    use timeous_testbed::{Progress, values};
+
     use super::super::run::Extent;
     use super::*;
 

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use timeous_testbed::report::columns::columns;
+use timeous_testbed::report::{Cell, Mark, Page, markdown};
 
 use super::claim::{Bound, Claim};
 use super::expected::expected;
 use super::expected_failures::ExpectedFailure;
 use super::findings::Findings;
 use super::run::{Experiment, Run};
-use crate::report::columns::columns;
-use crate::report::{Cell, Mark, Page, markdown};
 
 /// Returns all findings except the plots as JSON.
 pub(crate) fn record(about: &Experiment, run: &Run<'_>, findings: &Findings) -> Value {

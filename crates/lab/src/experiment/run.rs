@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::thread;
 
-use super::error::LabError;
+use timeous_testbed::Progress;
+use timeous_testbed::RunError;
+
 use super::findings::Findings;
-use super::progress::Progress;
 use super::sabotage::Sabotage;
 
 /// Extent of an experiment, where cells can be left out.
@@ -62,8 +63,8 @@ impl Run<'_> {
         what: &str,
         rounds: usize,
         items: [I; N],
-        work: impl Fn(I) -> Result<T, LabError>,
-    ) -> Result<Vec<[T; N]>, LabError> {
+        work: impl Fn(I) -> Result<T, RunError>,
+    ) -> Result<Vec<[T; N]>, RunError> {
         let task = self.progress.task(what, rounds as u64);
         let round = |number: usize| {
             let mut round = [T::default(); N];
@@ -103,8 +104,8 @@ pub(crate) struct Experiment {
     pub(crate) takes: &'static str,
     /// Sabotages, each with the claims that fall with it: in virtual time, or real where there is no other form.
     pub(crate) sabotages: &'static [Sabotage],
-    /// Runs it in the form given by the parameters. [`LabError`] if it could not be run; bad results are claims.
-    pub(crate) run: fn(&Run<'_>) -> Result<Findings, LabError>,
+    /// Runs it in the form given by the parameters. [`RunError`] if it could not be run; bad results are claims.
+    pub(crate) run: fn(&Run<'_>) -> Result<Findings, RunError>,
 }
 
 impl Experiment {

@@ -7,13 +7,14 @@ pub(crate) mod stream;
 mod transitions;
 pub(crate) mod trial;
 
+use timeous_testbed::bound::Bound;
+
 use findings::{Behaviour, CellOutcomes};
 use setup::{Cell, LossModel, Part};
 use stream::SenderKind;
 use trial::{Encryption, Outcome, Trial};
 
-use crate::bound::Bound;
-use crate::experiment::{Experiment, Extent, Findings, Forms, LabError, Run, Sabotage};
+use crate::experiment::{Experiment, Extent, Findings, Forms, Run, RunError, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bloat",
@@ -45,7 +46,7 @@ const NO_CONTROLLER: Sabotage = Sabotage {
 const PATIENT: Sabotage =
     Sabotage { name: "patient", what: "no sender knows deadlines", falls: &["packets that left after their deadline"] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let part = match run.extent {
         Extent::Least | Extent::Small => Part::Handful,
         Extent::Usual => Part::Pairs,

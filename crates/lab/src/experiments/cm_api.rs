@@ -14,7 +14,7 @@ use serde_json::json;
 use trial::{Cost, TestNetwork};
 
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, LabError, Rows, Run, Sorted, Table, cross, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Rows, Run, RunError, Sorted, Table, cross, setup,
 };
 
 /// Packet sizes in bytes.
@@ -39,7 +39,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let counted = counted::measure(run)?;
     let counts = Findings {
         tables: vec![counted::table(&counted)],
@@ -57,7 +57,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
             run.rounds(&format!("{size} bytes"), ROUNDS, SendMethod::ALL, |way| network.run(way, size, PACKETS));
         Ok(Measured { size, rounds: rounds? })
     };
-    let measured = SIZES.into_iter().map(of_size).collect::<Result<Vec<_>, LabError>>()?;
+    let measured = SIZES.into_iter().map(of_size).collect::<Result<Vec<_>, RunError>>()?;
     findings(&measured, without, counts)
 }
 
@@ -124,7 +124,7 @@ fn worst(measured: &[Measured], place: ManagerPlacement, of: fn(&Measured, SendM
     (value, format!("{value:.1}: {way}, {size} bytes"))
 }
 
-fn findings(measured: &[Measured], without: Option<String>, counts: Findings) -> Result<Findings, LabError> {
+fn findings(measured: &[Measured], without: Option<String>, counts: Findings) -> Result<Findings, RunError> {
     let lost: u64 = measured.iter().flat_map(|sized| sized.rounds.iter().flatten()).map(|cost| cost.lost).sum();
     let mut claims = Vec::new();
     for (place, name) in [(ManagerPlacement::InProcess, "in process"), (ManagerPlacement::Daemon, "through the daemon")]

@@ -12,12 +12,12 @@ use serde_json::json;
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
 use timeous_net::emulator::Namespace;
+use timeous_testbed::machine::{Call, stay_on, two_processors, veth};
 
 use super::managed::Managed;
 use crate::experiment::{
-    Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Sorted, setup, values,
+    Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Sorted, setup, values,
 };
-use crate::machine::{Call, stay_on, two_processors, veth};
 
 /// Bytes per connection, and number of rounds.
 const SIZES: [Size; 3] = [
@@ -85,7 +85,7 @@ const TWICE: Sabotage = Sabotage {
     ],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let measured = || {
         // A thread's priority applies to it and to the threads that it starts.
         let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
@@ -97,7 +97,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 /// Costs of one round, in the order of [`CongestionControl::ALL`].
 type Round = [Cost; CongestionControl::ALL.len()];
 
-fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
+fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, RunError> {
     let managed = Managed::load()?;
     let wire = TestLink::make()?;
     let of_size = |size: Size| {
@@ -227,13 +227,13 @@ struct TestLink {
 
 impl TestLink {
     /// Builds namespaces and links.
-    fn make() -> Result<Self, LabError> {
+    fn make() -> Result<Self, RunError> {
         let [left, right] = veth("cpu", &[["10.79.0.1", RIGHT]], true)?;
         Ok(Self { left, right, processors: two_processors() })
     }
 
     /// Sends `bytes` over one connection with this congestion control.
-    fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
+    fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, RunError> {
         let address = format!("{RIGHT}:0").parse().expect("an address and a port");
         let call = Call { congestion_control, ..Call::default() };
         let (sending, receiving) = call.open(&self.left, &self.right, address)?;
@@ -256,7 +256,7 @@ impl TestLink {
             let (received, ended, used) = receiver.join().expect("a receiver does not panic")?;
             let (began, before) = begun?;
             if received != bytes {
-                return Err(LabError::Machine(format!("{received} of {bytes} bytes arrived over a veth pair")));
+                return Err(RunError::Machine(format!("{received} of {bytes} bytes arrived over a veth pair")));
             }
             Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
         })
@@ -269,21 +269,21 @@ fn processor_time() -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), LabError> {
+fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), RunError> {
     let chunk = vec![0; CHUNK];
     let mut left = bytes;
     while left > 0 {
         let len = left.min(CHUNK);
-        stream.write_all(&chunk[..len]).map_err(LabError::system("send over a veth pair"))?;
+        stream.write_all(&chunk[..len]).map_err(RunError::system("send over a veth pair"))?;
         left -= len;
     }
-    stream.shutdown(Shutdown::Write).map_err(LabError::system("end a connection"))
+    stream.shutdown(Shutdown::Write).map_err(RunError::system("end a connection"))
 }
 
-fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), LabError> {
+fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), RunError> {
     let (mut buffer, mut received) = (vec![0; CHUNK], 0);
     loop {
-        match stream.read(&mut buffer).map_err(LabError::system("receive over a veth pair"))? {
+        match stream.read(&mut buffer).map_err(RunError::system("receive over a veth pair"))? {
             0 => return Ok((received, clock::now(), processor_time())),
             len => received += len,
         }

@@ -15,15 +15,14 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Jitter, Limit};
 use timeous_net::sim::{Dumbbell, Network, NodeId};
 use timeous_tcp::Config;
+use timeous_testbed::report::plot::Series;
 
 use super::cm::{AckPolicy, Greedy, HEADER, Receiver, Sender};
 use super::fault::{self, Fault};
-use super::tcp::shared::jain;
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats,
-    setup, values,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats,
+    jain, setup, values,
 };
-use crate::report::plot::Series;
 
 /// Accepted range of the first side's share.
 const SHARE: (f64, f64) = (0.4, 0.6);
@@ -58,7 +57,7 @@ const IDLE: Sabotage = Sabotage {
     falls: &["four TCP in one macroflow, one TCP: Jain", "four TCP in a macroflow, two in another: Jain"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if run.real {
         return real::run(run);
     }
@@ -132,7 +131,7 @@ fn claims(outcomes: &Grid<Case, Outcome>) -> Vec<Claim> {
 }
 
 /// Plots every flow of the first seed.
-fn figure(outcomes: &Grid<Case, Outcome>, case: Case) -> Result<Figure, LabError> {
+fn figure(outcomes: &Grid<Case, Outcome>, case: Case) -> Result<Figure, RunError> {
     let shown = outcomes.first(|of| *of == case).expect("each case was run");
     let slice = TIME.as_secs_f64() / SLICES as f64;
     let line = |name: &str, rates: &[f64]| {

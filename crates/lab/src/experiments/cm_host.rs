@@ -13,7 +13,7 @@ mod users;
 
 use host::DaemonHost;
 
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
 
 pub(crate) use client::client;
 pub(crate) use messages::{COMMAND, ClientArgs};
@@ -36,9 +36,9 @@ const ALIVE: Sabotage = Sabotage {
     falls: &["flows left", "clients left", "descriptors left", "until the last was forgotten", "rate of the others"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !rustix::process::geteuid().is_root() {
-        return Err(LabError::Machine("cm-host needs root, to be several users".to_owned()));
+        return Err(RunError::Machine("cm-host needs root, to be several users".to_owned()));
     }
     let task = run.progress.task("cm-host", 3);
     let scale = scale::measure(&DaemonHost::start()?)?;

@@ -4,13 +4,14 @@
 mod trial;
 mod video;
 
+use timeous_testbed::report::plot::Series;
+
 use trial::{Api, BEGIN, LATE, Outcome, QUEUE, RTT, STEP, STEPS, Steps, WAVER, WAVER_EVERY};
 use video::{BUFFER, DOWN, GROUP, LAYERS, MOST_GROUPS, SIZE, UP};
 
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, LabError, Rows, Run, mean, setup,
+    Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Grid, Rows, Run, RunError, mean, setup,
 };
-use crate::report::plot::Series;
 
 const CHANGES: &str = "changes of layers by ALF over those by rate callbacks";
 const BURSTY: &str = "change of the reported rate from one report to the next: late feedback over prompt";
@@ -121,7 +122,7 @@ impl StreamStats {
     }
 }
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let streams = run.grid("streams", Api::ALL, |api, seed| StreamStats::of(trial::run(*api, seed, run.sabotage)));
     let table = Rows::of(streams.runs())
         .column("API", |run| run.0.name())
@@ -214,7 +215,7 @@ fn caption(api: Api) -> &'static str {
     }
 }
 
-fn figure(api: Api, outcome: &Outcome) -> Result<Figure, LabError> {
+fn figure(api: Api, outcome: &Outcome) -> Result<Figure, RunError> {
     let mega = |line: Vec<(f64, f64)>| line.into_iter().map(|(at, rate)| (at, rate / 1e6)).collect();
     let layers = outcome.layers.line(outcome.end).into_iter().map(|(at, layers)| (at, need(layers))).collect();
     // Points are thinned to a visible number, and the slow start is omitted since it would compress

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::tcp::alone::Alone;
 use super::tcp::end::End;
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats, cross,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats, cross,
     setup, values,
 };
 
@@ -86,7 +86,7 @@ const FALL: [&str; 4] = [
     "throughput of TCP/CM over that of TCP without a manager at 5 % loss",
 ];
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &[0.02, 0.05][..] } else { &LOSSES };
     let losses = || losses.iter().copied();
     let flows: Flows =

@@ -15,7 +15,7 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config;
 
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, cross, mean, setup, values,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, cross, mean, setup, values,
 };
 
 /// Least time saved by later fetches against those without shared state, as a share.
@@ -47,7 +47,7 @@ const LATER: &str = "fetches 2 to 9 with one manager: by which share they are fa
 const FIRST: &str = "the first fetch after the restart";
 const THEN: &str = "the fetches after that";
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if run.real {
         return real::run(run);
     }

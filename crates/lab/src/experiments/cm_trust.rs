@@ -14,7 +14,7 @@ use timeous_net::sim::{self, Network, Protocol};
 
 use super::cm::{AckPolicy, Packet, Receiver};
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sabotage, Table, cross,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Table, cross,
     least, metric, most, setup, values,
 };
 
@@ -57,7 +57,7 @@ const OTHERS: &str = "the others' beside him, over that beside the honest";
 const MOVED: &str = "packets of the others granted at another time because of any lie, where the network has room";
 const BELIEVED: &str = "the others' rate beside who ";
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     // The claims are about a macroflow for each user.
     let settings = if run.extent == Extent::Least { &[Setting::Apart, Setting::Room][..] } else { &Setting::ALL };
     let outcomes = run

@@ -12,13 +12,13 @@ use timeous_host::{Machine, Udp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Jitter, Limit};
 use timeous_net::sim::Network;
+use timeous_testbed::report::plot::{Series, cumulative};
 
 use super::cm::{AckPolicy, Application, Flow, HEADER, OVERHEAD, Packet, Receiver, Sender};
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Sabotage, Sorted, cross, least, mean,
+    At, Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Run, RunError, Sabotage, Sorted, cross, least, mean,
     most, setup, values,
 };
-use crate::report::plot::{Series, cumulative};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cm-vat",
@@ -88,7 +88,7 @@ fn percent(cell: &Cell<'_>, of: impl Fn(&Outcome) -> u64) -> f64 {
     100.0 * (cell.outcomes.iter().map(|outcome| of(outcome)).sum::<u64>() as f64 / made as f64)
 }
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let grid = run.grid("calls", cross(SendMethod::ALL, AVAILABLE), |at, seed| trial(at, seed, run.sabotage));
     let table = grid
         .rows()
@@ -164,7 +164,7 @@ fn growth(cell: &Cell<'_>) -> f64 {
     mean_from(begin + 2.0 * third) / mean_from(begin)
 }
 
-fn distribution(cells: &[Cell<'_>], available: u64) -> Result<Figure, LabError> {
+fn distribution(cells: &[Cell<'_>], available: u64) -> Result<Figure, RunError> {
     let line = |cell: &Cell<'_>| {
         // Thinned to a visible number of points.
         let points = cumulative(ages(cell).values());

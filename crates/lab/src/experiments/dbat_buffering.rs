@@ -2,13 +2,13 @@
 //! table 1).
 
 use serde_json::json;
+use timeous_testbed::report::plot::Series;
 
 use super::dbat::setup::{RTTS, choices, notes};
 use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
 use crate::experiment::{
-    Chart, Claim, Experiment, Extent, Figure, Findings, Forms, LabError, Metric, Run, Sabotage, Table, metric,
+    Chart, Claim, Experiment, Extent, Figure, Findings, Forms, Metric, Run, RunError, Sabotage, Table, metric,
 };
-use crate::report::plot::Series;
 
 /// The paper's percentages at 20, 150 and 450 ms.
 const PAPER: [(StreamTransport, [f64; 3]); 3] = [
@@ -53,7 +53,7 @@ const NO_DBAT: Sabotage = Sabotage {
     falls: &["450 ms, % of the time buffering: TCP most, then TFRC, DBAT least"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (streams, today) = dbat::run(run, if run.extent == Extent::Least { &RTTS[2..] } else { &RTTS });
     let aparts = dbat::run_apart(run, &SetupDifference::OF_TCP, &LONG);
     Ok(Findings {
@@ -132,7 +132,7 @@ fn claims(streams: &Streams, aparts: &Streams, today: &Streams) -> Vec<Claim> {
     claims
 }
 
-fn figure(streams: &Streams) -> Result<Figure, LabError> {
+fn figure(streams: &Streams) -> Result<Figure, RunError> {
     let ours = |way: StreamTransport| {
         let at = |rtt: u64| (rtt as f64, streams.mean(&Cell { apart: SetupDifference::PAPER, way, rtt }, all));
         Series::new(way.name(), RTTS.map(at).to_vec())

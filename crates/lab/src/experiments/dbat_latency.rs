@@ -3,7 +3,7 @@
 use super::dbat::setup::RTT;
 use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
 use crate::experiment::{
-    Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sabotage, Sorted, metric, most,
+    Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, Sabotage, Sorted, metric, most,
 };
 
 const ORDER: Ranking = Ranking { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["p99 − p50, ms"] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let caption = "The worst of each half second, the first seed.";
     let chart = Chart { title: "Latency (figures 10 to 12)", x: "time, s", y: "latency, ms", caption };
     ORDER.findings(run, ("From the hand-over to the player", &METRICS), (chart, worst), claims)

@@ -3,7 +3,7 @@
 
 use super::dbat::setup::RTT;
 use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
-use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, LabError, Metric, Run, Sabotage, metric};
+use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, Sabotage, metric};
 
 const ORDER: Ranking =
     Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["marked packets"] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let caption = "By when they were made, the first seed.";
     let chart = Chart { title: "Lost packets (figures 13 to 15)", x: "time, s", y: "packets in a second", caption };
     ORDER.findings(run, ("Lost packets", &METRICS), (chart, Outcome::lost_by_second), claims)

@@ -1,14 +1,15 @@
 //! dbat-throughput: throughput of a live stream beside FTP and web traffic (Hasan et al. §4.1,
 //! figures 7 to 9).
 
+use timeous_testbed::report::plot::Series;
+
 use super::dbat::setup::{RTT, STREAM, choices, notes};
 use super::dbat::{
     self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT, WITHOUT_FTP,
 };
 use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
-use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Metric, Run, Sabotage, metric};
-use crate::report::plot::Series;
+use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, Metric, Run, RunError, Sabotage, metric};
 
 /// Orders while FTP is active, and over the stream's whole time.
 /// Orders while FTP is active, and over the stream's whole time.
@@ -50,7 +51,7 @@ const NO_DBAT: Sabotage = Sabotage {
 const NO_FTP: Sabotage =
     Sabotage { name: WITHOUT_FTP[0], what: WITHOUT_FTP[1], falls: &["TCP's stream is below its fair share"] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (streams, today) = dbat::run(run, &[RTT]);
     let table = |streams: &Streams, with| {
         let title = format!("From 30 to 200 s, {with}: mean of the seeds, least and most");
@@ -109,7 +110,7 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
     ]
 }
 
-fn over_time(streams: &Streams, way: StreamTransport, number: u32) -> Result<Figure, LabError> {
+fn over_time(streams: &Streams, way: StreamTransport, number: u32) -> Result<Figure, RunError> {
     let series = streams.first(|cell| cell.way == way).map(|outcome| {
         [Series::new("stream", outcome.stream_by_second()), Series::new("FTP", outcome.ftp_by_second())]
     });
@@ -119,7 +120,7 @@ fn over_time(streams: &Streams, way: StreamTransport, number: u32) -> Result<Fig
 }
 
 /// Plots the media's rate over time.
-fn levels(streams: &Streams) -> Result<Figure, LabError> {
+fn levels(streams: &Streams) -> Result<Figure, RunError> {
     let line = |way: StreamTransport| {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for switch in streams.first(|cell| cell.way == way).into_iter().flat_map(|outcome| &outcome.switches) {

@@ -13,7 +13,7 @@ use super::bloat::trial::{self, Encryption};
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link, standing_still};
 use super::tl::{PLAYOUT, no_corruption};
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, cross, mean, metric,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, mean, metric,
     setup, values,
 };
 
@@ -126,7 +126,7 @@ const GARBLED: Sabotage = Sabotage {
     falls: &["Datagrams delivered that were not as they were offered"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let part = if run.extent == Extent::Full { Part::Pairs } else { Part::Handful };
     let every = if run.extent == Extent::Least { 4 } else { 1 };
     let ways = cells(part).into_iter().step_by(every).map(Way::Dccp).chain(TcpPath::ALL.map(Way::Tcp));

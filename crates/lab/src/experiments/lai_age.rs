@@ -1,7 +1,7 @@
 //! lai-age: age of packets at departure and on arrival (Lai & Kohler §4.2, figures 9 and 10).
 
 use super::lai::{ages, real, simulated};
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-age",
@@ -47,7 +47,7 @@ const UNHURRIED: Sabotage = Sabotage {
     ],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     match run.real {
         true => ages::findings(&real::ages(run)?, real::ages_choices()),
         false => {

@@ -2,7 +2,7 @@
 //! table 1).
 
 use super::lai::{real, shares, simulated};
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-iframes",
@@ -41,7 +41,7 @@ const UNCONTROLLED: Sabotage = Sabotage {
     ],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     match run.real {
         true => shares::findings(&[real::shares(run)?], real::shares_choices()),
         false => {

@@ -9,7 +9,7 @@ use super::sending::processes::crowd;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Table, cross,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Table, cross,
 };
 
 const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
@@ -45,7 +45,7 @@ const EACH: Sabotage = Sabotage {
 
 const UNSENT: Sabotage = Sabotage { name: "unsent", what: "no packet is sent", falls: &["k = "] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !run.real {
         return Ok(counted(run));
     }
@@ -87,7 +87,7 @@ fn crowd_ways() -> impl Iterator<Item = SendMethod> {
     ways().into_iter().filter(|way| *way != RAW)
 }
 
-fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, LabError> {
+fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, RunError> {
     let task = run.progress.task(&format!("{CROWD} processes at once"), u64::from(CROWD_EFFORT.rounds));
     let case = |way| Case { way, payload: CROWD_PAYLOAD };
     let mut costs: Vec<Cost> =
@@ -101,7 +101,7 @@ fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, LabError> {
     Ok(costs)
 }
 
-fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, LabError> {
+fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, RunError> {
     let of = |way, payload| of(costs, way, payload);
     let caption = "Medians of the rounds, on a processor of this machine.";
     let chart = Chart { title: "Cost of a packet (figure 8)", x: "payload, bytes", y: "ns", caption };

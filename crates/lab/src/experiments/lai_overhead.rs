@@ -2,6 +2,7 @@
 //! & Kohler §4.1, figure 7).
 
 use serde_json::json;
+use timeous_testbed::report::plot::Series;
 
 use super::sending::cost::{Case, Cost, MeasurementLength, measure};
 use super::sending::count::{Counts, count};
@@ -9,8 +10,7 @@ use super::sending::engine_calls;
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
-use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Sabotage, cross, most};
-use crate::report::plot::Series;
+use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, Run, RunError, Sabotage, cross, most};
 
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
@@ -47,7 +47,7 @@ const UNSENT: Sabotage = Sabotage {
     falls: &["payload copied in user space", "control transfers"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !run.real {
         return Ok(counted(run));
     }
@@ -89,7 +89,7 @@ fn counted(run: &Run<'_>) -> Findings {
     }
 }
 
-fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
+fn findings(costs: &[Cost]) -> Result<Findings, RunError> {
     let of = |way, payload| of(costs, way, payload);
     let dearest = PAYLOADS.map(|payload| (of(RING, payload).over(of(SendMethod::Send, payload)), payload));
     let (dearest, at) = largest(dearest);

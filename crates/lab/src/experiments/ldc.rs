@@ -14,18 +14,18 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::Network;
 use timeous_tcp::{Config, EcnMode, record};
+use timeous_testbed::network::Links;
 
 use super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
-use super::tcp_kernel::network::Links;
-use crate::experiment::{Choice, Claim, Figure, Findings, Grid, LabError, Run, Table, cross, setup, values};
+use crate::experiment::{Choice, Claim, Figure, Findings, Grid, Run, RunError, Table, cross, setup, values};
 
 /// Runs the streams with these start-up times in virtual time, and over the kernel's TCP with the first `real` of them.
 pub(crate) fn run(
     run: &Run<'_>,
     start_ups: &[Duration],
     real: usize,
-    findings: impl Fn(&Views) -> Result<Findings, LabError>,
-) -> Result<Findings, LabError> {
+    findings: impl Fn(&Views) -> Result<Findings, RunError>,
+) -> Result<Findings, RunError> {
     if run.real {
         return run_real(run, &start_ups[..real], findings);
     }
@@ -325,8 +325,8 @@ const PACKET: usize = record::numbered_len(SIZE) + 52;
 fn run_real(
     run: &Run<'_>,
     start_ups: &[Duration],
-    findings: impl Fn(&Views) -> Result<Findings, LabError>,
-) -> Result<Findings, LabError> {
+    findings: impl Fn(&Views) -> Result<Findings, RunError>,
+) -> Result<Findings, RunError> {
     let ways = [
         (SenderKind::Plain, Sender::Plain),
         (SenderKind::Ring, Sender::LateChoice),

@@ -1,8 +1,9 @@
 //! ldc-layers: completeness of each layer (Birkedal et al. §6, figures 5 and 6).
 
+use timeous_testbed::report::plot::Series;
+
 use super::ldc::{self, BYTES, Cell, LAYERS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
-use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, LabError, Run, Sabotage, least};
-use crate::report::plot::Series;
+use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, Run, RunError, Sabotage, least};
 
 /// Accepted completeness of the base layer in percent, as in the paper.
 const COMPLETE: f64 = 100.0;
@@ -22,11 +23,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const NO_CHOICE: Sabotage =
     Sabotage { name: ldc::NO_CHOICE[0], what: ldc::NO_CHOICE[1], falls: &["percent of the base layer in time"] };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     ldc::run(run, &START_UPS[..1], 1, findings)
 }
 
-fn findings(views: &Views) -> Result<Findings, LabError> {
+fn findings(views: &Views) -> Result<Findings, RunError> {
     let table = views
         .rows()
         .axis("link, kbit/s", Cell::kbps)

@@ -1,12 +1,12 @@
 //! ldc-playout: data that arrives in time for playout (Birkedal et al. §6 and §7, figures 7 and 8).
 
 use timeous::core::Duration;
+use timeous_testbed::report::plot::Series;
 
 use super::ldc::{self, BYTES, Cell, LAYERS, RATES, SECONDS, START_UPS, Sender, Views, choices};
 use crate::experiment::{
-    Chart, Claim, Experiment, Figure, Findings, Forms, LabError, Rows, Run, Sabotage, cross, least, mean,
+    Chart, Claim, Experiment, Figure, Findings, Forms, Rows, Run, RunError, Sabotage, cross, least, mean,
 };
-use crate::report::plot::Series;
 
 /// Bytes of the whole stream.
 const ALL: u64 = BYTES * LAYERS as u64 * SECONDS;
@@ -41,11 +41,11 @@ const EARLY: Sabotage = Sabotage {
     falls: &["more bytes in time with late choice, or all that there are, at 1024 kbit/s, 20 s"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     ldc::run(run, &START_UPS, START_UPS.len(), findings)
 }
 
-fn findings(views: &Views) -> Result<Findings, LabError> {
+fn findings(views: &Views) -> Result<Findings, RunError> {
     let of = |cell: &Cell, sender: Sender| {
         let cell = Cell { sender, ..*cell };
         views.of(move |at| *at == cell)
@@ -89,7 +89,7 @@ fn findings(views: &Views) -> Result<Findings, LabError> {
 }
 
 /// Plots the latest packet of each second for the first seed at the highest rate.
-fn figure(views: &Views) -> Result<Figure, LabError> {
+fn figure(views: &Views) -> Result<Figure, RunError> {
     let line = |(sender, start_up): (Sender, Duration)| {
         let cell = Cell { start_up, rate: RATES[0], sender };
         let mut worst = std::collections::BTreeMap::<u64, f64>::new();

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use timeous::core::Duration;
 use timeous_kernel::{Installed, KernelError, Macroflow, pinned};
+use timeous_testbed::machine::machine;
 
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Counter that makes names unique within this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -22,9 +22,9 @@ impl Managed {
     /// Loads the module.
     ///
     /// # Errors
-    /// [`LabError::Machine`] if this machine cannot load it, [`LabError::LeftOut`] if the program
+    /// [`RunError::Machine`] if this machine cannot load it, [`RunError::LeftOut`] if the program
     /// was built without it.
-    pub(super) fn load() -> Result<Self, LabError> {
+    pub(super) fn load() -> Result<Self, RunError> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("lab{}_{number}", std::process::id() % 1_000_000);
         let installed = Some(Installed::load(&pinned(&name), &name).map_err(refused)?);
@@ -37,12 +37,12 @@ impl Managed {
     }
 
     /// Returns the macroflows.
-    pub(super) fn macroflows(&self) -> Result<Vec<Macroflow>, LabError> {
+    pub(super) fn macroflows(&self) -> Result<Vec<Macroflow>, RunError> {
         self.installed().macroflows().map_err(refused)
     }
 
     /// Forgets all paths without connections.
-    pub(super) fn forget(&self) -> Result<(), LabError> {
+    pub(super) fn forget(&self) -> Result<(), RunError> {
         self.installed().forget_idle(Duration::ZERO).map(drop).map_err(refused)
     }
 
@@ -62,9 +62,9 @@ impl Drop for Managed {
 }
 
 #[allow(clippy::needless_pass_by_value)]
-fn refused(error: KernelError) -> LabError {
+fn refused(error: KernelError) -> RunError {
     match error {
-        KernelError::NotBuilt => LabError::LeftOut(error.to_string()),
+        KernelError::NotBuilt => RunError::LeftOut(error.to_string()),
         _ => machine(error),
     }
 }

@@ -16,10 +16,10 @@ use rustix::process::setpriority_process;
 use tempfile::NamedTempFile;
 use timeous::core::Instant;
 use timeous_engine::clock;
+use timeous_testbed::machine::machine;
+use timeous_testbed::network::TestNetwork;
 
-use super::tcp_kernel::network::TestNetwork;
-use crate::experiment::{Choice, LabError, Run, setup};
-use crate::machine::machine;
+use crate::experiment::{Choice, Run, RunError, setup};
 
 pub(crate) use capture::{CarriedBytes, StreamContent};
 pub(crate) use plan::{Control, Offer, Plan, SenderKind, SenderStatus};
@@ -60,7 +60,7 @@ pub(crate) fn choices() -> Vec<Choice> {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
+pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, RunError> {
     let task = run.progress.task("streams", plans.len() as u64);
     let one = |index: usize, plan: &Plan| {
         // A thread's priority applies to it and to the threads it starts. Without it, other
@@ -72,7 +72,7 @@ pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
     };
     let mut logs = Vec::new();
     for (batch, plans) in plans.chunks(AT_ONCE).enumerate() {
-        let found: Result<Vec<Log>, LabError> = thread::scope(|scope| {
+        let found: Result<Vec<Log>, RunError> = thread::scope(|scope| {
             let one = &one;
             let started = plans.iter().enumerate();
             let started = started.map(|(index, plan)| scope.spawn(move || one(batch * AT_ONCE + index, plan)));
@@ -85,8 +85,8 @@ pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
 }
 
 /// Runs a stream over a link of its own. `name` distinguishes it from others of this process.
-fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
-    let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
+fn stream(name: &str, plan: &Plan) -> Result<Log, RunError> {
+    let capture = NamedTempFile::new().map_err(RunError::system("make a file for a capture"))?;
     let network = TestNetwork::make(name, &plan.links, plan.seed, Some(capture.path()))?;
     // Set on the route: a namespace's default may only be a control that the machine allows to all
     // users.
@@ -114,7 +114,7 @@ fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
         };
         let received = receiver.join().expect("the receiver does not panic");
         let (begin, status) = sent?;
-        Ok::<_, LabError>((begin, status, received?))
+        Ok::<_, RunError>((begin, status, received?))
     })?;
     middlebox.map_or(Ok(()), MiddleboxThread::end)?;
     network.end()?;

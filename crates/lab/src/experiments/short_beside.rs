@@ -15,7 +15,7 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config as TcpConfig;
 
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sabotage, Sorted, Table,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Sorted, Table,
     cross, metric, setup,
 };
 use crate::experiments::bloat::stream::{ReferencePattern, stream};
@@ -82,7 +82,7 @@ const PATIENT: Sabotage = Sabotage {
     falls: &["packets that left after their deadline", "share of frames decodable in time, beside 1 CUBIC, 0.25"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let kinds = if run.seeds > 1 { &KINDS[..] } else { &KINDS[..1] };
     let streams = kinds.iter().flat_map(|&kind| [MeasuredFlow::Live(kind), MeasuredFlow::Greedy(kind)]);
     let is_least = run.extent == Extent::Least;

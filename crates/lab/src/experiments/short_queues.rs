@@ -13,7 +13,7 @@ use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
 
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Sorted, Table, least,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Sorted, Table, least,
     mean, most, setup,
 };
 
@@ -62,7 +62,7 @@ const GONE: Sabotage = Sabotage {
     falls: &["s until returned capacity is used"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (links, kinds) = if run.seeds > 1 {
         ((0..81).map(|n| [n / 27, n / 9 % 3, n / 3 % 3, n % 3]).collect(), &KINDS[..])
     } else {

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::experiment::LabError;
+use crate::experiment::RunError;
 
 /// System calls between the second and the third [`mark`] of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -73,7 +73,7 @@ fn system_call(_: Pid) -> Result<(c_long, i64), Errno> {
 ///
 /// # Errors
 /// The parent may not trace, or the process is traced already.
-pub(crate) fn be_traced() -> Result<(), LabError> {
+pub(crate) fn be_traced() -> Result<(), RunError> {
     ptrace::traceme().map_err(failed)?;
     mark()
 }
@@ -82,7 +82,7 @@ pub(crate) fn be_traced() -> Result<(), LabError> {
 ///
 /// # Errors
 /// None that a process without filters of system calls would see.
-pub(crate) fn mark() -> Result<(), LabError> {
+pub(crate) fn mark() -> Result<(), RunError> {
     raise(Signal::SIGSTOP).map_err(failed)
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn mark() -> Result<(), LabError> {
 ///
 /// # Errors
 /// The process fails or does not mark, or this machine forbids to trace.
-pub(crate) fn count(command: &mut Command) -> Result<(SystemCalls, String), LabError> {
+pub(crate) fn count(command: &mut Command) -> Result<(SystemCalls, String), RunError> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child: Child = child.map_err(LabError::system("start a process to count"))?;
+    let mut child: Child = child.map_err(RunError::system("start a process to count"))?;
     let process = Pid::from_raw(child.id() as i32);
     let mut tracer = Tracer { process, marks: 0, inside: BTreeSet::new(), counts: SystemCalls::default() };
     let traced = tracer.run();
@@ -102,12 +102,12 @@ pub(crate) fn count(command: &mut Command) -> Result<(SystemCalls, String), LabE
     }
     traced?;
     let (mut output, mut text) = (child.stdout.take().expect("it is piped"), String::new());
-    output.read_to_string(&mut text).map_err(LabError::system("hear a counted process"))?;
+    output.read_to_string(&mut text).map_err(RunError::system("hear a counted process"))?;
     Ok((tracer.counts, text))
 }
 
-fn failed(error: Errno) -> LabError {
-    LabError::System { what: "trace a process", source: error.into() }
+fn failed(error: Errno) -> RunError {
+    RunError::System { what: "trace a process", source: error.into() }
 }
 
 /// State of a traced process.
@@ -122,7 +122,7 @@ struct Tracer {
 
 impl Tracer {
     /// Follows all threads until the process ends.
-    fn run(&mut self) -> Result<(), LabError> {
+    fn run(&mut self) -> Result<(), RunError> {
         // Children of this thread only: other threads wait for theirs.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         loop {
@@ -130,11 +130,11 @@ impl Tracer {
             match status {
                 WaitStatus::Exited(process, code) if process == self.process => {
                     let whole = code == 0 && self.marks == 3;
-                    let error = || LabError::Machine("a counted process failed: it says why above".to_owned());
+                    let error = || RunError::Machine("a counted process failed: it says why above".to_owned());
                     return whole.then_some(()).ok_or_else(error);
                 }
                 WaitStatus::Signaled(process, signal, _) if process == self.process => {
-                    return Err(LabError::Machine(format!("a counted process was killed: {signal}")));
+                    return Err(RunError::Machine(format!("a counted process was killed: {signal}")));
                 }
                 WaitStatus::PtraceSyscall(thread) => {
                     self.at_system_call(thread)?;
@@ -154,7 +154,7 @@ impl Tracer {
         }
     }
 
-    fn at_mark(&mut self) -> Result<(), LabError> {
+    fn at_mark(&mut self) -> Result<(), RunError> {
         self.marks += 1;
         if self.marks == 1 {
             let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
@@ -163,7 +163,7 @@ impl Tracer {
         Ok(())
     }
 
-    fn at_system_call(&mut self, thread: Pid) -> Result<(), LabError> {
+    fn at_system_call(&mut self, thread: Pid) -> Result<(), RunError> {
         let enters = self.inside.insert(thread);
         if !enters {
             self.inside.remove(&thread);
@@ -185,7 +185,7 @@ impl Tracer {
 }
 
 /// Lets a thread go on to its next system call; it may have ended meanwhile.
-fn resume(thread: Pid, signal: Option<Signal>) -> Result<(), LabError> {
+fn resume(thread: Pid, signal: Option<Signal>) -> Result<(), RunError> {
     match ptrace::syscall(thread, signal) {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(error) => Err(failed(error)),

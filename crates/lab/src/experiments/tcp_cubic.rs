@@ -8,7 +8,7 @@ use serde_json::json;
 use timeous_cm::Kind;
 
 use super::fault::Fault;
-use crate::experiment::{Experiment, Findings, Forms, LabError, Run, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tcp-cubic",
@@ -40,7 +40,7 @@ const RENO: Sabotage = Sabotage {
     falls: &["greatest distance of the window from its curve"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let fault = run.breaks(DOUBLED).then_some(Fault::Doubled);
     let alone = friendly::run(run, fault);
     let beside = beside::run(run, fault);

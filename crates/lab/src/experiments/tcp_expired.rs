@@ -8,16 +8,16 @@ use timeous_choice::{Chain, Deadlines, Dependencies};
 use timeous_engine::Reach;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_testbed::bound::{Job, Rates, bound};
+use timeous_testbed::network::Links;
 
 use super::over_tcp::{self, CarriedBytes, Control, Log, Offer, Plan, SenderKind, StreamContent};
-use super::tcp_kernel::network::Links;
 use super::tl::measure::whole_frames;
 use super::tl::offers::{PACKET, pictures};
 use super::tl::trial::{link, standing_still};
 use super::tl::{PLAYOUT, RTT, no_corruption};
-use crate::bound::{Job, Rates, bound};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, LabError, Run, Sabotage, Stats, cross, setup, values,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Run, RunError, Sabotage, Stats, cross, setup, values,
 };
 
 /// Length of each stream.
@@ -46,7 +46,7 @@ const NO_CHOICE: Sabotage = Sabotage {
     falls: &["Percent of the bytes on the wire that had expired: 4 % loss"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let senders = cross(Path::ALL, cross(Control::ALL, Sender::ALL).collect::<Vec<_>>());
     let used = |sender| if run.breaks(NO_CHOICE) { Sender::Plain } else { sender };
     let plans = cross(senders, run.seeds().collect::<Vec<_>>());
@@ -184,7 +184,7 @@ fn sum(log: &Log, counts: impl Fn(&CarriedBytes) -> bool) -> f64 {
 /// Measurements by path, congestion control and sender.
 type Streams = Grid<(Path, Control, Sender), Measured>;
 
-fn findings(streams: &Streams, setup: Vec<Choice>) -> Result<Findings, LabError> {
+fn findings(streams: &Streams, setup: Vec<Choice>) -> Result<Findings, RunError> {
     let range = |stats: Stats| format!("{:.2} to {:.2}", stats.least, stats.most);
     let table = streams
         .rows()

@@ -13,7 +13,7 @@ use super::fault::Fault;
 use super::tcp::end::End;
 use super::tcp::formula::Model;
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, Stats, Table,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats, Table,
     cross, setup, values,
 };
 
@@ -46,7 +46,7 @@ const FIXED: Sabotage = Sabotage {
     ],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &LOSSES[2..] } else { &LOSSES };
     let paths = cross(ROUND_TRIPS, losses.iter().copied()).collect::<Vec<_>>();
     let fault = match run.sabotage {
@@ -247,7 +247,7 @@ fn ratio(point: &Point<'_>, reference: Reference) -> Stats {
     point.stats(|flow| reference.ratio(point.point.1.0, flow))
 }
 
-fn findings(flows: &Flows) -> Result<Findings, LabError> {
+fn findings(flows: &Flows) -> Result<Findings, RunError> {
     let chart = Chart {
         title: "Rate of a TCP as a share of what the full model says",
         x: "packets that the path loses, %",

@@ -2,7 +2,6 @@
 //! itself.
 
 mod kernel;
-pub(crate) mod network;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -10,17 +9,17 @@ mod userspace;
 
 use std::thread;
 
-use network::{Links, SYSCTLS, TestNetwork};
 use rustix::process::setpriority_process;
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, Reorder};
+use timeous_testbed::network::{Links, SYSCTLS, TestNetwork};
+use timeous_testbed::tun::TcpConfig;
 use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
 
 use crate::experiment::{
-    Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Rows, Run, Sabotage, Table, mean, setup,
+    Bound, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Table, mean, setup,
 };
-use crate::tun::TcpConfig;
 
 /// Bytes per transfer.
 const LEN: usize = 10_000_000;
@@ -54,7 +53,7 @@ const CORRUPT: Sabotage = Sabotage {
     falls: &["the bytes that arrive are those that were sent"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     // A thread's priority applies to it and to the threads that it starts.
     let measured = || {
         let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
@@ -63,7 +62,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     thread::scope(|scope| scope.spawn(measured).join()).expect("a run does not panic")
 }
 
-fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
+fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, RunError> {
     let conditions = all_conditions();
     let task =
         run.progress.task("transfers", conditions.iter().map(|condition| 4 * condition.runs(run.seeds) as u64).sum());
@@ -99,7 +98,7 @@ fn one(
     stack: Stack,
     way: Direction,
     seed: u64,
-) -> Result<TransferResult, LabError> {
+) -> Result<TransferResult, RunError> {
     let mut tcp = TcpConfig::default();
     if run.breaks(SMALL_SEGMENTS) {
         tcp.mss = 100;
@@ -202,7 +201,7 @@ fn failures(found: &[ConditionResults]) -> Vec<String> {
     found.iter().flat_map(of).collect()
 }
 
-fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Choice>, LabError> {
+fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Choice>, RunError> {
     // This bed only serves to read the kernel's settings.
     let network = TestNetwork::make("tcp", &conditions[0].links(), 0, None)?;
     let asked = [
@@ -219,7 +218,7 @@ fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Cho
     ];
     let short = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
     let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), network.sysctl(name)?)));
-    let values: Vec<String> = values.collect::<Result<_, LabError>>()?;
+    let values: Vec<String> = values.collect::<Result<_, RunError>>()?;
     let set = SYSCTLS.map(|(name, value)| format!("{} = {value}", short(name)));
     let mut setup = setup! {
         ours "topology": "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which \

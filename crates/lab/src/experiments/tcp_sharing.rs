@@ -2,14 +2,14 @@
 
 use timeous::core::Duration;
 use timeous_cm::Kind;
+use timeous_testbed::report::plot::Series;
 
 use super::fault::Fault;
-use super::tcp::shared::{Bottleneck, Shared, jain, segment};
+use super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Rows, Run, Sabotage, cross,
-    least, mean, most, setup,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, cross,
+    jain, least, mean, most, setup,
 };
-use crate::report::plot::Series;
 
 const KINDS: [Kind; 2] = [Kind::NewReno, Kind::Cubic];
 /// Numbers of flows.
@@ -71,7 +71,7 @@ const DOUBLED: Sabotage = Sabotage {
     falls: &["2 flows with", "4 flows with"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let numbers = if run.extent == Extent::Least { &FLOWS[..2] } else { &FLOWS };
     let outcomes: Outcomes =
         run.grid("bottlenecks", cross(KINDS.map(Kind::name), numbers.iter().copied()), |&(name, flows), seed| {
@@ -111,7 +111,7 @@ fn run(run: &Run<'_>) -> Result<Findings, LabError> {
 }
 
 /// Plots four flows of the first seed.
-fn figure(outcomes: &Outcomes, kind: &str) -> Result<Figure, LabError> {
+fn figure(outcomes: &Outcomes, kind: &str) -> Result<Figure, RunError> {
     let slice = TIME.as_secs_f64() / SLICES as f64;
     let line = |(number, rates): (usize, &Vec<f64>)| {
         let points = rates.iter().enumerate();

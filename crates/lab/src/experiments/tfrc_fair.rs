@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
 use timeous_net::link::Capacity;
+use timeous_testbed::report::plot::Series;
 
 use super::dbat::setup as narrow;
 use super::tfrc::{Bottleneck, Flow, FlowMeans, JITTER, PairResult, SIZE, Topology, Variation};
 use crate::experiment::{
-    Bound, Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Metric, Rows, Run,
+    Bound, Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Metric, Rows, Run, RunError,
     Sabotage, Table, cross, mean, metric, setup,
 };
-use crate::report::plot::Series;
 
 /// Pairs of a TFRC flow and a TCP flow, and measured time in seconds: more flows need less time.
 const PAIRS: [(usize, u64); 3] = [(1, 120), (4, 60), (16, 40)];
@@ -107,7 +107,7 @@ const EXCHANGED: Sabotage = Sabotage {
     falls: &["1 of each, 60 ms: TFRC's rate varies", "4 of each, 60 ms: TFRC's rate varies"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;
     let (pairs, rtts) = if is_least { (&PAIRS[..2], &RTTS[1..2]) } else { (&PAIRS[..], &RTTS[..]) };
     let [outcomes, narrow] = [Shared::Share, Shared::Narrow].map(|shared| {
@@ -303,7 +303,7 @@ fn claims(outcomes: &Outcomes) -> Vec<Claim> {
 }
 
 /// Plots one pair of the first seed.
-fn figure(outcomes: &Outcomes) -> Result<Figure, LabError> {
+fn figure(outcomes: &Outcomes) -> Result<Figure, RunError> {
     let shown = outcomes.first(|cell| cell.pairs == 1 && cell.rtt == RTTS[1]);
     let line = |name: &str, rates: &[f64]| {
         let points = rates.iter().enumerate().map(|(second, &rate)| (second as f64 + 0.5, rate)).collect();

@@ -3,13 +3,13 @@
 
 use timeous::core::{Duration, Rate};
 use timeous_net::link::{Capacity, RateTrace};
+use timeous_testbed::report::plot::Series;
 
 use super::tfrc::{Bottleneck, Flow, JITTER, SIZE, Topology};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, mean,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, mean,
     metric, setup,
 };
-use crate::report::plot::Series;
 
 /// Link rate at first and after the second step, and link rate in between.
 const HIGH: Rate = Rate::from_kbps(2_000);
@@ -76,7 +76,7 @@ const UP_AFTER: &str = "seconds until the link is full again";
 /// Most seconds until a step is followed: a tenth of the time until the next. RFC 5348 names no number.
 const FOLLOWED: f64 = 6.0;
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let flows = if run.extent == Extent::Least { &[Flow::Tfrc, Flow::Aimd][..] } else { &FLOWS };
     let outcomes = run.grid("steps", flows.iter().copied(), |flow, seed| trial(*flow, seed, run.sabotage));
     let rows = outcomes.rows().axis("flow", |flow| flow.name()).spreads(&METRICS);
@@ -153,7 +153,7 @@ impl Outcome {
     }
 }
 
-fn figure(outcomes: &Outcomes) -> Result<Figure, LabError> {
+fn figure(outcomes: &Outcomes) -> Result<Figure, RunError> {
     let seconds = |slice: usize| (slice as f64 + 0.5) * SLICE.as_secs_f64();
     let line = |flow: Flow| {
         let sent = outcomes.first(|of| *of == flow).map(|outcome| outcome.sent.as_slice()).unwrap_or_default();

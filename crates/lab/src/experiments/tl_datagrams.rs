@@ -7,7 +7,7 @@ use timeous_net::link::Loss;
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{LOSSES, RTT, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, cross, metric,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, metric,
     most, setup,
 };
 
@@ -66,7 +66,7 @@ const GARBLED: Sabotage = Sabotage {
     falls: &["Datagrams delivered that were not as they were offered"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &[0.04][..] } else { &LOSSES };
     let count = if run.extent == Extent::Least { COUNT / 4 } else { COUNT };
     let broken = Broken { in_order: run.breaks(IN_ORDER), garbled: run.breaks(GARBLED), ..Broken::default() };

@@ -9,7 +9,7 @@ use timeous_net::link::{Capacity, Limit, Loss};
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, cross, metric,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, metric,
     setup,
 };
 
@@ -104,7 +104,7 @@ const GARBLED: Sabotage = Sabotage {
     falls: &["Datagrams delivered that were not as they were offered"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;
     let paths = if is_least { vec![Path::Random(0.04), Path::Narrow] } else { Path::all() };
     let protocols = if is_least { &PROTOCOLS[2..4] } else { &PROTOCOLS };

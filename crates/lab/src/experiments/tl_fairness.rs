@@ -13,11 +13,11 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::{Config, Receiving, Sending};
 
 use super::fault::{self, Fault};
-use super::tcp::shared::jain;
 use super::tl::offers::Greedy;
 use super::tl::{LOSSES, RTT};
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Run, Sabotage, cross, setup, values,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Run, RunError, Sabotage, cross, jain, setup,
+    values,
 };
 
 const WARM_UP: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ const DOUBLED: Sabotage = Sabotage {
     what: "the window of the flow beside the TCP is twice that of its controller",
     falls: &["uTLTCP, datagrams at 2 % loss", "uTLTCP, timelines and dependencies at 2 % loss"],
 };
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &LOSSES[1..2] } else { &LOSSES };
     let forms = [FlowKind::Tcp, FlowKind::Datagrams, FlowKind::Dependencies];
     let forms = if run.extent == Extent::Least { &forms[..] } else { &FlowKind::ALL };
@@ -145,7 +145,7 @@ fn statistics(network: &Network<Machine>, (node, caller): (NodeId, Handle<Tcp>))
     session.map(|session| *session.statistics()).unwrap_or_default()
 }
 
-fn findings(measured: &Grid<(FlowKind, f64), Measured>) -> Result<Findings, LabError> {
+fn findings(measured: &Grid<(FlowKind, f64), Measured>) -> Result<Findings, RunError> {
     let rate = |at: &At<'_, _, Measured>, flow: usize| at.mean(|one| one.rates[flow]);
     let single = |at: &At<'_, _, Measured>| at.mean(|one| jain(&one.rates));
     let table = measured

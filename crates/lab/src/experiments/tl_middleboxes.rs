@@ -8,17 +8,17 @@ use timeous_choice::Deadlines;
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
 use timeous_net::link::Loss;
+use timeous_testbed::network::Links;
+use timeous_testbed::report::plot::Series;
 
 use super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
-use super::tcp_kernel::network::Links;
 use super::tl::offers::{INTERVAL, SIZES};
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{PLAYOUT, RTT, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Run, Sabotage, Stats, cross,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, Stats, cross,
     metric, setup,
 };
-use crate::report::plot::Series;
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::ToTcp, Protocol::ToTcpTimed, Protocol::BothTimed];
 const COUNT: u64 = 15_000;
@@ -51,7 +51,7 @@ const GARBLED: Sabotage = Sabotage {
     falls: &["It passes: datagrams delivered that were not", "It resets: datagrams delivered that were not"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if run.real {
         return run_real(run);
     }
@@ -163,7 +163,7 @@ const METRICS: [Metric<Measured>; 6] = [
 type Streams = Grid<(MiddleboxBehaviour, Protocol), Measured>;
 
 /// Builds the findings for streams by these protocols.
-fn findings(streams: &Streams, protocols: &[Protocol], title: &str, setup: Vec<Choice>) -> Result<Findings, LabError> {
+fn findings(streams: &Streams, protocols: &[Protocol], title: &str, setup: Vec<Choice>) -> Result<Findings, RunError> {
     let rows = streams.rows().axis("a middlebox that", |at| name(at.0)).axis("protocol", |at| at.1.name());
     let range = |last: Stats| format!("{:.1} to {:.1}", last.least, last.most);
     let rows = rows.means(&METRICS[..3]).column("least to most", |at| range(at.stats(|one| one.last)));
@@ -253,7 +253,7 @@ const WAYS: [(SenderKind, Protocol); 3] =
 
 /// # Errors
 /// Missing features of the machine.
-fn run_real(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run_real(run: &Run<'_>) -> Result<Findings, RunError> {
     let ways = cross(BEHAVIOURS, WAYS);
     let wishes =
         cross(Control::ALL, cross(ways.collect::<Vec<_>>(), run.seeds().collect::<Vec<_>>()).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use super::tl::measure::clairvoyant;
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link, standing_still};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, LabError, Metric, Rows, Run, Sabotage, Table,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Table,
     cross, metric, most, setup,
 };
 
@@ -154,7 +154,7 @@ const GARBLED: Sabotage = Sabotage {
     falls: &["Datagrams delivered that were not as they were offered"],
 };
 
-fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;
     let longer = if is_least { &[][..] } else { &Path::STANDSTILLS };
     let paths = if is_least { &[Path::Random(0.16), Path::Bursts, Path::Narrow][..] } else { &Path::ALL };

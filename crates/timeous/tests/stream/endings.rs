@@ -18,7 +18,7 @@ fn a_sender_that_finishes_is_an_end_for_its_receiver() {
     assert_eq!(receiver.stats().pkt_recv_total, 1);
 }
 
-/// Found by `timeous-lab camera`: with 75 ms each way the first frames had deadlines without the path, and a stream lost its first
+/// Found by `timeous-demo camera`: with 75 ms each way the first frames had deadlines without the path, and a stream lost its first
 /// second.
 #[test]
 fn the_round_trip_is_known_before_anything_is_sent() {

@@ -94,7 +94,7 @@ fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
     assert!(told.last().is_some_and(|&(_, _, rate)| rate > kbps(900)), "{told:?}");
 }
 
-/// Found by `timeous-lab adapt`: x264 took up to half a second for each step, the first ones were small, and recoveries
+/// Found by `timeous-demo adapt`: x264 took up to half a second for each step, the first ones were small, and recoveries
 /// took more than two seconds, although packets were delivered at twice the old rate all the time.
 #[test]
 fn a_path_that_delivers_clearly_faster_than_when_the_queue_filled_is_gone_up_to_at_once() {

@@ -93,7 +93,7 @@ fn more_than_two_that_wait_take_packets_back() {
     close(before - script.copa.window, 1.0, 0.1);
 }
 
-/// Found by `timeous-lab camera`: on a link with 10 to 30 ms each way a third of a stream was left out.
+/// Found by `timeous-demo camera`: on a link with 10 to 30 ms each way a third of a stream was left out.
 #[test]
 fn delay_by_which_packets_overtake_each_other_is_no_queue() {
     let mut script = Script::steady(20.0);
@@ -265,7 +265,7 @@ fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
     assert!(script.copa.rival.as_ref().unwrap().window() as f64 > 0.75 * had * MTU as f64);
 }
 
-/// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's transmission time exceeded the queueing
+/// Found by `timeous-peer-trials`: when a link fell to a quarter, a packet's transmission time exceeded the queueing
 /// delay. Copa then filled the queue by slow start, without any cross traffic.
 #[test]
 fn what_may_be_one_packet_on_a_slower_link_is_no_reason_for_slow_start() {

@@ -144,7 +144,7 @@ fn what_a_later_packet_has_passed_for_long_is_lost_without_three_of_them() {
     assert_eq!(lost(&sender.declare_passed(Instant::ZERO + MS * 900, MS * 125)), []);
 }
 
-/// Found by `timeous-lab peers`: others had filled the queue while nothing was sent. Each timeout was too short, and what came late
+/// Found by `timeous-peer-trials`: others had filled the queue while nothing was sent. Each timeout was too short, and what came late
 /// for it told no round trip, so that the next was too short, too.
 #[test]
 fn what_a_timeout_took_for_lost_tells_a_round_trip_when_it_comes() {

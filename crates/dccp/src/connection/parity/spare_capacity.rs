@@ -160,7 +160,7 @@ mod tests {
         assert!((spare.share(&path(2_000)) - 1.125).abs() < 0.01, "{}", spare.share(&path(2_000)));
     }
 
-    /// Found by `timeous-lab adapt` over CCID 3: parity filled the path's queue, and what was fresh came late.
+    /// Found by `timeous-demo adapt` over CCID 3: parity filled the path's queue, and what was fresh came late.
     #[test]
     fn where_a_receivers_reports_make_the_rate_a_queue_that_stands_leaves_no_room() {
         let queued = |millis| {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use timeous_testbed::bound::Bound;
 
 use super::setup::{self, Cell, DIMENSIONS};
 use super::stream::SenderKind;
 use super::trial::Outcome;
-use crate::bound::Bound;
 use crate::experiment::{self, At, Claim, Findings, Grid, Rows, Stats, Table};
 
 /// Claimed frames decodable in time, percent of the bound: mean over the cells, and worst cell.

@@ -2,11 +2,11 @@
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_host::sources::{Frame, Frames};
+use timeous_testbed::bound::Rates;
 
 use super::setup::{Cell, DEADLINE, LossModel, PACKET, RateProfile};
 use super::stream::{ReferencePattern, SenderKind, stream};
 use super::trial::{BEGIN, Topology};
-use crate::bound::Rates;
 
 /// Link rate, and the rate to which it drops for [`AWAY`], in kbit/s.
 const KBPS: u64 = 1_000;

@@ -12,10 +12,10 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
 use timeous_seal::{OVERHEAD, Secret};
+use timeous_testbed::bound::{Bound, Job, Rates, bound};
 
 use super::setup::{Cell, HEADERS, LASTING, PACKET, RateProfile, WARM_UP};
 use super::stream::{SenderKind, stream};
-use crate::bound::{Bound, Job, Rates, bound};
 use crate::experiment::values;
 
 /// Parameters of a trial.

@@ -4,13 +4,13 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 
 use timeous::cm::{CongestionManager, ManagerLocation};
+use timeous_testbed::machine::machine;
 
 use super::super::system_calls::{be_traced, mark};
 use super::alf::{Alf, ApiCalls};
 use super::buffered;
 use super::trial::{loopback_socket, send_by_tcp};
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Hidden command that runs a client; it is no experiment.
 pub(crate) const COMMAND: &str = "cm-api-client";
@@ -52,7 +52,7 @@ pub(crate) struct ClientArgs {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
+pub(crate) fn client(args: &ClientArgs) -> Result<(), RunError> {
     be_traced()?;
     let calls = args.send()?;
     mark()?;
@@ -61,19 +61,19 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
 }
 
 impl ClientArgs {
-    fn send(&self) -> Result<ApiCalls, LabError> {
+    fn send(&self) -> Result<ApiCalls, RunError> {
         let Self { remote, size, packets, .. } = *self;
         if self.kind == ClientKind::Tcp {
-            let stream = TcpStream::connect(remote).map_err(LabError::system("connect to a receiver"))?;
-            stream.set_nodelay(true).map_err(LabError::system("set up a connection"))?;
+            let stream = TcpStream::connect(remote).map_err(RunError::system("connect to a receiver"))?;
+            stream.set_nodelay(true).map_err(RunError::system("set up a connection"))?;
             mark()?;
-            send_by_tcp(&stream, size, packets).map_err(LabError::system("send by TCP"))?;
+            send_by_tcp(&stream, size, packets).map_err(RunError::system("send by TCP"))?;
             return Ok(ApiCalls::default());
         }
         let socket = loopback_socket()?;
         if self.kind == ClientKind::Udp {
             mark()?;
-            send_plain(&socket, remote, size, packets).map_err(LabError::system("send by UDP"))?;
+            send_plain(&socket, remote, size, packets).map_err(RunError::system("send by UDP"))?;
             return Ok(ApiCalls::default());
         }
         let place = self.daemon.clone().map_or(ManagerLocation::InProcess, |path| ManagerLocation::Daemon(Some(path)));

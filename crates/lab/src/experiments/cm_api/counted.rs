@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 
 use clap::ValueEnum as _;
+use timeous_testbed::machine::machine;
 
 use super::super::system_calls::{SystemCalls, count};
 use super::alf::ApiCalls;
@@ -15,8 +16,7 @@ use super::client::{COMMAND, ClientKind};
 use super::daemon::DaemonProcess;
 use super::method::ManagerPlacement::{self, Daemon, InProcess};
 use super::trial::{loopback_socket, receive_datagrams, receive_stream};
-use crate::experiment::{Choice, Claim, LabError, Rows, Run, Sabotage, Table, most, setup};
-use crate::machine::machine;
+use crate::experiment::{Choice, Claim, Rows, Run, RunError, Sabotage, Table, most, setup};
 
 /// Packet size in bytes: the smallest of figure 6, where calls weigh most.
 const SIZE: usize = 168;
@@ -76,13 +76,13 @@ impl Counted {
 ///
 /// # Errors
 /// A client fails, or this machine forbids to trace.
-pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Counted>, LabError> {
-    let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
+pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Counted>, RunError> {
+    let directory = tempfile::tempdir().map_err(RunError::system("make a directory"))?;
     let socket = directory.path().join("daemon.sock");
     let _served = DaemonProcess::start(&socket)?;
     let task = run.progress.task("system calls", (2 + MANAGED.len()) as u64);
-    let start = |(kind, place): Client| -> Result<Counted, LabError> {
-        let mut command = Command::new(std::env::current_exe().map_err(LabError::system("find this program"))?);
+    let start = |(kind, place): Client| -> Result<Counted, RunError> {
+        let mut command = Command::new(std::env::current_exe().map_err(RunError::system("find this program"))?);
         let kind_name = kind.to_possible_value().expect("all kinds have names").get_name().to_owned();
         command.arg(COMMAND).args(["--size", &SIZE.to_string(), "--packets", &PACKETS.to_string()]);
         if place == Daemon {
@@ -97,7 +97,7 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Counted>, LabError> {
         Ok(Counted { client: (kind, place), name, packets, system, api })
     };
     let worst = |client: Client| {
-        let rounds = (0..ROUNDS).map(|_| start(client)).collect::<Result<Vec<_>, LabError>>()?;
+        let rounds = (0..ROUNDS).map(|_| start(client)).collect::<Result<Vec<_>, RunError>>()?;
         task.step();
         Ok(rounds.into_iter().max_by(|a, b| a.all_calls().total_cmp(&b.all_calls())).expect("there are rounds"))
     };
@@ -106,8 +106,8 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Counted>, LabError> {
 
 /// Counts a client whose last argument is the receiver's address, with a receiver in this process; returns the packets
 /// that arrived, the counts and the output.
-fn serve(kind: ClientKind, command: &mut Command) -> Result<(u64, SystemCalls, String), LabError> {
-    let failed = LabError::system;
+fn serve(kind: ClientKind, command: &mut Command) -> Result<(u64, SystemCalls, String), RunError> {
+    let failed = RunError::system;
     if kind == ClientKind::Tcp {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("listen"))?;
         let receive = || receive_stream(&listener.accept()?.0).map(|bytes| bytes / SIZE as u64);
@@ -121,15 +121,15 @@ fn beside(
     command: &mut Command,
     address: io::Result<SocketAddr>,
     receive: impl FnOnce() -> io::Result<u64> + Send,
-) -> Result<(u64, SystemCalls, String), LabError> {
-    command.arg(address.map_err(LabError::system("look at a socket"))?.to_string());
+) -> Result<(u64, SystemCalls, String), RunError> {
+    command.arg(address.map_err(RunError::system("look at a socket"))?.to_string());
     thread::scope(|scope| {
         let receiver = scope.spawn(receive);
         // A thread of its own, which has no other children to wait for.
         let counted = scope.spawn(|| count(command)).join().expect("the counter does not panic");
         let came = receiver.join().expect("a receiver does not panic");
         let (system, output) = counted?;
-        Ok((came.map_err(LabError::system("receive from a client"))?, system, output))
+        Ok((came.map_err(RunError::system("receive from a client"))?, system, output))
     })
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use timeous_daemon::{Config, Daemon};
+use timeous_testbed::machine::machine;
 
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Hidden command that runs the daemon; it is no experiment.
 pub(crate) const COMMAND: &str = "daemon-member";
@@ -22,7 +22,7 @@ pub(crate) struct DaemonArgs {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn serve(args: &DaemonArgs) -> Result<(), LabError> {
+pub(crate) fn serve(args: &DaemonArgs) -> Result<(), RunError> {
     let daemon = Daemon::bind(Config::at(&args.path)).map_err(machine)?;
     let stopper = daemon.stopper();
     println!("ready");
@@ -41,8 +41,8 @@ pub(super) struct DaemonProcess {
 
 impl DaemonProcess {
     /// Starts a daemon whose socket is at `path`.
-    pub(super) fn start(path: &Path) -> Result<Self, LabError> {
-        let failed = LabError::system;
+    pub(super) fn start(path: &Path) -> Result<Self, RunError> {
+        let failed = RunError::system;
         let program = std::env::current_exe().map_err(failed("find this program"))?;
         let mut command = Command::new(program);
         command.arg(COMMAND).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -51,7 +51,7 @@ impl DaemonProcess {
         let served = Self { input: child.stdin.take(), child };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).map_err(failed("hear of a daemon"))?;
-        if line.trim() == "ready" { Ok(served) } else { Err(LabError::Machine("the daemon does not start".to_owned())) }
+        if line.trim() == "ready" { Ok(served) } else { Err(RunError::Machine("the daemon does not start".to_owned())) }
     }
 
     /// Returns its process id.

@@ -16,14 +16,14 @@ use timeous::clock;
 use timeous::cm::{Acks, CongestionManager, ManagerLocation};
 use timeous::core::Duration;
 use timeous_net::emulator::Namespace;
+use timeous_testbed::machine::{Call, machine, stay_on, two_processors, veth};
 
 use super::super::managed::Managed;
 use super::alf::Alf;
 use super::buffered;
 use super::daemon::DaemonProcess;
 use super::method::{Api, ManagerPlacement, SendMethod};
-use crate::experiment::LabError;
-use crate::machine::{Call, machine, stay_on, two_processors, veth};
+use crate::experiment::RunError;
 
 /// Cost of one trial's packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,8 +58,8 @@ impl Cost {
 
 /// Returns a UDP socket on the loopback device that holds all packets of a trial; without the privilege, as many as the
 /// system lets it.
-pub(super) fn loopback_socket() -> Result<UdpSocket, LabError> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::system("open a socket"))?;
+pub(super) fn loopback_socket() -> Result<UdpSocket, RunError> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(RunError::system("open a socket"))?;
     let _ = setsockopt(&socket, RcvBufForce, &BUFFER);
     Ok(socket)
 }
@@ -80,8 +80,8 @@ pub(super) struct TestNetwork {
 
 impl TestNetwork {
     /// Builds the bed; also returns why TCP is not under the Congestion Manager, if it is not.
-    pub(super) fn make() -> Result<(Self, Option<String>), LabError> {
-        let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
+    pub(super) fn make() -> Result<(Self, Option<String>), RunError> {
+        let directory = tempfile::tempdir().map_err(RunError::system("make a directory"))?;
         let path: PathBuf = directory.path().join("daemon.sock");
         let served = DaemonProcess::start(&path)?;
         let open = |place| CongestionManager::open(place).map_err(refused);
@@ -102,26 +102,26 @@ impl TestNetwork {
     }
 
     /// Sends `packets` packets in one way.
-    pub(super) fn run(&self, way: SendMethod, size: usize, packets: u64) -> Result<Cost, LabError> {
+    pub(super) fn run(&self, way: SendMethod, size: usize, packets: u64) -> Result<Cost, RunError> {
         let cost = match way {
             SendMethod::Tcp { nodelay } => self.by_tcp(nodelay, size, packets),
             SendMethod::Api(api, ManagerPlacement::InProcess) => self.by_api(api, &self.in_process, size, packets),
             SendMethod::Api(api, ManagerPlacement::Daemon) => self.by_api(api, &self.daemon, size, packets),
         };
-        cost.map_err(|error| LabError::Machine(format!("{way}, {size} bytes: {error}")))
+        cost.map_err(|error| RunError::Machine(format!("{way}, {size} bytes: {error}")))
     }
 
-    fn by_tcp(&self, nodelay: bool, size: usize, packets: u64) -> Result<Cost, LabError> {
+    fn by_tcp(&self, nodelay: bool, size: usize, packets: u64) -> Result<Cost, RunError> {
         let control = self.managed.as_ref().map_or("reno", Managed::name);
         let (sending, receiving) = self.wire.tcp(control, size, nodelay)?;
         let receive = move || receive_stream(&receiving).map(|bytes| bytes / size as u64);
-        let failed = LabError::system("send by TCP over a veth pair");
+        let failed = RunError::system("send by TCP over a veth pair");
         self.measure(packets, receive, move || send_by_tcp(&sending, size, packets).map_err(failed))
     }
 
-    fn by_api(&self, api: Api, cm: &CongestionManager, size: usize, packets: u64) -> Result<Cost, LabError> {
+    fn by_api(&self, api: Api, cm: &CongestionManager, size: usize, packets: u64) -> Result<Cost, RunError> {
         let (sending, receiving) = self.wire.udp()?;
-        let remote = receiving.local_addr().map_err(LabError::system("look at a socket"))?;
+        let remote = receiving.local_addr().map_err(RunError::system("look at a socket"))?;
         let receive = move || receive_datagrams(&receiving, packets);
         let send = move || match api {
             Api::Buffered => buffered::send(cm, sending, remote, size, packets).map(drop).map_err(refused),
@@ -138,8 +138,8 @@ impl TestNetwork {
         &self,
         packets: u64,
         receive: impl FnOnce() -> std::io::Result<u64> + Send,
-        send: impl FnOnce() -> Result<(), LabError> + Send,
-    ) -> Result<Cost, LabError> {
+        send: impl FnOnce() -> Result<(), RunError> + Send,
+    ) -> Result<Cost, RunError> {
         let daemon = Clock::of(self.served.id())?;
         let [at_sender, at_receiver] = self.processors;
         // Both threads are running before the clock starts.
@@ -157,12 +157,12 @@ impl TestNetwork {
                 let before = (clock::now(), Clock::PROCESS.read(), daemon.read());
                 send()?;
                 let (took, own) = (clock::now().saturating_since(before.0), Clock::PROCESS.read());
-                Ok::<_, LabError>((took, own.saturating_sub(before.1), daemon.read().saturating_sub(before.2)))
+                Ok::<_, RunError>((took, own.saturating_sub(before.1), daemon.read().saturating_sub(before.2)))
             });
             let sent = sender.join().expect("a sender does not panic");
             let received = receiver.join().expect("a receiver does not panic");
             let (took, process, daemon) = sent?;
-            let (came, of_receiver) = received.map_err(LabError::system("receive over a veth pair"))?;
+            let (came, of_receiver) = received.map_err(RunError::system("receive over a veth pair"))?;
             // The receiver's thread is in this process, too, but would be on another host: its time
             // does not count.
             let sender = process.saturating_sub(of_receiver);
@@ -172,8 +172,8 @@ impl TestNetwork {
 }
 
 #[allow(clippy::needless_pass_by_value)]
-fn refused(error: timeous::cm::Error) -> LabError {
-    LabError::Machine(format!("the Congestion Manager: {error}"))
+fn refused(error: timeous::cm::Error) -> RunError {
+    RunError::Machine(format!("the Congestion Manager: {error}"))
 }
 
 /// Clock of processor time.
@@ -187,9 +187,9 @@ impl Clock {
     pub(super) const THREAD: Self = Self(ClockId::CLOCK_THREAD_CPUTIME_ID);
 
     /// Returns the clock of another process.
-    pub(super) fn of(process: u32) -> Result<Self, LabError> {
+    pub(super) fn of(process: u32) -> Result<Self, RunError> {
         let clock = clock_getcpuclockid(Pid::from_raw(process as i32));
-        clock.map(Self).map_err(|error| LabError::System { what: "find the clock of a process", source: error.into() })
+        clock.map(Self).map_err(|error| RunError::System { what: "find the clock of a process", source: error.into() })
     }
 
     /// Returns the processor time so far.
@@ -215,7 +215,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Builds namespaces and links.
-    pub(super) fn make() -> Result<Self, LabError> {
+    pub(super) fn make() -> Result<Self, RunError> {
         let [left, right] = veth("api", &[DELAYED, AT_ONCE], false)?;
         let route = ["route", "replace", "10.81.2.0/24", "dev", "veth1", "proto", "kernel", "scope", "link"];
         right.ip(&[&route[..], &["src", AT_ONCE[1], "quickack", "1"]].concat()).map_err(machine)?;
@@ -223,14 +223,14 @@ impl Wire {
     }
 
     /// Returns a sending and a receiving socket.
-    pub(super) fn udp(&self) -> Result<(UdpSocket, UdpSocket), LabError> {
+    pub(super) fn udp(&self) -> Result<(UdpSocket, UdpSocket), RunError> {
         let bind = |namespace: &Namespace, address: &str| {
             let opened = || -> io::Result<UdpSocket> {
                 let socket = UdpSocket::bind((address, 0))?;
                 setsockopt(&socket, RcvBufForce, &BUFFER)?;
                 Ok(socket)
             };
-            namespace.within(opened).map_err(machine)?.map_err(LabError::system("open a UDP socket in a namespace"))
+            namespace.within(opened).map_err(machine)?.map_err(RunError::system("open a UDP socket in a namespace"))
         };
         Ok((bind(&self.left, AT_ONCE[0])?, bind(&self.right, AT_ONCE[1])?))
     }
@@ -241,7 +241,7 @@ impl Wire {
         congestion_control: &str,
         size: usize,
         nodelay: bool,
-    ) -> Result<(TcpStream, TcpStream), LabError> {
+    ) -> Result<(TcpStream, TcpStream), RunError> {
         let address = if nodelay { AT_ONCE[1] } else { DELAYED[1] };
         let address = format!("{address}:0").parse().expect("an address and a port");
         let segment = Some((size + TIMESTAMPS) as u32);

@@ -10,16 +10,15 @@ use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
+use timeous_testbed::machine::{Call, drain, machine, send_until, sleep};
+use timeous_testbed::network::{Links, TestNetwork};
 
 use super::super::cm_host::false_feedback::FalseFeedback;
 use super::super::cm_host::feedback_receiver::FeedbackReceiver;
 use super::super::cm_host::host::{ClientProcess, DaemonHost};
 use super::super::cm_host::messages::Work;
 use super::super::managed::Managed;
-use super::super::tcp::shared::jain;
-use super::super::tcp_kernel::network::{Links, TestNetwork};
-use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Rows, Run, mean, setup, values};
-use crate::machine::{Call, drain, machine, send_until, sleep};
+use crate::experiment::{Bound, Choice, Claim, Findings, Rows, Run, RunError, jain, mean, setup, values};
 
 /// Link, warm-up, and its queue in packets, one round trip's worth; in virtual time, too.
 pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
@@ -84,7 +83,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+pub(super) fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let trials: Vec<Case> = Case::ALL.into_iter().flat_map(|case| [case; COPIES]).collect();
     let lasts = (WARM_UP + TIME).as_secs_f64();
     let task = run.progress.task(&format!("{} links at once, for {lasts:.0} s", trials.len()), trials.len() as u64);
@@ -94,7 +93,7 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
         task.step();
         outcome
     };
-    let outcomes: Result<Vec<Outcome>, LabError> = thread::scope(|scope| {
+    let outcomes: Result<Vec<Outcome>, RunError> = thread::scope(|scope| {
         let one = &one;
         let started = trials.iter().enumerate().map(|(number, &case)| scope.spawn(move || one(number, case)));
         let started: Vec<_> = started.collect();
@@ -110,7 +109,7 @@ fn links() -> Links {
     Links { forward, back }
 }
 
-fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
+fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, RunError> {
     let managed = Managed::load()?;
     let network = TestNetwork::make(&format!("ens{number}"), &links(), seed.wrapping_add(number as u64), None)?;
     let other = other_host(&network, number)?;
@@ -149,7 +148,7 @@ struct Program {
 }
 
 impl Program {
-    fn start(network: &TestNetwork, managed: &Managed) -> Result<Self, LabError> {
+    fn start(network: &TestNetwork, managed: &Managed) -> Result<Self, RunError> {
         let far = network.right.within(FeedbackReceiver::start).map_err(machine)??;
         let options = [&format!("--share-with-host={USER}"), "--kernel-tcp", managed.name()].map(str::to_owned);
         let to = SocketAddr::new(RIGHT[0].into(), far.port());
@@ -168,7 +167,7 @@ impl Program {
                 };
                 let mut process = ClientProcess::opened(&work)?;
                 process.go()?;
-                Ok::<_, LabError>((daemon, process))
+                Ok::<_, RunError>((daemon, process))
             })
             .map_err(machine)??;
         Ok(Self { _daemon: daemon, far, process })
@@ -179,13 +178,13 @@ impl Program {
         self.far.take().values().map(|seen| seen.bytes).sum()
     }
 
-    fn end(self) -> Result<(), LabError> {
+    fn end(self) -> Result<(), RunError> {
         self.process.end().map(drop)
     }
 }
 
 /// Builds another host behind the left one, whose packets take the same link.
-fn other_host(network: &TestNetwork, number: usize) -> Result<Namespace, LabError> {
+fn other_host(network: &TestNetwork, number: usize) -> Result<Namespace, RunError> {
     let name = format!("timeous-ens{number}-{}o", std::process::id());
     let other = Namespace::open_or_make(&name).map_err(machine)?;
     let ip = |namespace: &Namespace, words: &str| {
@@ -205,7 +204,7 @@ fn other_host(network: &TestNetwork, number: usize) -> Result<Namespace, LabErro
 }
 
 /// Sends greedily on all connections; returns the mean rates after the warm-up. The UDP program is the last flow of the first side.
-fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2], program: Option<&Program>) -> Result<[Vec<f64>; 2], LabError> {
+fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2], program: Option<&Program>) -> Result<[Vec<f64>; 2], RunError> {
     let counts = sides.each_ref().map(|side| side.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

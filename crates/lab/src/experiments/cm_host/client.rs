@@ -12,11 +12,11 @@ use timeous::clock;
 use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Instant};
 use timeous_ipc::{Client, ClientError, Event, Flow, OpenFlow, Options, Refusal};
+use timeous_testbed::machine::machine;
 
 use super::host::resident;
 use super::messages::{self, ClientArgs, FinalReport, ProgressReport, Work};
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Interval between checks for unacknowledged packets.
 const SWEEP: Duration = Duration::from_millis(50);
@@ -30,12 +30,12 @@ const AHEAD: u32 = 2;
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
+pub(crate) fn client(args: &ClientArgs) -> Result<(), RunError> {
     let work: Work = serde_json::from_str(&args.work).map_err(machine)?;
     if let Some(uid) = work.uid {
         // The process is single-threaded.
         let uid = rustix::process::Uid::from_raw(uid);
-        rustix::thread::set_thread_uid(uid).map_err(|errno| LabError::system("become another user")(errno.into()))?;
+        rustix::thread::set_thread_uid(uid).map_err(|errno| RunError::system("become another user")(errno.into()))?;
     }
     let mut sender = Sender::connect(&work)?;
     write_line(&ProgressReport { memory: resident("self")? })?;
@@ -50,13 +50,13 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
     write_line(&sender.done)
 }
 
-fn hear() -> Result<(), LabError> {
-    io::stdin().read_line(&mut String::new()).map(drop).map_err(LabError::system("wait for the others"))
+fn hear() -> Result<(), RunError> {
+    io::stdin().read_line(&mut String::new()).map(drop).map_err(RunError::system("wait for the others"))
 }
 
-fn write_line(what: &impl serde::Serialize) -> Result<(), LabError> {
+fn write_line(what: &impl serde::Serialize) -> Result<(), RunError> {
     let line = serde_json::to_string(what).map_err(machine)?;
-    writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
+    writeln!(io::stdout(), "{line}").map_err(RunError::system("say how far it is"))
 }
 
 /// Returns the processor time of this process.
@@ -65,8 +65,8 @@ fn cpu() -> Duration {
     Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-fn failed(error: &ClientError) -> LabError {
-    LabError::Machine(format!("the daemon, asked by its client: {error}"))
+fn failed(error: &ClientError) -> RunError {
+    RunError::Machine(format!("the daemon, asked by its client: {error}"))
 }
 
 struct ClientFlow {
@@ -89,19 +89,19 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    fn connect(work: &'a Work) -> Result<Self, LabError> {
-        let socket = UdpSocket::bind("0.0.0.0:0").map_err(LabError::system("open a UDP socket"))?;
-        socket.set_nonblocking(true).map_err(LabError::system("open a UDP socket"))?;
+    fn connect(work: &'a Work) -> Result<Self, RunError> {
+        let socket = UdpSocket::bind("0.0.0.0:0").map_err(RunError::system("open a UDP socket"))?;
+        socket.set_nonblocking(true).map_err(RunError::system("open a UDP socket"))?;
         let connect = |path: &PathBuf| {
             let options = Options { path: path.clone(), name: "cm-host".to_owned(), timeout: PATIENCE };
-            Client::connect(options).map_err(|error| LabError::Machine(format!("no daemon: {error}")))
+            Client::connect(options).map_err(|error| RunError::Machine(format!("no daemon: {error}")))
         };
         let client = work.daemon.as_ref().map(connect).transpose()?;
         let (flows, places, ticks) = Default::default();
         Ok(Self { work, client, socket, flows, places, ticks, sweep: Instant::ZERO, done: FinalReport::default() })
     }
 
-    fn open(&mut self) -> Result<(), LabError> {
+    fn open(&mut self) -> Result<(), RunError> {
         for &to in &self.work.to {
             let open = |client: &mut Client| client.open(OpenFlow::to(to.ip(), self.work.len as u32));
             let flow = self.client.as_mut().map(open).transpose().map_err(|error| failed(&error))?;
@@ -114,7 +114,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends until standard input ends.
-    fn run(&mut self) -> Result<(), LabError> {
+    fn run(&mut self) -> Result<(), RunError> {
         let begin = clock::now();
         self.sweep = begin + SWEEP;
         match self.work.every_micros {
@@ -140,7 +140,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn hear_daemon(&mut self) -> Result<(), LabError> {
+    fn hear_daemon(&mut self) -> Result<(), RunError> {
         while let Some(event) = self.client.as_mut().and_then(Client::poll_event) {
             match event {
                 Event::Granted(flow) => {
@@ -163,7 +163,7 @@ impl<'a> Sender<'a> {
                 }
                 Event::Refused { .. } => self.done.refused += 1,
                 Event::Disconnected(why) => {
-                    return Err(LabError::Machine(format!("the daemon left its client: {why}")));
+                    return Err(RunError::Machine(format!("the daemon left its client: {why}")));
                 }
                 _ => {}
             }
@@ -171,7 +171,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn hear_far(&mut self) -> Result<(), LabError> {
+    fn hear_far(&mut self) -> Result<(), RunError> {
         let mut room = [0; 2_048];
         while let Ok((len, _)) = self.socket.recv_from(&mut room) {
             let Some((number, rest)) = messages::split(&room[..len]) else { continue };
@@ -185,7 +185,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn make(&mut self) -> Result<(), LabError> {
+    fn make(&mut self) -> Result<(), RunError> {
         let Some(every) = self.work.every_micros.map(Duration::from_micros) else { return Ok(()) };
         while let Some(&(at, place)) = self.ticks.front()
             && at <= clock::now()
@@ -197,7 +197,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn look_for_losses(&mut self) -> Result<(), LabError> {
+    fn look_for_losses(&mut self) -> Result<(), RunError> {
         let now = clock::now();
         if now < self.sweep {
             return Ok(());
@@ -214,7 +214,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn send(&mut self, place: usize) -> Result<(), LabError> {
+    fn send(&mut self, place: usize) -> Result<(), RunError> {
         let own = &mut self.flows[place];
         let number = own.feedback.sent(clock::now(), self.work.len);
         let bytes = messages::packet(self.work.first + place as u32, number, self.work.len as usize);
@@ -225,22 +225,22 @@ impl<'a> Sender<'a> {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) => {
                 Ok(())
             }
-            Err(error) => Err(LabError::system("send a packet")(error)),
+            Err(error) => Err(RunError::system("send a packet")(error)),
         }
     }
 
-    fn ask(&mut self, place: usize, count: u32) -> Result<(), LabError> {
+    fn ask(&mut self, place: usize, count: u32) -> Result<(), RunError> {
         let Some(flow) = self.flows[place].flow else { return Ok(()) };
         self.submit(|client| client.request_many(flow, count))
     }
 
-    fn tell(&mut self, place: usize, truth: timeous_cm::Update) -> Result<(), LabError> {
+    fn tell(&mut self, place: usize, truth: timeous_cm::Update) -> Result<(), RunError> {
         let Some(flow) = self.flows[place].flow else { return Ok(()) };
         self.work.lie.of(truth).into_iter().try_for_each(|update| self.submit(|client| client.update(flow, update)))
     }
 
     /// Submits a call to the daemon, and waits while the queue is full.
-    fn submit(&mut self, mut what: impl FnMut(&mut Client) -> Result<(), ClientError>) -> Result<(), LabError> {
+    fn submit(&mut self, mut what: impl FnMut(&mut Client) -> Result<(), ClientError>) -> Result<(), RunError> {
         let Some(client) = self.client.as_mut() else { return Ok(()) };
         let end = clock::now() + PATIENCE;
         loop {
@@ -254,7 +254,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Waits for the next event; returns `true` if standard input has ended.
-    fn wait(&mut self) -> Result<bool, LabError> {
+    fn wait(&mut self) -> Result<bool, RunError> {
         let next = self.ticks.front().map_or(self.sweep, |&(at, _)| at.min(self.sweep));
         let left = next.saturating_since(clock::now()).as_nanos();
         let limit = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
@@ -264,7 +264,7 @@ impl<'a> Sender<'a> {
         fds.extend(daemon.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
-            Err(errno) => Err(LabError::system("wait for something to do")(errno.into())),
+            Err(errno) => Err(RunError::system("wait for something to do")(errno.into())),
         }
     }
 }

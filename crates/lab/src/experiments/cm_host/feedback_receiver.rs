@@ -12,10 +12,10 @@ use timeous::cm::Acks;
 use timeous::core::{Duration, Instant};
 use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
+use timeous_testbed::machine::machine;
 
 use super::messages;
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Interval between checks of the stop flag.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -40,13 +40,13 @@ pub(in crate::experiments) struct FeedbackReceiver {
 }
 
 impl FeedbackReceiver {
-    pub(in crate::experiments) fn start() -> Result<Self, LabError> {
+    pub(in crate::experiments) fn start() -> Result<Self, RunError> {
         let open = || {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.set_read_timeout(Some(LOOK))?;
             Ok((socket.local_addr()?.port(), socket))
         };
-        let (port, socket) = open().map_err(LabError::system("open a UDP socket"))?;
+        let (port, socket) = open().map_err(RunError::system("open a UDP socket"))?;
         let (flows, over) = (Flows::default(), Arc::new(AtomicBool::new(false)));
         let (own, end) = (flows.clone(), over.clone());
         let thread = Some(std::thread::spawn(move || answer(&socket, &own, &end)));
@@ -118,12 +118,12 @@ impl Wire {
         forward: LinkConfig,
         back: LinkConfig,
         seed: u64,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self, RunError> {
         let (any, target) = (SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([127, 0, 0, 1], far.port)));
         let config = RelayConfig { forward, back, seed, max_clients: 1_024, ..RelayConfig::new(any, target) };
         let mut relay = Relay::bind(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("start a link"))?;
-        let stopper = stop.stopper().map_err(LabError::system("start a link"))?;
+        let stop = Stop::new().map_err(RunError::system("start a link"))?;
+        let stopper = stop.stopper().map_err(RunError::system("start a link"))?;
         let port = relay.local_addr().port();
         let carry = move || {
             let end = relay.now() + Duration::from_secs(3_600);

@@ -13,10 +13,10 @@ use timeous::clock;
 use timeous::core::Duration;
 use timeous_daemon::view::View;
 use timeous_ipc::{Client, Options};
+use timeous_testbed::machine::{machine, sleep};
 
 use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
-use crate::experiment::LabError;
-use crate::machine::{machine, sleep};
+use crate::experiment::RunError;
 
 /// Longest wait for any step.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,18 +29,18 @@ pub(in crate::experiments) struct DaemonHost {
 
 impl DaemonHost {
     /// Starts a daemon that shares no windows with the kernel's TCP.
-    pub(super) fn start() -> Result<Self, LabError> {
+    pub(super) fn start() -> Result<Self, RunError> {
         Self::start_with(&["--no-kernel-tcp".to_owned()])
     }
 
     /// Starts a daemon with these options, too.
-    pub(in crate::experiments) fn start_with(options: &[String]) -> Result<Self, LabError> {
-        let failed = || LabError::system("start the daemon");
+    pub(in crate::experiments) fn start_with(options: &[String]) -> Result<Self, RunError> {
+        let failed = || RunError::system("start the daemon");
         let own = std::env::current_exe().map_err(failed())?;
         let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
         if !tool.is_file() {
             let place = tool.display();
-            return Err(LabError::Machine(format!("there is no {place}: build it with `cargo build --release`")));
+            return Err(RunError::Machine(format!("there is no {place}: build it with `cargo build --release`")));
         }
         let directory = tempfile::tempdir().map_err(failed())?;
         // Other users must be able to reach the socket.
@@ -64,30 +64,30 @@ impl DaemonHost {
         self.directory.path().join("socket")
     }
 
-    fn client(&self) -> Result<Client, LabError> {
+    fn client(&self) -> Result<Client, RunError> {
         let options = Options { path: self.socket(), name: "timeous-lab".to_owned(), timeout: PATIENCE };
         Client::connect(options).map_err(|error| {
             let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-            LabError::Machine(format!("the daemon: {error}\n{log}"))
+            RunError::Machine(format!("the daemon: {error}\n{log}"))
         })
     }
 
     /// Returns the view of `timeous top --once --json`; the observer counts as a client.
-    pub(super) fn view(&self) -> Result<View, LabError> {
-        let bad = |error: String| LabError::Machine(format!("what the daemon shows: {error}"));
+    pub(super) fn view(&self) -> Result<View, RunError> {
+        let bad = |error: String| RunError::Machine(format!("what the daemon shows: {error}"));
         let bytes = self.client()?.snapshot().map_err(|error| bad(error.to_string()))?;
         serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))
     }
 
-    pub(super) fn resident(&self) -> Result<u64, LabError> {
+    pub(super) fn resident(&self) -> Result<u64, RunError> {
         resident(&self.daemon.id().to_string())
     }
 
-    pub(super) fn descriptors(&self) -> Result<usize, LabError> {
+    pub(super) fn descriptors(&self) -> Result<usize, RunError> {
         descriptors(&self.daemon.id().to_string())
     }
 
-    pub(super) fn cpu(&self) -> Result<Duration, LabError> {
+    pub(super) fn cpu(&self) -> Result<Duration, RunError> {
         cpu(&self.daemon.id().to_string())
     }
 
@@ -95,12 +95,12 @@ impl DaemonHost {
     pub(super) fn until(
         &self,
         what: &str,
-        mut holds: impl FnMut() -> Result<bool, LabError>,
-    ) -> Result<Duration, LabError> {
+        mut holds: impl FnMut() -> Result<bool, RunError>,
+    ) -> Result<Duration, RunError> {
         let begin = clock::now();
         while !holds()? {
             if clock::now() > begin + PATIENCE {
-                return Err(LabError::Machine(format!("waited in vain until {what}")));
+                return Err(RunError::Machine(format!("waited in vain until {what}")));
             }
             sleep(Duration::from_millis(2));
         }
@@ -125,8 +125,8 @@ pub(in crate::experiments) struct ClientProcess {
 
 impl ClientProcess {
     /// Starts a client process.
-    pub(super) fn start(work: &Work) -> Result<Self, LabError> {
-        let failed = || LabError::system("start a client process");
+    pub(super) fn start(work: &Work) -> Result<Self, RunError> {
+        let failed = || RunError::system("start a client process");
         let own = std::env::current_exe().map_err(failed())?;
         let text = serde_json::to_string(work).map_err(machine)?;
         let mut child = Command::new(own)
@@ -141,53 +141,53 @@ impl ClientProcess {
     }
 
     /// Waits until it is connected, and returns its memory in bytes.
-    pub(super) fn connected(&mut self) -> Result<u64, LabError> {
+    pub(super) fn connected(&mut self) -> Result<u64, RunError> {
         Ok(self.hear::<ProgressReport>()?.memory)
     }
 
     /// Lets it open its flows, and returns its memory in bytes.
-    pub(super) fn open(&mut self) -> Result<u64, LabError> {
+    pub(super) fn open(&mut self) -> Result<u64, RunError> {
         self.write_line()?;
         Ok(self.hear::<ProgressReport>()?.memory)
     }
 
     /// Lets it start sending.
-    pub(in crate::experiments) fn go(&mut self) -> Result<(), LabError> {
+    pub(in crate::experiments) fn go(&mut self) -> Result<(), RunError> {
         self.write_line()
     }
 
     /// Starts a client and opens its flows.
-    pub(in crate::experiments) fn opened(work: &Work) -> Result<Self, LabError> {
+    pub(in crate::experiments) fn opened(work: &Work) -> Result<Self, RunError> {
         let mut member = Self::start(work)?;
         member.connected()?;
         member.open()?;
         Ok(member)
     }
 
-    fn write_line(&mut self) -> Result<(), LabError> {
+    fn write_line(&mut self) -> Result<(), RunError> {
         let input = self.input.as_mut().expect("it is there until the end");
-        input.write_all(b"go\n").map_err(LabError::system("tell a client process"))
+        input.write_all(b"go\n").map_err(RunError::system("tell a client process"))
     }
 
     /// Ends it in order, and returns its results.
-    pub(in crate::experiments) fn end(mut self) -> Result<FinalReport, LabError> {
+    pub(in crate::experiments) fn end(mut self) -> Result<FinalReport, RunError> {
         drop(self.input.take());
         let done = self.hear()?;
-        self.child.wait().map_err(LabError::system("wait for a client process"))?;
+        self.child.wait().map_err(RunError::system("wait for a client process"))?;
         Ok(done)
     }
 
     /// Kills it by `kill -9`.
-    pub(super) fn kill(mut self) -> Result<(), LabError> {
+    pub(super) fn kill(mut self) -> Result<(), RunError> {
         let killed = self.child.kill().and_then(|()| self.child.wait().map(drop));
-        killed.map_err(LabError::system("kill a client process"))
+        killed.map_err(RunError::system("kill a client process"))
     }
 
-    fn hear<T: DeserializeOwned>(&mut self) -> Result<T, LabError> {
+    fn hear<T: DeserializeOwned>(&mut self) -> Result<T, RunError> {
         let mut line = String::new();
-        self.output.read_line(&mut line).map_err(LabError::system("hear a client process"))?;
+        self.output.read_line(&mut line).map_err(RunError::system("hear a client process"))?;
         serde_json::from_str(&line)
-            .map_err(|_| LabError::Machine("a client process ended too early: it says why above".to_owned()))
+            .map_err(|_| RunError::Machine("a client process ended too early: it says why above".to_owned()))
     }
 }
 
@@ -199,21 +199,21 @@ impl Drop for ClientProcess {
 }
 
 /// Returns the resident memory of a process in bytes; `pid` is its number or `self`.
-pub(super) fn resident(pid: &str) -> Result<u64, LabError> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(LabError::system("read /proc"))?;
+pub(super) fn resident(pid: &str) -> Result<u64, RunError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(RunError::system("read /proc"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
-    kib.map(|kib| kib << 10).ok_or_else(|| LabError::Machine("/proc does not tell the memory of a process".to_owned()))
+    kib.map(|kib| kib << 10).ok_or_else(|| RunError::Machine("/proc does not tell the memory of a process".to_owned()))
 }
 
 /// Returns the number of open descriptors of a process.
-pub(super) fn descriptors(pid: &str) -> Result<usize, LabError> {
-    Ok(fs::read_dir(format!("/proc/{pid}/fd")).map_err(LabError::system("read /proc"))?.count())
+pub(super) fn descriptors(pid: &str) -> Result<usize, RunError> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd")).map_err(RunError::system("read /proc"))?.count())
 }
 
 /// Returns the processor time of all threads of a process.
-pub(super) fn cpu(pid: &str) -> Result<Duration, LabError> {
-    let failed = || LabError::system("read /proc");
+pub(super) fn cpu(pid: &str) -> Result<Duration, RunError> {
+    let failed = || RunError::system("read /proc");
     let mut nanos = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed())? {
         let path = thread.map_err(failed())?.path().join("schedstat");

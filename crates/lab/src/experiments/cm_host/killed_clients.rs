@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 
 use timeous::core::{Duration, Rng};
 use timeous_net::LinkConfig;
+use timeous_testbed::machine::sleep;
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::{FeedbackReceiver, FlowStats, Wire};
 use super::host::{ClientProcess, DaemonHost};
 use super::messages::Work;
-use crate::experiment::{LabError, Run};
-use crate::machine::sleep;
+use crate::experiment::{Run, RunError};
 
 pub(super) const DEATHS: u64 = 100;
 /// Clients killed before the first resource count, so that one-time allocations are not counted.
@@ -69,7 +69,7 @@ pub(super) struct Deaths {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<Deaths, LabError> {
+pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<Deaths, RunError> {
     let far = FeedbackReceiver::start()?;
     let way = LinkConfig { delay: DELAY, ..LinkConfig::default() };
     let wire = Wire::start(&far, way.clone(), way, run.seed)?;
@@ -146,7 +146,7 @@ struct DaemonResources {
 }
 
 impl DaemonResources {
-    fn of(host: &DaemonHost) -> Result<Self, LabError> {
+    fn of(host: &DaemonHost) -> Result<Self, RunError> {
         let view = host.view()?;
         // The client that took the snapshot is gone by then, and its descriptors will be closed
         // soon.
@@ -183,7 +183,7 @@ fn dying(host: &DaemonHost, port: u16, number: u64) -> Work {
     }
 }
 
-fn run_for_a_while(work: &Work, rng: &mut Rng) -> Result<ClientProcess, LabError> {
+fn run_for_a_while(work: &Work, rng: &mut Rng) -> Result<ClientProcess, RunError> {
     let mut member = ClientProcess::opened(work)?;
     member.go()?;
     sleep(Duration::from_micros(20_000 + rng.below(60_000)));

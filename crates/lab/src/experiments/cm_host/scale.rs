@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use timeous::core::Duration;
+use timeous_testbed::machine::sleep;
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::FeedbackReceiver;
 use super::host::{ClientProcess, DaemonHost};
 use super::messages::{FinalReport, Work};
-use crate::experiment::LabError;
-use crate::machine::sleep;
+use crate::experiment::RunError;
 
 pub(super) const FLOWS: usize = 1_000;
 pub(super) const MACROFLOWS: usize = 100;
@@ -43,7 +43,7 @@ pub(super) struct Scale {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(super) fn measure(host: &DaemonHost) -> Result<Scale, LabError> {
+pub(super) fn measure(host: &DaemonHost) -> Result<Scale, RunError> {
     let far = FeedbackReceiver::start()?;
     let plain = unasked(&far)?;
     let (mut members, connected) = start(&far, Some(host))?;
@@ -75,14 +75,14 @@ pub(super) fn measure(host: &DaemonHost) -> Result<Scale, LabError> {
 }
 
 /// Measures the processor time per packet of clients without a Congestion Manager.
-fn unasked(far: &FeedbackReceiver) -> Result<f64, LabError> {
+fn unasked(far: &FeedbackReceiver) -> Result<f64, RunError> {
     let (mut members, _) = start(far, None)?;
     members.iter_mut().try_for_each(|member| member.open().map(drop))?;
     send(&mut members)?;
     Ok(micros_each(&members.into_iter().map(ClientProcess::end).collect::<Result<Vec<_>, _>>()?))
 }
 
-fn send(members: &mut [ClientProcess]) -> Result<(), LabError> {
+fn send(members: &mut [ClientProcess]) -> Result<(), RunError> {
     members.iter_mut().try_for_each(ClientProcess::go)?;
     sleep(TIME);
     Ok(())
@@ -94,7 +94,7 @@ fn micros_each(done: &[FinalReport]) -> f64 {
 }
 
 /// Starts and connects all processes; also returns the memory of each in bytes.
-fn start(far: &FeedbackReceiver, host: Option<&DaemonHost>) -> Result<(Vec<ClientProcess>, Vec<u64>), LabError> {
+fn start(far: &FeedbackReceiver, host: Option<&DaemonHost>) -> Result<(Vec<ClientProcess>, Vec<u64>), RunError> {
     let mut members =
         (0..PROCESSES).map(|number| ClientProcess::start(&work(far, host, number))).collect::<Result<Vec<_>, _>>()?;
     let connected = members.iter_mut().map(ClientProcess::connected).collect::<Result<_, _>>()?;

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
+use timeous_testbed::machine::sleep;
 
 use super::false_feedback::FalseFeedback;
 use super::feedback_receiver::{FeedbackReceiver, Wire};
 use super::host::{ClientProcess, DaemonHost};
 use super::messages::Work;
-use crate::experiment::{LabError, Run};
-use crate::machine::sleep;
+use crate::experiment::{Run, RunError};
 
 pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
 /// One-way delay.
@@ -53,7 +53,7 @@ struct Path {
 ///
 /// # Errors
 /// Missing features of the machine, such as root.
-pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, LabError> {
+pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, RunError> {
     let honest = std::iter::repeat_n(FalseFeedback::None, HONEST - 1);
     let mut paths = Vec::new();
     for (number, lie) in honest.chain(FalseFeedback::ALL).enumerate() {
@@ -71,7 +71,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, 
 }
 
 impl Path {
-    fn make(host: &DaemonHost, lie: FalseFeedback, number: u8, seed: u64) -> Result<Self, LabError> {
+    fn make(host: &DaemonHost, lie: FalseFeedback, number: u8, seed: u64) -> Result<Self, RunError> {
         let far = FeedbackReceiver::start()?;
         let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
         let narrow = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
@@ -97,7 +97,7 @@ impl Path {
         (timeous::clock::now(), [0, 1, 2].map(|user| seen.get(&user).map_or(0, |seen| seen.bytes)))
     }
 
-    fn end(self, time: Duration, bytes: [u64; 3]) -> Result<Outcome, LabError> {
+    fn end(self, time: Duration, bytes: [u64; 3]) -> Result<Outcome, RunError> {
         let mut refused = [0; 3];
         for (refused, member) in refused.iter_mut().zip(self.members) {
             *refused = member.end()?.refused;

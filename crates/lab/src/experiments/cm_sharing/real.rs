@@ -12,11 +12,11 @@ use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit};
+use timeous_testbed::machine::{machine, sleep};
+use timeous_testbed::network::{Links, TestNetwork};
 
 use super::super::managed::Managed;
-use super::super::tcp_kernel::network::{Links, TestNetwork};
-use crate::experiment::{Chart, Choice, Claim, Findings, LabError, Rows, Run, cross, mean, setup, values};
-use crate::machine::{machine, sleep};
+use crate::experiment::{Chart, Choice, Claim, Findings, Rows, Run, RunError, cross, mean, setup, values};
 
 /// Bytes of the file.
 const LEN: usize = 128 << 10;
@@ -97,9 +97,9 @@ impl Outcome {
 ///
 /// # Errors
 /// Missing features of the machine, such as `python3` and `curl`.
-pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
-    let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
-    fs::write(directory.path().join("file"), vec![7; LEN]).map_err(LabError::system("write a file"))?;
+pub(super) fn run(run: &Run<'_>) -> Result<Findings, RunError> {
+    let directory = tempfile::tempdir().map_err(RunError::system("make a directory"))?;
+    fs::write(directory.path().join("file"), vec![7; LEN]).map_err(RunError::system("write a file"))?;
     // Checked first: without the module there is nothing to compare.
     drop(Managed::load()?);
     let trials = InitialWindow::COMPARED.into_iter().flat_map(|initial| [(initial, false), (initial, true)]);
@@ -134,7 +134,7 @@ fn fetches(
     initial: InitialWindow,
     directory: &Path,
     step: impl Fn(),
-) -> Result<Vec<f64>, LabError> {
+) -> Result<Vec<f64>, RunError> {
     if let Some(managed) = managed {
         network.left.set_sysctl("net/ipv4/tcp_congestion_control", managed.name()).map_err(machine)?;
     }
@@ -161,19 +161,19 @@ fn fetches(
 struct Server(Child);
 
 impl Server {
-    fn start(namespace: &Namespace, directory: &Path) -> Result<Self, LabError> {
+    fn start(namespace: &Namespace, directory: &Path) -> Result<Self, RunError> {
         let address: SocketAddr = SERVER.parse().expect("an address and a port");
         let mut command = Command::new("python3");
         command.args(["-m", "http.server", "--bind", &address.ip().to_string(), &address.port().to_string()]);
         command.arg("--directory").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
         let child = namespace.within(|| command.spawn()).map_err(machine)?;
-        let server = Self(child.map_err(LabError::system("run python3 (install it: scripts/tools.sh)"))?);
+        let server = Self(child.map_err(RunError::system("run python3 (install it: scripts/tools.sh)"))?);
         // Connects on the server's own host, so that the path to the client stays unused.
         namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
         let end = clock::now() + PATIENCE;
         while namespace.within(|| TcpStream::connect(address)).map_err(machine)?.is_err() {
             if clock::now() > end {
-                return Err(LabError::Machine("python3 -m http.server does not answer".to_owned()));
+                return Err(RunError::Machine("python3 -m http.server does not answer".to_owned()));
             }
             sleep(Duration::from_millis(20));
         }
@@ -188,22 +188,22 @@ impl Drop for Server {
     }
 }
 
-fn fetch(namespace: &Namespace) -> Result<f64, LabError> {
+fn fetch(namespace: &Namespace) -> Result<f64, RunError> {
     let mut command = Command::new("curl");
     command.args(["-s", "-S", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", "--max-time", "30"]);
     command.arg(format!("http://{SERVER}/file"));
     let output = namespace.within(|| command.output()).map_err(machine)?;
-    let output = output.map_err(LabError::system("run curl (install it: scripts/tools.sh)"))?;
+    let output = output.map_err(RunError::system("run curl (install it: scripts/tools.sh)"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut words = said.split_whitespace();
     let seconds = words.next().and_then(|word| word.parse().ok());
     match (seconds, words.next()) {
         (Some(seconds), Some(len)) if len == LEN.to_string() => Ok(seconds),
-        _ => Err(LabError::Machine(format!("curl: {said} {}", String::from_utf8_lossy(&output.stderr)))),
+        _ => Err(RunError::Machine(format!("curl: {said} {}", String::from_utf8_lossy(&output.stderr)))),
     }
 }
 
-fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
+fn findings(outcomes: &[Outcome]) -> Result<Findings, RunError> {
     let table = Rows::of(outcomes)
         .column("who", |outcome| outcome.name())
         .each(0..FETCHES, |at| (at + 1).to_string(), |outcome, &at| format!("{:.0}", outcome.seconds[at] * 1e3))

@@ -1,11 +1,12 @@
 //! Rank order of TCP, TFRC and TFRC with DBAT by one value, compared with the order in the paper.
 
+use timeous_testbed::report::plot::Series;
+
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{RTT, StreamTransport, choices, notes};
 use super::trial::{self, Cell, NS2, Streams, TODAY, broken, run_cell};
-use crate::experiment::{Chart, Claim, Extent, Findings, LabError, Metric, Rows, Run, Stats, Table};
-use crate::report::plot::Series;
+use crate::experiment::{Chart, Claim, Extent, Findings, Metric, Rows, Run, RunError, Stats, Table};
 
 /// Transports of the paper.
 pub(crate) const PAPERS: [StreamTransport; 3] = [StreamTransport::Tcp, StreamTransport::Tfrc, StreamTransport::Dbat];
@@ -85,7 +86,7 @@ impl Ranking {
         (title, metrics): (&str, &[Metric<Outcome>]),
         (chart, line): (Chart<'_>, impl Fn(&Outcome) -> Vec<(f64, f64)>),
         claims: impl Fn(&Streams, &Streams) -> Vec<Claim>,
-    ) -> Result<Findings, LabError> {
+    ) -> Result<Findings, RunError> {
         let (streams, today) = trial::run(run, &[RTT]);
         let table = |streams: &Streams, with| {
             let title = format!("{title}, {with}: mean of the seeds, least and most");

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use timeous::core::{Duration, Instant};
+use timeous_testbed::report::plot::{Series, cumulative};
 
 use super::setup::{self, Transport, WARM_UP, over_seeds};
-use crate::experiment::{Bound, Chart, Choice, Claim, Figure, Findings, LabError, Rows, Sorted, Table, setup};
-use crate::report::plot::{Series, cumulative};
+use crate::experiment::{Bound, Chart, Choice, Claim, Figure, Findings, Rows, RunError, Sorted, Table, setup};
 
 /// Timestamps of a packet by one clock, counted from the start of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ impl Delays {
 /// form that was run.
 ///
 /// # Errors
-/// [`LabError::Plot`] if nothing arrived.
-pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Findings, LabError> {
-    let claims = seeds.iter().map(|flows| Ok(claims(&delays(flows)?))).collect::<Result<_, LabError>>()?;
+/// [`RunError::Plot`] if nothing arrived.
+pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Findings, RunError> {
+    let claims = seeds.iter().map(|flows| Ok(claims(&delays(flows)?))).collect::<Result<_, RunError>>()?;
     let all = delays(&seeds.concat())?;
     let setup = [setup::choices(), setup_of_ages(), choices].concat();
     Ok(Findings {
@@ -108,11 +108,11 @@ pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Find
 }
 
 /// Returns the delays over UDP, TCP and Timeous, with a policy and with the application's own choice.
-fn delays(flows: &[Flow]) -> Result<[Delays; 5], LabError> {
+fn delays(flows: &[Flow]) -> Result<[Delays; 5], RunError> {
     let all = Transport::ALL.map(|transport| Delays::new(transport, flows));
     match all.iter().all(|delays| delays.sent > 0) {
         true => Ok(all),
-        false => Err(LabError::Machine("a flow is missing of which the experiment needs five".to_owned())),
+        false => Err(RunError::Machine("a flow is missing of which the experiment needs five".to_owned())),
     }
 }
 
@@ -213,7 +213,7 @@ fn in_sender(all: &[Delays]) -> Table {
     percentiles(rows, 1, |delays| &delays.in_sender).table("In the sender, ms")
 }
 
-fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Sorted) -> Result<Figure, LabError> {
+fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Sorted) -> Result<Figure, RunError> {
     // The plot ends at the 95th percentile: a long tail would compress the rest.
     let end = all.iter().map(|delays| of(delays).percentile(95.0)).fold(0.0, f64::max);
     let line = |delays: &Delays| {

@@ -15,13 +15,13 @@ use streams::{Log, PORT, Plan};
 use timeous::core::{Duration, Instant, LateChoice, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
+use timeous_testbed::machine::sleep_until;
 
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::own_choice::OwnChoice;
 use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
-use crate::experiment::{Choice, LabError, Run, setup};
-use crate::machine::sleep_until;
+use crate::experiment::{Choice, Run, RunError, setup};
 
 /// Duration of each flow of §4.2, as in virtual time: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
@@ -72,7 +72,7 @@ struct Trial {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
+pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, RunError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
     let own = |transport| match transport {
         Transport::Overwritten => OwnChoice::Overwritten(setup::AGE),
@@ -90,7 +90,7 @@ pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
+pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, RunError> {
     let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
     let own = OwnChoice::Frames(setup::KEPT);
     let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice), own };
@@ -110,7 +110,7 @@ struct StreamRequest {
 }
 
 /// Runs all trials at the same time, each over a link of its own.
-fn all(run: &Run<'_>, wishes: &[StreamRequest], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
+fn all(run: &Run<'_>, wishes: &[StreamRequest], beside_tcp: bool) -> Result<Vec<Trial>, RunError> {
     let lasting = wishes.iter().map(|wish| wish.plan.lasting).max().unwrap_or_default();
     let what = format!("{} flows at once, for {:.0} s", wishes.len(), lasting.as_secs_f64());
     let task = run.progress.task(&what, wishes.len() as u64);
@@ -127,7 +127,7 @@ fn all(run: &Run<'_>, wishes: &[StreamRequest], beside_tcp: bool) -> Result<Vec<
     })
 }
 
-fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, LabError> {
+fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, RunError> {
     let network = TestNetwork::make(name, wish.seed, beside_tcp)?;
     let stop = AtomicBool::new(false);
     let (begin, log) = thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn trial(name: &str, wish: &StreamRequest, beside_tcp: bool) -> Result<Trial, La
         let log = streams::stream(wish.transport, &network, &wish.plan);
         stop.store(true, Ordering::Relaxed);
         other.map_or(Ok(()), |other| other.join().expect("the long flow does not panic"))?;
-        Ok::<_, LabError>((begin, log?))
+        Ok::<_, RunError>((begin, log?))
     })?;
     let capture = network.end()?;
     let wanted =

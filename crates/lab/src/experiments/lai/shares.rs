@@ -5,7 +5,7 @@ use timeous::core::Duration;
 
 use super::ages::LinkPackets;
 use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, OF_FRAMES, RATE, Transport, over_seeds};
-use crate::experiment::{Chart, Choice, Claim, Figure, Findings, LabError, Rows, cross, setup};
+use crate::experiment::{Chart, Choice, Claim, Figure, Findings, Rows, RunError, cross, setup};
 
 /// Results of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -69,8 +69,8 @@ fn most(interval: Duration) -> f64 {
 /// was run.
 ///
 /// # Errors
-/// [`LabError::Plot`] if the figure cannot be drawn.
-pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Findings, LabError> {
+/// [`RunError::Plot`] if the figure cannot be drawn.
+pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Findings, RunError> {
     let all = pooled(seeds);
     let table = Rows::of(&all)
         .column("packet every", |share| format!("{} ms", share.interval.as_millis()))
@@ -112,7 +112,7 @@ fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
     flows.filter_map(sum).collect()
 }
 
-fn figure(all: &[Share]) -> Result<Figure, LabError> {
+fn figure(all: &[Share]) -> Result<Figure, RunError> {
     let milliseconds = |interval: Duration| interval.as_millis() as f64;
     let of = |name: &str, interval, percent| (name.to_owned(), milliseconds(interval), percent);
     let flows = cross(OF_FRAMES, all.iter().collect::<Vec<_>>()).filter(|(transport, one)| one.transport == *transport);

@@ -8,10 +8,10 @@ use etherparse::{PacketHeaders, TransportHeader};
 use timeous::core::{Duration, Instant};
 use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
+use timeous_testbed::machine::arrivals;
 
 use super::plan::PORT;
-use crate::experiment::LabError;
-use crate::machine::arrivals;
+use crate::experiment::RunError;
 
 /// Content of a stretch of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub(crate) struct CarriedBytes {
 /// Reads a capture whose clock is `ahead` of ours, of connections with these framings.
 ///
 /// # Errors
-/// [`LabError::Machine`] if the file is no capture.
-pub(super) fn read(path: &Path, ahead: Duration, framings: Vec<Framing>) -> Result<Vec<CarriedBytes>, LabError> {
+/// [`RunError::Machine`] if the file is no capture.
+pub(super) fn read(path: &Path, ahead: Duration, framings: Vec<Framing>) -> Result<Vec<CarriedBytes>, RunError> {
     let mut stream = Stream { framings: framings.into(), ..Stream::default() };
     arrivals(path, ahead, |at, packet, _| stream.packet(at, packet))?;
     Ok(stream.finish())

@@ -9,10 +9,10 @@ use timeous_seal::{
     CallerCredential, Intent, ListenerCredential, Passphrase, Secret, Secrets, Session, SharedPassphrase, Trust,
 };
 use timeous_tcp::record::Framing;
+use timeous_testbed::machine::{machine, no_connection};
 
 use super::plan::{PATIENCE, Plan, SenderKind};
-use crate::experiment::LabError;
-use crate::machine::{machine, no_connection};
+use crate::experiment::RunError;
 
 /// Returns the secret of a stream over our own TCP, which has no handshake for keys.
 pub(super) fn secret(plan: &Plan) -> Option<Secret> {
@@ -24,7 +24,7 @@ fn passphrase() -> Option<Passphrase> {
 }
 
 /// Returns the sealing of a stream of the engine.
-pub(super) fn sealing(plan: &Plan) -> Result<Sealing, LabError> {
+pub(super) fn sealing(plan: &Plan) -> Result<Sealing, RunError> {
     if !plan.encrypted {
         return Ok(Sealing::Off);
     }
@@ -33,11 +33,11 @@ pub(super) fn sealing(plan: &Plan) -> Result<Sealing, LabError> {
 }
 
 /// Returns the framing of an accepted connection, for which an encrypted stream of the engine agrees on keys first.
-pub(super) fn framing(socket: &mut TcpStream, plan: &Plan) -> Result<Framing, LabError> {
+pub(super) fn framing(socket: &mut TcpStream, plan: &Plan) -> Result<Framing, RunError> {
     let secrets = match (secret(plan), plan.way) {
         (None, _) => None,
         (Some(secret), SenderKind::Own) => {
-            let address = LabError::system("find a socket's address");
+            let address = RunError::system("find a socket's address");
             let (local, peer) =
                 socket.local_addr().and_then(|local| Ok((local, socket.peer_addr()?))).map_err(address)?;
             Some(Secrets::between(&secret, local, peer))
@@ -48,12 +48,12 @@ pub(super) fn framing(socket: &mut TcpStream, plan: &Plan) -> Result<Framing, La
 }
 
 /// Agrees on keys with a caller.
-fn agree(socket: &mut TcpStream) -> Result<Secrets, LabError> {
+fn agree(socket: &mut TcpStream) -> Result<Secrets, RunError> {
     let access = Arc::new(SharedPassphrase(passphrase()));
     let credential = ListenerCredential::new(None, None, access).map_err(machine)?;
     let mut session = Session::answer(&credential).map_err(machine)?;
     let mut buffer = [0; 4_096];
-    let failed = LabError::system;
+    let failed = RunError::system;
     let end = clock::now() + PATIENCE;
     loop {
         let len = match socket.read(&mut buffer) {

@@ -15,10 +15,10 @@ use timeous_engine::clock;
 use timeous_host::{Middlebox, MiddleboxBehaviour};
 use timeous_net::emulator::{EmulatorError, Ipv4Interface, Namespace, Tun};
 use timeous_net::sim::{Host, Packet, Protocol};
+use timeous_testbed::machine::machine;
+use timeous_testbed::network::{SYSCTLS, TestNetwork};
 
-use super::super::tcp_kernel::network::{SYSCTLS, TestNetwork};
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Address of the sender, and of the left namespace on the link to it.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
@@ -46,7 +46,7 @@ impl MiddleboxThread {
         network: &TestNetwork,
         control: &str,
         behaviour: MiddleboxBehaviour,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self, RunError> {
         let host = Namespace::open_or_make(&format!("timeous-{name}-{}h", std::process::id())).map_err(machine)?;
         let open = |namespace: &Namespace, address, mtu| {
             Tun::open_in(namespace, "timeous2", Ipv4Interface { address, prefix: PREFIX }, mtu).map_err(machine)
@@ -65,7 +65,7 @@ impl MiddleboxThread {
     }
 
     /// Removes it.
-    pub(super) fn end(self) -> Result<(), LabError> {
+    pub(super) fn end(self) -> Result<(), RunError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the middlebox does not panic").map_err(machine)
     }

@@ -8,13 +8,13 @@ use timeous_engine::clock;
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 use timeous_tcp::record;
+use timeous_testbed::machine::{machine, sleep_until};
 
 use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT, SenderStatus};
-use crate::experiment::LabError;
-use crate::machine::{machine, sleep_until};
+use crate::experiment::RunError;
 
 /// Streams from a namespace.
-pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), RunError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let mut socket = connect(from, to)?;
     let begin = clock::now() + LEAD;
@@ -35,12 +35,12 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
     Ok((begin, SenderStatus::default()))
 }
 
-fn connect(from: &Namespace, to: SocketAddr) -> Result<TcpStream, LabError> {
+fn connect(from: &Namespace, to: SocketAddr) -> Result<TcpStream, RunError> {
     let socket = from.within(|| TcpStream::connect_timeout(&to, PATIENCE.into())).map_err(machine)?;
-    let socket = socket.map_err(LabError::system("connect across the link"))?;
+    let socket = socket.map_err(RunError::system("connect across the link"))?;
     // Each datagram leaves without Nagle's delay.
-    socket.set_nodelay(true).map_err(LabError::system("set a socket"))?;
-    socket.set_write_timeout(Some(LOOK.into())).map_err(LabError::system("set a socket's patience"))?;
+    socket.set_nodelay(true).map_err(RunError::system("set a socket"))?;
+    socket.set_write_timeout(Some(LOOK.into())).map_err(RunError::system("set a socket's patience"))?;
     Ok(socket)
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use timeous::core::{AduMeta, AduSeq, Duration, Instant};
 use timeous_engine::{NewChoice, Reach};
 use timeous_host::MiddleboxBehaviour;
+use timeous_testbed::network::Links;
 
-use super::super::tcp_kernel::network::Links;
 use crate::experiment::values;
 
 values! {

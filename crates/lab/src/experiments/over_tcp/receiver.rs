@@ -7,12 +7,12 @@ use timeous::core::{AduSeq, Duration, Instant};
 use timeous_engine::clock;
 use timeous_host::stamp;
 use timeous_tcp::record::{Framing, Ordered};
+use timeous_testbed::machine::{machine, no_connection, sleep_until};
+use timeous_testbed::network::TestNetwork;
 
-use super::super::tcp_kernel::network::TestNetwork;
 use super::encryption;
 use super::plan::{LEAD, LOOK, PATIENCE, Plan, RIGHT};
-use crate::experiment::LabError;
-use crate::machine::{machine, no_connection, sleep_until};
+use crate::experiment::RunError;
 
 /// Interval between attempts to accept a connection.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);
@@ -21,15 +21,15 @@ const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 pub(super) type Received = (Vec<Option<Instant>>, u64, Vec<Framing>);
 
 /// Opens the listening socket for all connections.
-pub(super) fn listen(network: &TestNetwork) -> Result<TcpListener, LabError> {
+pub(super) fn listen(network: &TestNetwork) -> Result<TcpListener, RunError> {
     let listener = network.right.within(|| TcpListener::bind(RIGHT)).map_err(machine)?;
-    listener.map_err(LabError::system("listen in a namespace"))
+    listener.map_err(RunError::system("listen in a namespace"))
 }
 
 /// Receives one stream for its planned duration. A new connection continues the stream, whether the
 /// end of the previous one has arrived or not: it may have been lost.
-pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, LabError> {
-    listener.set_nonblocking(true).map_err(LabError::system("set a socket"))?;
+pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, RunError> {
+    listener.set_nonblocking(true).map_err(RunError::system("set a socket"))?;
     let mut received = (vec![None; plan.offers.len()], 0, Vec::new());
     let first = accept(listener, clock::now() + PATIENCE)?.ok_or_else(no_connection)?;
     let end = clock::now() + LEAD + plan.lasting;
@@ -50,7 +50,7 @@ fn read(
     plan: &Plan,
     end: Instant,
     received: &mut Received,
-) -> Result<Option<TcpStream>, LabError> {
+) -> Result<Option<TcpStream>, RunError> {
     let framing = encryption::framing(&mut stream, plan)?;
     received.2.push(framing.clone());
     let mut records = Ordered::new(framing, plan.longest());
@@ -76,8 +76,8 @@ fn read(
 }
 
 /// Accepts a connection, if one arrives by `until`.
-fn accept(listener: &TcpListener, until: Instant) -> Result<Option<TcpStream>, LabError> {
-    let failed = LabError::system;
+fn accept(listener: &TcpListener, until: Instant) -> Result<Option<TcpStream>, RunError> {
+    let failed = RunError::system;
     loop {
         match listener.accept() {
             Ok((stream, _)) => {

@@ -6,18 +6,18 @@ use timeous::core::{AduSeq, Duration, Instant};
 use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
+use timeous_testbed::machine::{machine, no_connection, sleep_until};
 
 use super::encryption;
 use super::plan::{LEAD, PATIENCE, Plan, RIGHT, SenderKind, SenderStatus};
-use crate::experiment::LabError;
-use crate::machine::{machine, no_connection, sleep_until};
+use crate::experiment::RunError;
 
 /// Time that the engine may take to update its snapshot.
 const NEWS: Duration = Duration::from_millis(300);
 
 /// Streams from a namespace. A connection that ends early is replaced by another, in which late
 /// choice ends at the kernel's queue, as in a program that met a reset.
-pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderStatus), RunError> {
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let engine = from.within(Engine::start).map_err(machine)?.map_err(machine)?;
     let mut stream = call(&engine, plan, plan.way == SenderKind::Late)?;
@@ -42,7 +42,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, SenderSt
     Ok((begin, add_counters(status, &mut stream)))
 }
 
-fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
+fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, RunError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let stream = engine.connect(to, config(plan, into_retransmissions)?);
     let mut stream = stream.map_err(machine)?;
@@ -61,7 +61,7 @@ fn add_counters(status: SenderStatus, stream: &mut Stream) -> SenderStatus {
     SenderStatus { reach: Some(view.reach), replaced, padded, refused, ..status }
 }
 
-fn config(plan: &Plan, into_retransmissions: bool) -> Result<StreamConfig, LabError> {
+fn config(plan: &Plan, into_retransmissions: bool) -> Result<StreamConfig, RunError> {
     Ok(StreamConfig {
         tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
         slots: plan.slots,
@@ -71,7 +71,7 @@ fn config(plan: &Plan, into_retransmissions: bool) -> Result<StreamConfig, LabEr
     })
 }
 
-fn opened(stream: &mut Stream) -> Result<(), LabError> {
+fn opened(stream: &mut Stream) -> Result<(), RunError> {
     let end = clock::now() + PATIENCE;
     while stream.status() == Status::Connecting && clock::now() < end {
         stream.sending().wait(Some(end));

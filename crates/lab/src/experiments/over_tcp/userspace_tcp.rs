@@ -7,16 +7,16 @@ use timeous_cm::{Controller, Cubic, NewReno};
 use timeous_engine::clock;
 use timeous_host::stamp;
 use timeous_ring::{Config, Producer, RingSource, create};
+use timeous_testbed::machine::{machine, no_connection};
+use timeous_testbed::network::TestNetwork;
+use timeous_testbed::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunHost};
 
-use super::super::tcp_kernel::network::TestNetwork;
 use super::encryption;
 use super::plan::{Control, LEAD, PATIENCE, Plan, RIGHT, SenderStatus};
-use crate::experiment::LabError;
-use crate::machine::{machine, no_connection};
-use crate::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunHost};
+use crate::experiment::RunError;
 
 /// Streams from behind the left namespace.
-pub(super) fn stream(network: &TestNetwork, plan: &Plan) -> Result<(Instant, SenderStatus), LabError> {
+pub(super) fn stream(network: &TestNetwork, plan: &Plan) -> Result<(Instant, SenderStatus), RunError> {
     let tcp = TcpConfig { sending: Sending::LateChoice, secret: encryption::secret(plan), ..TcpConfig::default() };
     let config =
         TunConfig { tcp, mtu: plan.mtu.unwrap_or(1_500), controller: controller(plan), ..TunConfig::default() };
@@ -41,7 +41,7 @@ fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
     }
 }
 
-fn connected(host: &mut TunHost) -> Result<(), LabError> {
+fn connected(host: &mut TunHost) -> Result<(), RunError> {
     let until = clock::now() + PATIENCE;
     match host.wait(until).map_err(machine)? {
         Some((_, Event::Connected)) => Ok(()),
@@ -59,7 +59,7 @@ struct PacedSender<'a> {
 
 impl PacedSender<'_> {
     /// Offers each datagram at its time, and forwards packets meanwhile.
-    fn run(mut self) -> Result<SenderStatus, LabError> {
+    fn run(mut self) -> Result<SenderStatus, RunError> {
         let end = self.begin + self.plan.lasting;
         let (mut next, mut status) = (0, SenderStatus::default());
         loop {

@@ -7,11 +7,11 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use timeous_testbed::machine::machine;
 
 use super::method::{SendMethod, Sender};
 use super::sink::Sink;
-use crate::experiment::{LabError, Progress, Sorted};
-use crate::machine::machine;
+use crate::experiment::{Progress, RunError, Sorted};
 
 /// Way and packet size to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +82,10 @@ pub(crate) fn measure(
     cases: &[Case],
     effort: MeasurementLength,
     progress: &Progress,
-) -> Result<Vec<Cost>, LabError> {
+) -> Result<Vec<Cost>, RunError> {
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
     let open = |case: &Case| Sender::open(case.way, case.payload).map_err(machine);
-    let senders: Result<Vec<Sender>, LabError> = sink.before(|| cases.iter().map(open).collect())?;
+    let senders: Result<Vec<Sender>, RunError> = sink.before(|| cases.iter().map(open).collect())?;
     thread::scope(|scope| {
         let start = |(sender, case): (Sender, &Case)| Worker::start(scope, sender, case.way);
         let workers: Vec<Worker<'_>> = senders?.into_iter().zip(cases).map(start).collect();
@@ -132,17 +132,17 @@ impl<'scope> Worker<'scope> {
     }
 
     /// Lets it send, and returns the nanoseconds per packet.
-    fn turn(&self, packets: u32) -> Result<f64, LabError> {
+    fn turn(&self, packets: u32) -> Result<f64, RunError> {
         self.turns.send(packets).expect("a worker waits for its turns");
         let cost = self.costs.recv().expect("a worker answers each turn");
-        cost.map_err(LabError::system("send to the sink"))
+        cost.map_err(RunError::system("send to the sink"))
     }
 
     /// Ends the thread; returns its kernel time. Only the measured code makes system calls, so all
     /// of it is due to sending.
-    fn end(self) -> Result<Option<u64>, LabError> {
+    fn end(self) -> Result<Option<u64>, RunError> {
         drop(self.turns);
-        self.thread.join().expect("a worker does not panic").map_err(LabError::system("ask for a thread's times"))
+        self.thread.join().expect("a worker does not panic").map_err(RunError::system("ask for a thread's times"))
     }
 }
 

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use timeous::core::{AduMeta, AduSeq, AduSource as _, Duration, Instant, NoAdus};
 use timeous_dccp::{Config, ConnectionId, Event, ServiceCode};
 use timeous_engine::udp::Socket;
-use timeous_lab::rig::{End, One};
 use timeous_ring::{Producer, RingSource};
+use timeous_testbed::rig::{End, One};
 
 use super::method::SendMethod;
 

@@ -8,10 +8,10 @@ use std::thread;
 use timeous::core::{Duration, Instant};
 use timeous::{Arrival, Hints, Listener, SendError, Sender, Uri};
 use timeous_engine::clock;
+use timeous_testbed::machine::{machine, sleep_until};
 
 use super::super::system_calls::{SystemCalls, be_traced, count, mark};
-use crate::experiment::{Choice, Claim, LabError, Rows, Run, Table, setup};
-use crate::machine::{machine, sleep_until};
+use crate::experiment::{Choice, Claim, Rows, Run, RunError, Table, setup};
 
 /// Hidden command that runs a client; it is no experiment.
 pub(crate) const COMMAND: &str = "engine-client";
@@ -65,11 +65,11 @@ pub(crate) struct ClientArgs {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
+pub(crate) fn client(args: &ClientArgs) -> Result<(), RunError> {
     be_traced()?;
     let packet = [0; PAYLOAD];
     if args.way == Way::Udp {
-        let failed = LabError::system;
+        let failed = RunError::system;
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed("open a UDP socket"))?;
         socket.connect(args.remote).map_err(failed("connect a UDP socket"))?;
         mark()?;
@@ -132,12 +132,12 @@ impl EngineCalls {
 ///
 /// # Errors
 /// A client fails, or this machine forbids to trace.
-pub(crate) fn measure(run: &Run<'_>) -> Result<Vec<EngineCalls>, LabError> {
+pub(crate) fn measure(run: &Run<'_>) -> Result<Vec<EngineCalls>, RunError> {
     let task = run.progress.task("system calls", Way::ALL.len() as u64);
     let one = |way: Way| {
         // Its datagrams are not read: only calls of the sender are counted.
-        let socket = UdpSocket::bind("127.0.0.1:0").map_err(LabError::system("open a UDP socket"))?;
-        let remote = socket.local_addr().map_err(LabError::system("look at a socket"))?;
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(RunError::system("open a UDP socket"))?;
+        let remote = socket.local_addr().map_err(RunError::system("look at a socket"))?;
         let mut listener = if way == Way::Udp {
             None
         } else {
@@ -147,7 +147,7 @@ pub(crate) fn measure(run: &Run<'_>) -> Result<Vec<EngineCalls>, LabError> {
             Some(Listener::open(&uri).map_err(machine)?)
         };
         let name = clap::ValueEnum::to_possible_value(&way).expect("all ways have names").get_name().to_owned();
-        let mut command = Command::new(std::env::current_exe().map_err(LabError::system("find this program"))?);
+        let mut command = Command::new(std::env::current_exe().map_err(RunError::system("find this program"))?);
         command.args([COMMAND, &name, &remote.to_string()]);
         let system = thread::scope(|scope| {
             // A thread of its own, which has no other children to wait for.

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use timeous::core::{AduMeta, AduSeq, Ecn};
 use timeous_engine::udp::{self, Packet};
 use timeous_engine::{DccpConfig, EngineError, EnqueueError, Producer, Waker, clock};
-use timeous_lab::rig::Rig;
+use timeous_testbed::rig::Rig;
 
 use super::sink;
 

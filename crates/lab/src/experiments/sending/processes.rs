@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use timeous_testbed::machine::machine;
+
 use super::cost::Case;
 use super::method::{SendMethod, Sender};
 use super::sink::Sink;
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Hidden command that runs a member; it is no experiment.
 pub(crate) const COMMAND: &str = "crowd-member";
@@ -48,15 +49,15 @@ fn way(word: &str, number: u32) -> Option<SendMethod> {
 ///
 /// # Errors
 /// Missing features of the machine.
-pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
-    let way = way(&args.way, args.number).ok_or_else(|| LabError::Machine(format!("there is no way {}", args.way)))?;
+pub(crate) fn member(args: &MemberArgs) -> Result<(), RunError> {
+    let way = way(&args.way, args.number).ok_or_else(|| RunError::Machine(format!("there is no way {}", args.way)))?;
     let sink = Sink::enter(&args.sink)?;
     let opened = sink.before(|| Sender::open(way, args.payload))?;
     let mut sender = opened.map_err(machine)?;
     println!("ready");
     let mut word = String::new();
-    std::io::stdin().read_line(&mut word).map_err(LabError::system("wait for the others"))?;
-    let sent = sender.send(args.packets).map_err(LabError::system("send to the sink"))?;
+    std::io::stdin().read_line(&mut word).map_err(RunError::system("wait for the others"))?;
+    let sent = sender.send(args.packets).map_err(RunError::system("send to the sink"))?;
     println!("{}", sent.nanos as f64 / f64::from(sent.packets));
     Ok(())
 }
@@ -65,7 +66,7 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
 ///
 /// # Errors
 /// A process that cannot be started, or that failed.
-pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Result<f64, LabError> {
+pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Result<f64, RunError> {
     let mut crowd = Vec::new();
     for _ in 0..members {
         crowd.push(SenderProcess::start(sink, case, packets)?);
@@ -84,7 +85,7 @@ pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Re
             .hear()?
             .trim()
             .parse::<f64>()
-            .map_err(|error| LabError::Machine(format!("a process of many: {error}")))?;
+            .map_err(|error| RunError::Machine(format!("a process of many: {error}")))?;
     }
     Ok(sum / members as f64)
 }
@@ -97,8 +98,8 @@ struct SenderProcess {
 }
 
 impl SenderProcess {
-    fn start(sink: &Sink, case: Case, packets: u32) -> Result<Self, LabError> {
-        let failed = LabError::system;
+    fn start(sink: &Sink, case: Case, packets: u32) -> Result<Self, RunError> {
+        let failed = RunError::system;
         let own = std::env::current_exe().map_err(failed("find this program"))?;
         let (way, number) = words(case.way);
         let numbers = [number.to_string(), case.payload.to_string(), packets.to_string()];
@@ -114,19 +115,19 @@ impl SenderProcess {
         Ok(Self { child, input, output })
     }
 
-    fn hear(&mut self) -> Result<String, LabError> {
+    fn hear(&mut self) -> Result<String, RunError> {
         let mut line = String::new();
-        self.output.read_line(&mut line).map_err(LabError::system("hear one of many processes"))?;
+        self.output.read_line(&mut line).map_err(RunError::system("hear one of many processes"))?;
         if line.is_empty() {
-            Err(LabError::Machine("one of many processes ended too early".to_owned()))
+            Err(RunError::Machine("one of many processes ended too early".to_owned()))
         } else {
             Ok(line)
         }
     }
 
-    fn go(&mut self) -> Result<(), LabError> {
+    fn go(&mut self) -> Result<(), RunError> {
         let input = self.input.as_mut().expect("its input is piped");
-        input.write_all(b"go\n").map_err(LabError::system("tell one of many processes"))
+        input.write_all(b"go\n").map_err(RunError::system("tell one of many processes"))
     }
 }
 

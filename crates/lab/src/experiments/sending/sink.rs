@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use timeous_net::emulator::Namespace;
+use timeous_testbed::machine::machine;
 
-use crate::experiment::LabError;
-use crate::machine::machine;
+use crate::experiment::RunError;
 
 /// Device name: an intermediate functional block (ifb) without redirection drops all packets. It
 /// offers checksums, scatter/gather and segmentation, as the paper's card "pretends to perform"
@@ -29,7 +29,7 @@ impl Sink {
     ///
     /// # Errors
     /// Missing rights, `ip` tool, or device.
-    pub(crate) fn make() -> Result<Self, LabError> {
+    pub(crate) fn make() -> Result<Self, RunError> {
         let name = format!("timeous-sink-{}", std::process::id());
         let sink = Self::enter(&name)?;
         let commands: [&[&str]; 4] = [
@@ -48,7 +48,7 @@ impl Sink {
     ///
     /// # Errors
     /// Missing rights, or `ip` tool.
-    pub(crate) fn enter(name: &str) -> Result<Self, LabError> {
+    pub(crate) fn enter(name: &str) -> Result<Self, RunError> {
         let namespace = Namespace::open_or_make(name).map_err(machine)?;
         Ok(Self { namespace })
     }
@@ -59,7 +59,7 @@ impl Sink {
     }
 
     /// Runs `work` in the namespace. A socket opened there stays there.
-    pub(crate) fn before<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub(crate) fn before<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         self.namespace.within(work).map_err(machine)
     }
 }
@@ -70,14 +70,14 @@ pub(crate) fn ends() -> (SocketAddr, SocketAddr) {
     (local.parse().expect("an address and a port"), THERE.parse().expect("an address and a port"))
 }
 
-fn ip(namespace: &str, words: &[&str]) -> Result<(), LabError> {
+fn ip(namespace: &str, words: &[&str]) -> Result<(), RunError> {
     let output = Command::new("ip").args(["-n", namespace]).args(words).stdin(Stdio::null()).output();
-    let output = output.map_err(LabError::system("run ip"))?;
+    let output = output.map_err(RunError::system("run ip"))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(LabError::Machine(format!(
+    Err(RunError::Machine(format!(
         "`ip {}` failed: {}; the experiment needs a device of the kind ifb (modprobe ifb)",
         words.join(" "),
         said.trim()

@@ -111,26 +111,7 @@ impl Shared {
     }
 }
 
-/// Computes Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
-pub(crate) fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    sum * sum / (shares.len() as f64 * squares)
-}
-
 /// Returns the data bytes of a segment, for output and for windows.
 pub(crate) const fn segment() -> u16 {
     SEGMENT
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_index_is_one_for_equals_and_falls_to_one_over_their_number() {
-        assert_eq!(jain(&[3.0; 7]), 1.0);
-        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
-        assert!((jain(&[1.0, 2.0]) - 0.9).abs() < 1e-12);
-    }
 }

@@ -3,10 +3,10 @@
 
 use timeous::core::{Duration, Instant};
 use timeous_cm::Kind;
+use timeous_testbed::report::plot::Series;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
-use crate::experiment::{Bound, Chart, Choice, Claim, Figure, LabError, Rows, Table, most, setup};
-use crate::report::plot::Series;
+use crate::experiment::{Bound, Chart, Choice, Claim, Figure, Rows, RunError, Table, most, setup};
 
 /// Bottleneck with a bandwidth-delay product of 200 packets.
 const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(200), queue: 100 };
@@ -141,7 +141,7 @@ impl Curve {
         vec![claim.pass(PASS).aim(AIM)]
     }
 
-    pub(super) fn figure(&self) -> Result<Figure, LabError> {
+    pub(super) fn figure(&self) -> Result<Figure, RunError> {
         let window =
             self.stages.iter().flat_map(|stage| stage.looks.iter().step_by(5)).map(|look| (look.at, look.window));
         let curve = self.long().flat_map(|stage| {

@@ -6,8 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use rustix::event::{PollFd, PollFlags, poll};
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
-
-use crate::machine::timespec;
+use timeous_testbed::machine::timespec;
 
 /// Arrivals by the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

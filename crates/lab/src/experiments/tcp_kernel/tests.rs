@@ -3,18 +3,18 @@
 use std::net::{SocketAddrV4, TcpListener};
 use std::thread;
 
-use crate::tun::{EcnMode, TcpConfig, TcpStatistics};
 use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::Counters;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};
+use timeous_testbed::network::{Links, TestNetwork};
+use timeous_testbed::tun::{EcnMode, TcpConfig, TcpStatistics};
 
 use super::kernel;
-use super::network::{Links, TestNetwork};
 use super::transfer::{Direction, Outcome, Plan, Stack, content, transfer};
 use super::userspace::UserspaceConnection;
-use crate::experiment::LabError;
+use crate::experiment::RunError;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ fn plan(link: LinkConfig, way: Direction) -> Plan<'static> {
 fn transferred(name: &str, plan: &Plan<'_>) -> Option<Outcome> {
     match transfer(name, plan) {
         Ok(outcome) => Some(outcome.unwrap_or_else(|error| panic!("{name} {plan:?}: {error}"))),
-        Err(error @ LabError::Machine(_)) => {
+        Err(error @ RunError::Machine(_)) => {
             assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{name} may not be skipped: {error}");
             eprintln!("SKIPPED {name}: {error}");
             None

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_engine::clock;
 use timeous_net::Counters;
+use timeous_testbed::machine::machine;
+use timeous_testbed::network::{Links, OURS, TestNetwork};
+use timeous_testbed::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 
 use super::kernel::{self, ArrivedBytes};
-use super::network::{Links, OURS, TestNetwork};
 use super::userspace::UserspaceConnection;
-use crate::experiment::{LabError, Sorted};
-use crate::machine::machine;
-use crate::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
+use crate::experiment::{RunError, Sorted};
 
 /// Address at which the right kernel listens.
 const RIGHT: &str = "10.77.0.2:5000";
@@ -90,7 +90,7 @@ pub(super) fn content(seed: u64, len: usize) -> Vec<u8> {
 
 /// Builds a bed named `name`, and runs the transfer. The inner error is the reason why it was not
 /// finished.
-pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io::Error>, LabError> {
+pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io::Error>, RunError> {
     let network = TestNetwork::make(name, &plan.links, plan.seed, plan.capture)?;
     if plan.tcp.ecn == EcnMode::Request {
         network.request_ecn()?;
@@ -111,7 +111,7 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
         Direction::Left => &network.right,
     };
     let kernels = sender.within(by_kernel).map_err(machine)?;
-    let kernels = kernels.map_err(LabError::system("read what the kernel counts"))?;
+    let kernels = kernels.map_err(RunError::system("read what the kernel counts"))?;
     let links = network.end()?;
     Ok(arrived.map(|(arrived, ours)| {
         let own = ours.as_ref().filter(|_| plan.way == Direction::Right).map(|ours| RecoveryCounters {
@@ -136,10 +136,10 @@ impl Transfer<'_> {
         &self,
         host: Option<&mut TunHost>,
         deadline: Instant,
-    ) -> Result<io::Result<(ArrivedBytes, Option<TcpStatistics>)>, LabError> {
+    ) -> Result<io::Result<(ArrivedBytes, Option<TcpStatistics>)>, RunError> {
         let to: SocketAddrV4 = RIGHT.parse().expect("an address");
         let listener = self.network.right.within(|| TcpListener::bind(to)).map_err(machine)?;
-        let listener = listener.map_err(LabError::system("listen"))?;
+        let listener = listener.map_err(RunError::system("listen"))?;
         thread::scope(|scope| {
             let right = scope.spawn(|| self.at_right(&listener, deadline));
             let left = match host {

@@ -3,9 +3,9 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddrV4;
 
-use crate::tun::{CloseReason, ConnectionId, Event, TcpStatistics, TunError, TunHost};
 use timeous::core::Instant;
 use timeous_engine::clock;
+use timeous_testbed::tun::{CloseReason, ConnectionId, Event, TcpStatistics, TunError, TunHost};
 
 use super::kernel::ArrivedBytes;
 

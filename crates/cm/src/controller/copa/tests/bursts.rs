@@ -45,7 +45,7 @@ fn a_burst_has_besides_what_the_stream_did_not_use_before() {
     close(window, cubic, 0.1);
 }
 
-/// Found by `timeous-lab peers`: in a queue kept full by cross traffic each burst lost packets, and CUBIC's window
+/// Found by `timeous-peer-trials`: in a queue kept full by cross traffic each burst lost packets, and CUBIC's window
 /// stayed at a third of what the stream needed, which was its fair share.
 #[test]
 fn losses_do_not_take_away_what_the_stream_needs_for_a_burst() {
@@ -64,7 +64,7 @@ fn losses_do_not_take_away_what_the_stream_needs_for_a_burst() {
     assert!(cubic < 0.5 * window, "{cubic} of {window}");
 }
 
-/// Found by `timeous-lab peers`: CUBIC's window after the stream's own losses was too small for an even share beside
+/// Found by `timeous-peer-trials`: CUBIC's window after the stream's own losses was too small for an even share beside
 /// one flow; and without a bound of its mean, a stream as fast as the link left others a quarter of their share.
 #[test]
 fn a_burst_stream_may_have_three_quarters_of_the_link_in_the_mean_and_no_more() {

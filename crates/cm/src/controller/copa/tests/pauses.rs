@@ -11,7 +11,7 @@ fn silent_for(seconds: u64) -> Script {
     script
 }
 
-/// Found by `timeous-lab peers`: a stream that began ten seconds after its connection took a queue for a part of the base RTT.
+/// Found by `timeous-peer-trials`: a stream that began ten seconds after its connection took a queue for a part of the base RTT.
 #[test]
 fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
     for (seconds, base) in [(11, 100), (50, 100), (70, 300)] {
@@ -25,7 +25,7 @@ fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
     assert_eq!(script.copa.path.look().unwrap().base, millis(300));
 }
 
-/// Found by `timeous-lab peers`: a stream's first packets met a full queue, which ended slow start, and it had a tenth
+/// Found by `timeous-peer-trials`: a stream's first packets met a full queue, which ended slow start, and it had a tenth
 /// of the link after 18 s.
 #[test]
 fn a_flight_that_waits_before_any_of_its_own_does_has_met_others() {

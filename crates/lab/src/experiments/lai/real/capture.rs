@@ -7,11 +7,11 @@ use std::path::Path;
 use etherparse::{PacketHeaders, TransportHeader};
 use timeous::core::{Duration, Instant};
 use timeous_dccp::{Encapsulation, Packet};
+use timeous_testbed::machine::arrivals;
 
 use super::super::ages::LinkPackets;
 use super::super::setup::{SIZE, Transport};
-use crate::experiment::LabError;
-use crate::machine::arrivals;
+use crate::experiment::RunError;
 
 /// Stream to look for in the capture.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,8 @@ pub(super) struct StreamCapture {
 /// Reads a capture.
 ///
 /// # Errors
-/// [`LabError::Machine`] if the file is no capture.
-pub(super) fn read(path: &Path, wanted: &CaptureFilter) -> Result<StreamCapture, LabError> {
+/// [`RunError::Machine`] if the file is no capture.
+pub(super) fn read(path: &Path, wanted: &CaptureFilter) -> Result<StreamCapture, RunError> {
     let (mut seen, mut tcp) = (StreamCapture::default(), TcpBytes::default());
     arrivals(path, wanted.ahead, |at, packet, dropped| add(&mut seen, &mut tcp, wanted, at, packet, dropped))?;
     Ok(seen)

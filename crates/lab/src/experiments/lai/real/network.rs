@@ -10,10 +10,10 @@ use timeous_net::LinkConfig;
 use timeous_net::capture::Capture;
 use timeous_net::emulator::{Namespace, RouterConfig};
 use timeous_net::link::{Capacity, Limit};
+use timeous_testbed::machine::{Call, RunningLink, drain, machine, send_until};
 
 use super::super::setup::{self, SIZE};
-use crate::experiment::LabError;
-use crate::machine::{Call, RunningLink, drain, machine, send_until};
+use crate::experiment::RunError;
 
 /// Address of the far end.
 pub(super) const RIGHT: &str = "10.77.0.2";
@@ -35,10 +35,10 @@ pub(super) struct TestNetwork {
 impl TestNetwork {
     /// Builds the bed, with an access link before the link if that is `shared`. `name`
     /// distinguishes it from other beds of this process.
-    pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, LabError> {
+    pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, RunError> {
         let [left, middle, right] = ["l", "m", "r"].map(|at| format!("timeous-{name}-{}{at}", std::process::id()));
         let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
-        let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
+        let capture = NamedTempFile::new().map_err(RunError::system("make a file for a capture"))?;
         let mut link = RouterConfig::new(if shared { &middle } else { &left }, &right);
         link.mtu = MTU;
         link.seed = seed;
@@ -63,17 +63,17 @@ impl TestNetwork {
     }
 
     /// Runs `work` in the left namespace.
-    pub(super) fn at_left<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub(super) fn at_left<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         self.left.within(work).map_err(machine)
     }
 
     /// Runs `work` in the right namespace.
-    pub(super) fn at_right<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub(super) fn at_right<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         self.right.within(work).map_err(machine)
     }
 
     /// Removes the link, and returns its capture.
-    pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
+    pub(super) fn end(self) -> Result<NamedTempFile, RunError> {
         // Removed in reverse order: the first link created the middle namespace and deletes it.
         self.wires.into_iter().rev().try_for_each(|wire| wire.end().map(drop))?;
         Ok(self.capture)
@@ -99,19 +99,19 @@ const TIMESTAMPS: u32 = 12;
 const REST: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Opens a TCP connection from left to right, with Reno at its sender.
-pub(super) fn pair(network: &TestNetwork, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
+pub(super) fn pair(network: &TestNetwork, port: u16) -> Result<(TcpStream, TcpStream), RunError> {
     let address: SocketAddr = format!("{RIGHT}:{port}").parse().expect("an address and a port");
     let call = Call { congestion_control: "reno", segment: Some(SIZE as u32 + TIMESTAMPS), nodelay: true };
     let (sending, receiving) = call.open(&network.left, &network.right, address)?;
-    receiving.set_read_timeout(Some(REST)).map_err(LabError::system("set a socket's patience"))?;
+    receiving.set_read_timeout(Some(REST)).map_err(RunError::system("set a socket's patience"))?;
     Ok((sending, receiving))
 }
 
 /// Runs a long competing flow, which sends greedily until `stop`.
-pub(super) fn long_flow(network: &TestNetwork, port: u16, stop: &AtomicBool) -> Result<(), LabError> {
+pub(super) fn long_flow(network: &TestNetwork, port: u16, stop: &AtomicBool) -> Result<(), RunError> {
     let (sending, receiving) = pair(network, port)?;
     thread::scope(|scope| {
         scope.spawn(|| drain(&receiving, &AtomicU64::new(0)));
-        send_until(&sending, &receiving, stop).map_err(LabError::system("send over the long flow"))
+        send_until(&sending, &receiving, stop).map_err(RunError::system("send over the long flow"))
     })
 }

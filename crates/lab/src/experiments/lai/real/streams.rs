@@ -16,12 +16,12 @@ use timeous_engine::{
     StreamConfig, clock,
 };
 use timeous_ring::Index;
+use timeous_testbed::machine::{machine, sleep_until};
 
 use super::super::own_choice::OwnChoice;
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::network::{self, RIGHT, TestNetwork};
-use crate::experiment::LabError;
-use crate::machine::{machine, sleep_until};
+use crate::experiment::RunError;
 
 /// Port of the stream's receiver.
 pub(super) const PORT: u16 = 6_000;
@@ -65,7 +65,7 @@ pub(super) fn is_i_frame(index: u64) -> bool {
 }
 
 /// Runs a stream, and waits for its last packet.
-pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
+pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -> Result<Log, RunError> {
     match transport {
         Transport::Tcp => tcp(network, plan),
         Transport::Udp => udp(network, plan),
@@ -79,7 +79,7 @@ pub(super) fn stream(transport: Transport, network: &TestNetwork, plan: &Plan) -
 
 /// Calls `send` with the number and the bytes of each packet when due. A blocking call delays the
 /// next.
-fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -> Result<Vec<Instant>, LabError> {
+fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), RunError>) -> Result<Vec<Instant>, RunError> {
     let mut sent = Vec::new();
     let mut packet = vec![0; SIZE];
     let mut due = clock::now();
@@ -95,7 +95,7 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
     Ok(sent)
 }
 
-fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
+fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, RunError> {
     let (mut sending, mut receiving) = network::pair(network, PORT)?;
     thread::scope(|scope| {
         let receiver = scope.spawn(move || {
@@ -107,22 +107,22 @@ fn tcp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
             }
             received
         });
-        let failed = LabError::system("send over TCP");
+        let failed = RunError::system("send over TCP");
         let mut outcome = Ok(());
         let sent = pace(plan, |_, packet| {
             outcome = sending.write_all(packet);
             Ok(())
         })?;
         outcome.map_err(failed)?;
-        sending.shutdown(std::net::Shutdown::Write).map_err(LabError::system("end a TCP stream"))?;
+        sending.shutdown(std::net::Shutdown::Write).map_err(RunError::system("end a TCP stream"))?;
         Ok(Log { sent, received: receiver.join().expect("the receiver does not panic") })
     })
 }
 
-fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
+fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, RunError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     let bind = |address: &'static str| move || UdpSocket::bind(address);
-    let failed = || LabError::system("open a UDP socket in a namespace");
+    let failed = || RunError::system("open a UDP socket in a namespace");
     let receiving = network.at_right(|| UdpSocket::bind(there))?.map_err(failed())?;
     let sending = network.at_left(bind("0.0.0.0:0"))?.map_err(failed())?;
     sending.connect(there).map_err(failed())?;
@@ -144,14 +144,14 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, LabError> {
             Ok(_) => Ok(()),
             // The device's own queue is full: the packet counts as lost.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(LabError::system("send over UDP")(error)),
+            Err(error) => Err(RunError::system("send over UDP")(error)),
         });
         ended.store(true, Ordering::Relaxed);
         Ok(Log { sent: sent?, received: receiver.join().expect("the receiver does not panic") })
     })
 }
 
-fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, LabError> {
+fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, RunError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let receiving_engine = network.at_right(engine)?.map_err(machine)?;
@@ -215,13 +215,13 @@ fn config(plan: &Plan) -> StreamConfig {
     }
 }
 
-fn no_connection() -> LabError {
-    LabError::Machine(
+fn no_connection() -> RunError {
+    RunError::Machine(
         "Timeous found nobody at the other end of the link: is a firewall between the namespaces?".to_owned(),
     )
 }
 
-fn opened(stream: &mut Stream) -> Result<(), LabError> {
+fn opened(stream: &mut Stream) -> Result<(), RunError> {
     let end = clock::now() + PATIENCE;
     while stream.status() == Status::Connecting && clock::now() < end {
         stream.sending().wait(Some(end));
