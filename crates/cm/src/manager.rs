@@ -19,6 +19,7 @@ use crate::flow::ClientId;
 use crate::flow::MacroflowId;
 use crate::flow::{FlowId, FlowSpec};
 use crate::flows::{Flow, Flows};
+use crate::kind::Kind;
 use crate::ledger::Ledger;
 use crate::macroflow::{Answered, Macroflow, MakeController};
 use crate::memory::Memory;
@@ -65,6 +66,12 @@ pub struct Manager {
 impl Default for Manager {
     fn default() -> Self {
         Self::new(|mtu| Box::new(Aimd::new(mtu)))
+    }
+}
+
+impl From<Kind> for Manager {
+    fn from(kind: Kind) -> Self {
+        Self::new(kind.constructor())
     }
 }
 

@@ -2,8 +2,6 @@
 
 mod claim;
 mod expected;
-mod expected_failures;
-mod expected_real_failures;
 mod findings;
 mod grid;
 mod output;
@@ -15,9 +13,9 @@ pub(crate) use timeous_testbed::{Progress, RunError, Sorted, Stats, jain, least,
 pub(crate) use claim::{Bound, Claim};
 pub(crate) use expected::surprises;
 #[cfg(test)]
-pub(crate) use expected_failures::EXPECTED;
+pub(crate) use expected::virtual_experiments;
 pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
 pub(crate) use grid::{At, Grid, Metric, cross, metric};
 pub(crate) use output::{claims, record, section, summary, text};
 pub(crate) use run::{Experiment, Extent, Forms, Run};
-pub(crate) use sabotage::Sabotage;
+pub(crate) use sabotage::{Sabotage, sabotages};

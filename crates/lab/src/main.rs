@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, Extent, Progress, Run, RunError};
-use experiments::cm_api::{client, daemon};
-use experiments::cm_host;
+use experiments::cm_api::client;
+use experiments::daemon::{self, member};
 use experiments::sending::{engine_calls, processes};
 
 /// Repeats the experiments of the papers
@@ -33,10 +33,10 @@ enum Task {
     Sabotages(sabotages::SabotagesArgs),
     #[command(name = processes::COMMAND, hide = true)]
     CrowdMember(processes::MemberArgs),
-    #[command(name = cm_host::COMMAND, hide = true)]
-    CmHostClient(cm_host::ClientArgs),
     #[command(name = daemon::COMMAND, hide = true)]
-    DaemonMember(daemon::DaemonArgs),
+    DaemonClient(daemon::ClientArgs),
+    #[command(name = member::COMMAND, hide = true)]
+    DaemonMember(member::DaemonArgs),
     #[command(name = client::COMMAND, hide = true)]
     CmApiClient(client::ClientArgs),
     #[command(name = engine_calls::COMMAND, hide = true)]
@@ -118,10 +118,10 @@ fn task(task: Task, experiments: &[Experiment]) -> u8 {
             0
         }
         Task::CrowdMember(args) => judged(processes::member(&args).map(|()| true)),
-        Task::DaemonMember(args) => judged(daemon::serve(&args).map(|()| true)),
+        Task::DaemonMember(args) => judged(member::serve(&args).map(|()| true)),
         Task::CmApiClient(args) => judged(client::client(&args).map(|()| true)),
         Task::EngineClient(args) => judged(engine_calls::client(&args).map(|()| true)),
-        Task::CmHostClient(args) => judged(cm_host::client(&args).map(|()| true)),
+        Task::DaemonClient(args) => judged(daemon::client(&args).map(|()| true)),
         Task::Sabotages(args) => judged(sabotages::run(experiments, &args)),
         Task::All(args) => {
             let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::default());

@@ -1,7 +1,7 @@
 //! Snapshot tests: the output of every experiment in virtual time; a change of behaviour shows as a difference.
 //!
 //! A bound or an aim that does not hold fails the test, unless it is in the list of expected failures
-//! (`src/experiment/expected_failures.rs`), and so does an entry of that list whose bound holds.
+//! (`expected_failures.csv`), and so does an entry of that list whose bound holds.
 //!
 //! After an intended change, `INSTA_UPDATE=always cargo test -p timeous-lab --test snapshots` updates them.
 

@@ -19,7 +19,7 @@ mod tests;
 
 use std::fmt;
 
-use timeous_core::{Duration, Instant, Rng};
+use timeous_core::{Duration, Instant, Rate, Rng};
 
 use std::collections::VecDeque;
 
@@ -58,6 +58,26 @@ pub struct LinkConfig {
     pub reorder: Reorder,
     /// Share of packets that are duplicated; each copy is delayed independently.
     pub duplicate: f64,
+}
+
+impl LinkConfig {
+    /// Returns a link that only delays.
+    #[must_use]
+    pub fn with_delay(delay: Duration) -> Self {
+        Self { delay, ..Self::default() }
+    }
+
+    /// Limits the rate, with a queue before it.
+    #[must_use]
+    pub fn with_rate(self, rate: Rate, queue: Limit) -> Self {
+        Self { capacity: Capacity::Fixed(rate), queue, ..self }
+    }
+
+    /// Loses packets at random.
+    #[must_use]
+    pub fn with_loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
 }
 
 /// Counters of a link.

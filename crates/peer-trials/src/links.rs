@@ -126,6 +126,6 @@ impl LinkName {
 
     /// Reverse link: only delay, and the same loss.
     pub(crate) fn back(self, setting: &Setting) -> LinkConfig {
-        LinkConfig { loss: self.loss(), delay: setting.rtt / 2, ..LinkConfig::default() }
+        LinkConfig::with_delay(setting.rtt / 2).with_loss(self.loss())
     }
 }

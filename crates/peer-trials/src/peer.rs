@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use timeous::core::Duration;
 use timeous_net::emulator::Namespace;
 use timeous_testbed::RunError;
 use timeous_testbed::machine::machine;
+use timeous_testbed::process::ChildProcess;
 
 use crate::links::Setting;
 use crate::member;
@@ -233,32 +234,13 @@ fn webrtc(setting: &Setting, programs: &Path) -> Peer {
     Peer::new("webrtc", "WebRTC media (str0m)", advice, way)
 }
 
-/// A running program.
-#[derive(Debug)]
-pub(crate) struct RunningProgram(Child);
-
-impl RunningProgram {
-    /// Starts a program in a namespace; its output goes to `log`.
-    pub(crate) fn start(program: &Program, namespace: &Namespace, log: &Path) -> Result<Self, RunError> {
-        let out = File::create(log).map_err(RunError::file(log))?;
-        let err = out.try_clone().map_err(RunError::file(log))?;
-        let mut command = Command::new(&program.path);
-        command.args(&program.words).stdin(Stdio::null()).stdout(out).stderr(err);
-        // A child is in the namespace of the thread that starts it.
-        let child = namespace.within(move || command.spawn()).map_err(machine)?;
-        child.map(Self).map_err(RunError::file(&program.path))
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        !matches!(self.0.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for RunningProgram {
-    fn drop(&mut self) {
-        // Neither call affects a child that was waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a program in a namespace; its output goes to `log`.
+pub(crate) fn start(program: &Program, namespace: &Namespace, log: &Path) -> Result<ChildProcess, RunError> {
+    let out = File::create(log).map_err(RunError::file(log))?;
+    let err = out.try_clone().map_err(RunError::file(log))?;
+    let mut command = Command::new(&program.path);
+    command.args(&program.words).stdin(Stdio::null()).stdout(out).stderr(err);
+    // A child is in the namespace of the thread that starts it.
+    let child = namespace.within(move || command.spawn()).map_err(machine)?;
+    child.map(ChildProcess::from).map_err(RunError::file(&program.path))
 }

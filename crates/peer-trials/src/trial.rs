@@ -11,12 +11,13 @@ use timeous_engine::clock;
 use timeous_testbed::RunError;
 use timeous_testbed::machine::{Call, drain, machine, send_until, sleep_until};
 use timeous_testbed::network::{Links, TestNetwork};
+use timeous_testbed::process::ChildProcess;
 
 use crate::capture::{self, CaptureParameters, CaptureResults};
 use crate::datagram::{END, PROBE};
 use crate::judge::{Judgement, ReceivedDatagram, judge};
 use crate::links::{LinkName, Setting};
-use crate::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, RunningProgram, Transport};
+use crate::peer::{self, IN_PORT, OUT_PORT, PORT, Peer, RIGHT, Transport};
 use crate::receiver::DatagramReceiver;
 use crate::sender;
 use crate::trace::Trace;
@@ -137,7 +138,7 @@ impl Plan<'_> {
                     scope.spawn(|| drain(receiving, &bytes));
                 }
                 let beside = if far.is_open() { self.play(&mut way, begin, &bytes) } else { 0 };
-                let broke = programs.iter_mut().any(RunningProgram::has_ended);
+                let broke = programs.iter_mut().any(ChildProcess::has_ended);
                 way.end();
                 (broke, beside)
             });
@@ -170,7 +171,7 @@ impl Plan<'_> {
         peer: &Peer,
         far: &DatagramReceiver,
         scope: &'scope Scope<'scope, '_>,
-        programs: &mut Vec<RunningProgram>,
+        programs: &mut Vec<ChildProcess>,
     ) -> Result<OpenTransport, RunError> {
         let failed = RunError::system;
         let udp = |near: SocketAddr, far_end: SocketAddr| {
@@ -186,10 +187,10 @@ impl Plan<'_> {
             Transport::Udp => udp(at(RIGHT, PORT), at(RIGHT, PORT)),
             Transport::Programs { receiver, sender } => {
                 let way = udp(at("127.0.0.1", IN_PORT), at("127.0.0.1", OUT_PORT))?;
-                programs.push(RunningProgram::start(receiver, &network.right, &self.file(peer, "-receiver.log"))?);
+                programs.push(peer::start(receiver, &network.right, &self.file(peer, "-receiver.log"))?);
                 // A caller that is refused may not try again.
                 sleep_until(clock::now() + PROBES * 3);
-                programs.push(RunningProgram::start(sender, &network.left, &self.file(peer, "-sender.log"))?);
+                programs.push(peer::start(sender, &network.left, &self.file(peer, "-sender.log"))?);
                 Ok(way)
             }
             Transport::Tcp { congestion, drops } => {

@@ -98,7 +98,7 @@ fn soak(args: &SoakArgs) -> Result<Outcome, RunError> {
         reorder: Reorder { share: args.reorder, by: Some(OVERTAKEN) },
         ..LinkConfig::default()
     };
-    let back = LinkConfig { delay: DELAY, loss: Loss::Bernoulli { p: args.loss }, ..LinkConfig::default() };
+    let back = LinkConfig::with_delay(DELAY).with_loss(Loss::Bernoulli { p: args.loss });
     let mut rng = Rng::from_seed(args.seed);
     let began = clock::now();
     let (scene, ends) = TestSetup::make(forward, back, rng.next_u64())?;

@@ -5,6 +5,7 @@ pub mod bound;
 pub mod error;
 pub mod machine;
 pub mod network;
+pub mod process;
 pub mod progress;
 pub mod report;
 pub mod rig;

@@ -6,13 +6,15 @@ mod streams;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use timeous_cm::{Controller, Manager, NewReno};
 use timeous_core::{AduSource, Instant, Rng};
 use timeous_engine::clock;
 use timeous_net::emulator::{Ipv4Interface, Namespace, Tun};
 use timeous_tcp::{Endpoint, EndpointConfig};
+
+use crate::machine::timespec;
 
 pub use error::TunError;
 use packet::{Arrival, Writer};
@@ -220,8 +222,7 @@ impl TunHost {
     }
 
     fn sleep(&self, until: Instant) -> Result<(), TunError> {
-        let nanos = (until - clock::now()).as_nanos();
-        let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+        let timeout = timespec(until - clock::now());
         match poll(&mut [PollFd::new(&self.tun, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(TunError::Wait(errno.into())),

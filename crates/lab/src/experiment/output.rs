@@ -7,8 +7,7 @@ use timeous_testbed::report::columns::columns;
 use timeous_testbed::report::{Cell, Mark, Page, markdown};
 
 use super::claim::{Bound, Claim};
-use super::expected::expected;
-use super::expected_failures::ExpectedFailure;
+use super::expected::{ExpectedFailure, expected};
 use super::findings::Findings;
 use super::run::{Experiment, Run};
 

@@ -13,6 +13,15 @@ pub(crate) struct Sabotage {
     pub(crate) falls: &'static [&'static str],
 }
 
+/// Declares sabotages: `NAME = "name", "description of the broken part" => ["claim that must fall"];`.
+macro_rules! sabotages {
+    ($($(#[$doc:meta])* $vis:vis $constant:ident = $name:expr, $what:expr => $falls:expr;)*) => {
+        $($(#[$doc])* $vis const $constant: $crate::experiment::Sabotage =
+            $crate::experiment::Sabotage { name: $name, what: $what, falls: &$falls };)*
+    };
+}
+pub(crate) use sabotages;
+
 /// Result of a sabotage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Damage {

@@ -14,7 +14,7 @@ use setup::{Cell, LossModel, Part};
 use stream::SenderKind;
 use trial::{Encryption, Outcome, Trial};
 
-use crate::experiment::{Experiment, Extent, Findings, Forms, Run, RunError, Sabotage};
+use crate::experiment::{Experiment, Extent, Findings, Forms, Run, RunError, sabotages};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bloat",
@@ -28,23 +28,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_PLAN: Sabotage = Sabotage {
-    name: "no-plan",
-    what: "Timeous is sent without its plan",
-    falls: &["more of the bound in the mean than without the plan"],
-};
-const NO_REPAIR: Sabotage = Sabotage {
-    name: "no-repair",
-    what: "Timeous is sent without its repair",
-    falls: &["more of the bound in the mean than without the repair"],
-};
-const NO_CONTROLLER: Sabotage = Sabotage {
-    name: "no-controller",
-    what: "Timeous is sent by a controller that fills queues",
-    falls: &["more of the bound in the mean than without the controller"],
-};
-const PATIENT: Sabotage =
-    Sabotage { name: "patient", what: "no sender knows deadlines", falls: &["packets that left after their deadline"] };
+sabotages! {
+    NO_PLAN = "no-plan", "Timeous is sent without its plan" => ["more of the bound in the mean than without the plan"];
+    NO_REPAIR = "no-repair", "Timeous is sent without its repair"
+        => ["more of the bound in the mean than without the repair"];
+    NO_CONTROLLER = "no-controller", "Timeous is sent by a controller that fills queues"
+        => ["more of the bound in the mean than without the controller"];
+    PATIENT = "patient", "no sender knows deadlines" => ["packets that left after their deadline"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let part = match run.extent {

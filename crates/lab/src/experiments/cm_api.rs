@@ -5,7 +5,6 @@ mod alf;
 mod buffered;
 pub(crate) mod client;
 mod counted;
-pub(crate) mod daemon;
 mod method;
 mod trial;
 

@@ -7,16 +7,16 @@ use std::sync::Barrier;
 use std::thread;
 
 use rustix::process::setpriority_process;
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
 use timeous_net::emulator::Namespace;
 use timeous_testbed::machine::{Call, stay_on, two_processors, veth};
+use timeous_testbed::process::Clock;
 
 use super::managed::Managed;
 use crate::experiment::{
-    Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Sorted, setup, values,
+    Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sorted, sabotages, setup, values,
 };
 
 /// Bytes per connection, and number of rounds.
@@ -74,16 +74,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const TWICE: Sabotage = Sabotage {
-    name: "twice",
-    what: "TCP/CM sends all bytes twice",
-    falls: &[
-        "1000 MB: throughput lost, %",
-        "1000 MB: more CPU, %",
-        "100 MB: throughput lost, %",
-        "100 MB: more CPU, %",
-    ],
-};
+sabotages! {
+    TWICE = "twice", "TCP/CM sends all bytes twice"
+        => ["1000 MB: throughput lost, %", "1000 MB: more CPU, %", "100 MB: throughput lost, %", "100 MB: more CPU, %"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let measured = || {
@@ -249,7 +243,7 @@ impl TestLink {
             let sender = scope.spawn(|| {
                 stay_on(at_sender);
                 ready.wait();
-                let begin = (clock::now(), processor_time());
+                let begin = (clock::now(), Clock::PROCESS.read());
                 send(&sending, bytes).map(|()| begin)
             });
             let begun = sender.join().expect("a sender does not panic");
@@ -261,12 +255,6 @@ impl TestLink {
             Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
         })
     }
-}
-
-/// Returns the processor time of this process.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
 fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), RunError> {
@@ -284,7 +272,7 @@ fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), RunErro
     let (mut buffer, mut received) = (vec![0; CHUNK], 0);
     loop {
         match stream.read(&mut buffer).map_err(RunError::system("receive over a veth pair"))? {
-            0 => return Ok((received, clock::now(), processor_time())),
+            0 => return Ok((received, clock::now(), Clock::PROCESS.read())),
             len => received += len,
         }
     }

@@ -5,23 +5,24 @@ mod real;
 
 use real::{QUEUE, RATE, RTT, WARM_UP};
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rng};
 use timeous_cm::Kind;
 use timeous_host::sources::Bulk;
 use timeous_host::{Feed, Handle, Machine, ManagerId, Socket, Tcp};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::link::{Jitter, Limit};
 use timeous_net::sim::{Dumbbell, Network, NodeId};
 use timeous_tcp::Config;
 use timeous_testbed::report::plot::Series;
 
 use super::cm::{AckPolicy, Greedy, HEADER, Receiver, Sender};
 use super::fault::{self, Fault};
+use super::machines::{Machines, address};
 use crate::experiment::{
     Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats,
-    jain, setup, values,
+    jain, sabotages, setup, values,
 };
 
 /// Accepted range of the first side's share.
@@ -41,21 +42,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const APART: Sabotage = Sabotage {
-    name: "apart",
-    what: "each flow has a manager of its own",
-    falls: &["four TCP in one macroflow, one TCP: the share", "four TCP in a macroflow, two in another: the share"],
-};
-const DOUBLED: Sabotage = Sabotage {
-    name: "doubled",
-    what: "the window of the first side's manager is twice that of its controller",
-    falls: &["four TCP in one macroflow, one TCP: the share"],
-};
-const IDLE: Sabotage = Sabotage {
-    name: "idle",
-    what: "the first flow of each side with several begins in the middle",
-    falls: &["four TCP in one macroflow, one TCP: Jain", "four TCP in a macroflow, two in another: Jain"],
-};
+sabotages! {
+    APART = "apart", "each flow has a manager of its own"
+        => ["four TCP in one macroflow, one TCP: the share", "four TCP in a macroflow, two in another: the share"];
+    DOUBLED = "doubled", "the window of the first side's manager is twice that of its controller"
+        => ["four TCP in one macroflow, one TCP: the share"];
+    IDLE = "idle", "the first flow of each side with several begins in the middle"
+        => ["four TCP in one macroflow, one TCP: Jain", "four TCP in a macroflow, two in another: Jain"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if run.real {
@@ -224,27 +218,15 @@ struct Topology {
     sides: [Vec<FlowReceiver>; 2],
 }
 
-/// Returns the address of the right host of a pair, with a port.
-fn address(pair: usize, port: u16) -> SocketAddr {
-    (Ipv4Addr::new(10, 0, 2, pair as u8 + 1), port).into()
-}
-
 impl Topology {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
-        let side =
-            |n: u8| [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
         let jitter = Jitter { spread: RATE.time_for(SIZE as u64) / 2, ..Jitter::default() };
         let access = LinkConfig { jitter, ..LinkConfig::default() };
-        let forward = LinkConfig {
-            capacity: Capacity::Fixed(RATE),
-            queue: Limit::Packets(QUEUE),
-            delay: RTT / 2,
-            ..LinkConfig::default()
-        };
-        let back = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
-        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        let forward = LinkConfig::with_delay(RTT / 2).with_rate(RATE, Limit::Packets(QUEUE));
+        let back = LinkConfig::with_delay(RTT / 2);
+        let net = network.pairs(2, &access, forward, back);
         Self { network, net, rng, sides: [Vec::new(), Vec::new()] }
     }
 
@@ -257,10 +239,10 @@ impl Topology {
     fn add(&mut self, side: usize, member: FlowKind, from: NodeId, manager: ManagerId, late: Duration) {
         let to = self.net.right[side];
         let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
-        let remote = address(side, port);
+        let remote = SocketAddr::new(address(2, side as u8 + 1), port);
         let start = Instant::ZERO + late + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
         // The receiving end sends no data, so its controller does not matter.
-        let any = self.manager(to, Kind::NewReno);
+        let any = Kind::NewReno;
         let end = match member {
             FlowKind::Tcp => {
                 let config = Config { mss: SIZE as u16, timestamps: false, ..Config::default() };
@@ -268,14 +250,14 @@ impl Topology {
                 let source = Socket::new(Bulk::endless(SIZE));
                 let caller = Tcp::caller(remote, start, source, config, self.rng.fork());
                 self.network.with_host(from, |_, machine| machine.add(port, manager, caller));
-                FlowReceiver::Tcp(to, self.network.with_host(to, |_, machine| machine.add(port, any, listener)))
+                FlowReceiver::Tcp(to, self.network.place(to, port, any, listener))
             }
             FlowKind::Alf => {
                 let len = SIZE + HEADER;
                 let sender = Sender::new(remote, len, start, Duration::ZERO, Greedy { len });
                 self.network.with_host(from, |_, machine| machine.add(port, manager, sender));
                 let receiver = Receiver::new(AckPolicy::Soon);
-                FlowReceiver::Alf(to, self.network.with_host(to, |_, machine| machine.add(port, any, receiver)))
+                FlowReceiver::Alf(to, self.network.place(to, port, any, receiver))
             }
         };
         self.sides[side].push(end);

@@ -1,22 +1,13 @@
 //! cm-host: the daemon with many clients, with clients that are killed, and with clients that send
 //! false feedback.
 
-mod client;
-pub(super) mod false_feedback;
-pub(super) mod feedback_receiver;
-pub(super) mod host;
 mod judge;
 mod killed_clients;
-pub(super) mod messages;
 mod scale;
 mod users;
 
-use host::DaemonHost;
-
-use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
-
-pub(crate) use client::client;
-pub(crate) use messages::{COMMAND, ClientArgs};
+use super::daemon::host::DaemonHost;
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, sabotages};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cm-host",
@@ -30,11 +21,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const ALIVE: Sabotage = Sabotage {
-    name: "alive",
-    what: "thirty of the clients that are to die live on",
-    falls: &["flows left", "clients left", "descriptors left", "until the last was forgotten", "rate of the others"],
-};
+sabotages! {
+    ALIVE = "alive", "thirty of the clients that are to die live on"
+        => ["flows left", "clients left", "descriptors left", "until the last was forgotten", "rate of the others"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !rustix::process::geteuid().is_root() {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_cm::Kind;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 use timeous_net::sim::{Host, Network};
 use timeous_tcp::Config;
 
@@ -15,7 +15,7 @@ use super::tcp::alone::Alone;
 use super::tcp::end::End;
 use crate::experiment::{
     Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats, cross,
-    setup, values,
+    sabotages, setup, values,
 };
 
 /// Loss rates of the path.
@@ -74,10 +74,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const FIXED: Sabotage =
-    Sabotage { name: "fixed", what: "the manager's window stays at 50 packets, whatever is lost", falls: &FALL };
-const DOUBLED: Sabotage =
-    Sabotage { name: "doubled", what: "the manager's window is twice that of its controller", falls: &FALL };
+sabotages! {
+    FIXED = "fixed", "the manager's window stays at 50 packets, whatever is lost" => FALL;
+    DOUBLED = "doubled", "the manager's window is twice that of its controller" => FALL;
+}
 
 const FALL: [&str; 4] = [
     "throughput of TCP/CM over that of TCP at 2 % loss",
@@ -189,13 +189,8 @@ fn measure<H: Host>(
 ) -> Measured {
     let mut network = Network::new(seed);
     let (from, to) = (network.add_host(sender.0, sender.1), network.add_host(receiver.0, receiver.1));
-    let way = LinkConfig {
-        capacity: Capacity::Fixed(RATE),
-        queue: Limit::Packets(QUEUE),
-        delay: RTT / 2,
-        ..LinkConfig::default()
-    };
-    network.connect(from, to, LinkConfig { loss: Loss::Bernoulli { p: loss }, ..way.clone() }, way);
+    let way = LinkConfig::with_delay(RTT / 2).with_rate(RATE, Limit::Packets(QUEUE));
+    network.connect(from, to, way.clone().with_loss(Loss::Bernoulli { p: loss }), way);
 
     let counts = |network: &Network<H>| (received(network.host(to)), timeouts(network.host(from)));
     let begin = Instant::ZERO + WARM_UP;

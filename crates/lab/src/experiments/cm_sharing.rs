@@ -3,7 +3,7 @@
 
 mod real;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use timeous::core::{AduMeta, Duration, Instant, Rate, Rng};
@@ -14,8 +14,10 @@ use timeous_net::link::{Capacity, Jitter, Limit};
 use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::Config;
 
+use super::machines::{Machines, address};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, cross, mean, setup, values,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, cross, mean, sabotages,
+    setup, values,
 };
 
 /// Least time saved by later fetches against those without shared state, as a share.
@@ -38,10 +40,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const UNSHARED: Sabotage =
-    Sabotage { name: "unshared", what: "each connection has a manager of its own", falls: &[LATER, FIRST, THEN] };
-const FORGOTTEN: Sabotage =
-    Sabotage { name: "forgotten", what: "the restarted manager is told nothing", falls: &[FIRST] };
+sabotages! {
+    UNSHARED = "unshared", "each connection has a manager of its own" => [LATER, FIRST, THEN];
+    FORGOTTEN = "forgotten", "the restarted manager is told nothing" => [FIRST];
+}
 
 const LATER: &str = "fetches 2 to 9 with one manager: by which share they are faster";
 const FIRST: &str = "the first fetch after the restart";
@@ -160,8 +162,8 @@ fn trial(memory: SharedState, seed: u64, sabotage: Option<Sabotage>) -> Vec<f64>
     };
     let mut rng = Rng::from_seed(seed);
     let mut network = Network::new(rng.next_u64());
-    let (client, server) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
-    let nodes = (network.add_host(client, Machine::new(client)), network.add_host(server, Machine::new(server)));
+    let (client, server) = (address(0, 1), address(0, 2));
+    let nodes = (network.machine(client), network.machine(server));
     let way = LinkConfig {
         capacity: Capacity::Fixed(RATE),
         queue: Limit::Packets(1_000),
@@ -216,11 +218,7 @@ fn fetch(
     let listener = network.with_host(server, |_, machine| machine.add(port, manager, listener));
     let caller =
         Tcp::caller((address, port).into(), network.now(), Socket::new(RequestClient::default()), config, rng.fork());
-    let call = network.with_host(client, |_, machine| {
-        let own = machine.add_manager(Kind::NewReno);
-        machine.add(5_000 + number as u16, own, caller)
-    });
-    (call, listener)
+    (network.place(client, 5_000 + number as u16, Kind::NewReno, caller), listener)
 }
 
 /// Restarts the server's process: its connections end, and the next manager gets the stored path
@@ -237,7 +235,7 @@ fn restart(
     });
     network.run_until(network.now());
     network.with_host(server, |_, machine| {
-        let mut next = Manager::new(kind.constructor());
+        let mut next = Manager::from(kind);
         while let Some((destination, learnt)) = machine.manager_mut(manager).poll_learnt() {
             if remembers {
                 next.recall(destination, learnt, Duration::ZERO);

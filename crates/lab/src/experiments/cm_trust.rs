@@ -7,15 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Ecn, Instant, Rate, Rng};
 use timeous_cm::{ClientEvent, ClientId, FlowId, FlowSpec, Kind, Manager, Update, User};
-use timeous_host::{Agent, Machine};
+use timeous_host::Agent;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit};
+use timeous_net::link::Limit;
 use timeous_net::sim::{self, Network, Protocol};
 
 use super::cm::{AckPolicy, Packet, Receiver};
+use super::machines::Machines;
 use crate::experiment::{
     Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Table, cross,
-    least, metric, most, setup, values,
+    least, metric, most, sabotages, setup, values,
 };
 
 const METRICS: [Metric<Outcome>; 5] = [
@@ -41,16 +42,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The manager's checks cannot be switched off from here: a liar who passes it by is one whom it does not check.
-const UNMANAGED: Sabotage = Sabotage {
-    name: "unmanaged",
-    what: "every liar sends without the manager, so that nothing checks him",
-    falls: &[GAIN, OTHERS, BELIEVED],
-};
-const SHARED: Sabotage =
-    Sabotage { name: "shared", what: "where the network has room, all users share one macroflow", falls: &[MOVED] };
-const SILENT: Sabotage =
-    Sabotage { name: "silent", what: "no user sends anything", falls: &[GAIN, OTHERS, BELIEVED, MOVED] };
+sabotages! {
+    /// The manager's checks cannot be switched off from here: a liar who passes it by is one whom it does not check.
+    UNMANAGED = "unmanaged", "every liar sends without the manager, so that nothing checks him"
+        => [GAIN, OTHERS, BELIEVED];
+    SHARED = "shared", "where the network has room, all users share one macroflow" => [MOVED];
+    SILENT = "silent", "no user sends anything" => [GAIN, OTHERS, BELIEVED, MOVED];
+}
 
 const GAIN: &str = "rate of who acknowledges what has just left or more than he sent, over the honest";
 const OTHERS: &str = "the others' beside him, over that beside the honest";
@@ -233,13 +231,11 @@ fn trial(&(setting, lie): &(Setting, FalseFeedback), seed: u64, sabotage: Option
     let mut rng = Rng::from_seed(seed);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
-    let from = network.add_host(here.ip(), Machine::new(here.ip()));
-    let to = network.add_host(there.ip(), Machine::new(there.ip()));
-    let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
-    let bottleneck = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..way.clone() };
+    let (from, to) = (network.machine(here.ip()), network.machine(there.ip()));
+    let way = LinkConfig::with_delay(RTT / 2);
+    let bottleneck = way.clone().with_rate(RATE, Limit::Packets(QUEUE));
     network.connect(from, to, if narrow { bottleneck } else { way.clone() }, way);
     let manager = network.with_host(from, |_, machine| machine.add_manager(Kind::Aimd));
-    let any = network.with_host(to, |_, machine| machine.add_manager(Kind::Aimd));
     let users = [0u16, 1, 2].map(|n| {
         let remote = SocketAddr::new(there.ip(), there.port() + n);
         let within = if narrow { Duration::from_secs(1) } else { RTT };
@@ -257,7 +253,7 @@ fn trial(&(setting, lie): &(Setting, FalseFeedback), seed: u64, sabotage: Option
         let sender = Sender::new(remote, manner);
         let sender = network.with_host(from, |_, machine| machine.add(here.port() + n, manager, sender));
         let receiver = Receiver::new(AckPolicy::Soon);
-        (sender, network.with_host(to, |_, machine| machine.add(remote.port(), any, receiver)))
+        (sender, network.place(to, remote.port(), Kind::Aimd, receiver))
     });
     let (begin, time) = if narrow { (WARM_UP, TIME) } else { (Duration::ZERO, SHORT) };
     network.run_until(Instant::ZERO + begin + time);

@@ -7,17 +7,18 @@ use std::net::SocketAddr;
 use serde_json::json;
 use timeous::core::{Duration, Instant, PathState, Rate, Rng};
 use timeous_cm::Kind;
+use timeous_host::Udp;
 use timeous_host::sources::{Cbr, OnFull};
-use timeous_host::{Machine, Udp};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::link::{Jitter, Limit};
 use timeous_net::sim::Network;
 use timeous_testbed::report::plot::{Series, cumulative};
 
 use super::cm::{AckPolicy, Application, Flow, HEADER, OVERHEAD, Packet, Receiver, Sender};
+use super::machines::Machines;
 use crate::experiment::{
     At, Chart, Choice, Claim, Experiment, Figure, Findings, Forms, Run, RunError, Sabotage, Sorted, cross, least, mean,
-    most, setup, values,
+    most, sabotages, setup, values,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -33,21 +34,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const SILENT: Sabotage = Sabotage {
-    name: "silent",
-    what: "the application sends nothing",
-    falls: &[P99_IN_SENDER, P99_AGE, STALE, GROWTH, HEARD_OF_FIT, HEARD_WHERE_FIT, FIFO],
-};
-const BOUNDLESS: Sabotage = Sabotage {
-    name: "boundless",
-    what: "no policer, and a buffer that drops nothing",
-    falls: &[P99_IN_SENDER, P99_AGE, STALE, FIFO],
-};
-const WASTEFUL: Sabotage = Sabotage {
-    name: "wasteful",
-    what: "the application drops a frame in place of sending it at every second grant",
-    falls: &[HEARD_WHERE_FIT],
-};
+sabotages! {
+    SILENT = "silent", "the application sends nothing"
+        => [P99_IN_SENDER, P99_AGE, STALE, GROWTH, HEARD_OF_FIT, HEARD_WHERE_FIT, FIFO];
+    BOUNDLESS = "boundless", "no policer, and a buffer that drops nothing" => [P99_IN_SENDER, P99_AGE, STALE, FIFO];
+    WASTEFUL = "wasteful", "the application drops a frame in place of sending it at every second grant"
+        => [HEARD_WHERE_FIT];
+}
 
 const P99_IN_SENDER: &str = "p99 of the time in the sender, the worst of all rates, ms";
 const P99_AGE: &str = "p99 of the age at arrival over what buffer and path explain, the worst of all rates";
@@ -391,25 +384,20 @@ fn trial(&(way, available): &(SendMethod, u64), seed: u64, sabotage: Option<Sabo
     let mut rng = Rng::from_seed(seed);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
-    let from = network.add_host(here.ip(), Machine::new(here.ip()));
-    let to = network.add_host(there.ip(), Machine::new(there.ip()));
+    let (from, to) = (network.machine(here.ip()), network.machine(there.ip()));
     let jitter = Jitter { spread: JITTER, ..Jitter::default() };
     let back = LinkConfig { delay: DELAY, jitter, ..LinkConfig::default() };
-    let narrow =
-        LinkConfig { capacity: Capacity::Fixed(rate(available)), queue: Limit::Packets(QUEUE), ..back.clone() };
+    let narrow = back.clone().with_rate(rate(available), Limit::Packets(QUEUE));
     network.connect(from, to, narrow, back);
     let start = Instant::ZERO + Duration::from_nanos(rng.below(INTERVAL.as_nanos()));
     let end = Instant::ZERO + WARM_UP + TIME;
-    let manager = network.with_host(from, |_, machine| machine.add_manager(Kind::Aimd));
-    let any = network.with_host(to, |_, machine| machine.add_manager(Kind::Aimd));
     let age = |made: Instant, at: Instant| {
         (made.saturating_since(Instant::ZERO).as_secs_f64(), 1e3 * at.saturating_since(made).as_secs_f64())
     };
     let (ages, waited, counted): (Vec<_>, Vec<f64>, FrameCounts) = if way == SendMethod::Plain {
         let source = Cbr::new(INTERVAL, SIZE, OnFull::Skip).starting_at(start).until(end);
-        let sender =
-            network.with_host(from, |_, machine| machine.add(here.port(), manager, Udp::sender(there, source)));
-        let receiver = network.with_host(to, |_, machine| machine.add(there.port(), any, Udp::sink()));
+        let sender = network.place(from, here.port(), Kind::Aimd, Udp::sender(there, source));
+        let receiver = network.place(to, there.port(), Kind::Aimd, Udp::sink());
         network.run_until(end + DELAY);
         let journal = network.host(from).agent(sender).journal();
         let arrived = network.host(to).agent(receiver).arrivals().first_by_seq(journal.adus().len());
@@ -419,9 +407,8 @@ fn trial(&(way, available): &(SendMethod, u64), seed: u64, sabotage: Option<Sabo
         (ages, vec![0.0; journal.adus().len()], FrameCounts { made, ..FrameCounts::default() })
     } else {
         let sender = Sender::new(there, SIZE, start, Duration::ZERO, Vat::new(way, sabotage));
-        let sender = network.with_host(from, |_, machine| machine.add(here.port(), manager, sender));
-        let receiver =
-            network.with_host(to, |_, machine| machine.add(there.port(), any, Receiver::new(AckPolicy::Soon)));
+        let sender = network.place(from, here.port(), Kind::Aimd, sender);
+        let receiver = network.place(to, there.port(), Kind::Aimd, Receiver::new(AckPolicy::Soon));
         network.run_until(end);
         let application = network.host(from).agent(sender).application();
         let arrivals = network.host(to).agent(receiver).arrivals();

@@ -7,7 +7,7 @@ use timeous_testbed::report::plot::Series;
 use super::dbat::setup::{RTTS, choices, notes};
 use super::dbat::{self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
 use crate::experiment::{
-    Chart, Claim, Experiment, Extent, Figure, Findings, Forms, Metric, Run, RunError, Sabotage, Table, metric,
+    Chart, Claim, Experiment, Extent, Figure, Findings, Forms, Metric, Run, RunError, Table, metric, sabotages,
 };
 
 /// The paper's percentages at 20, 150 and 450 ms.
@@ -47,11 +47,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_DBAT: Sabotage = Sabotage {
-    name: WITHOUT_DBAT[0],
-    what: WITHOUT_DBAT[1],
-    falls: &["450 ms, % of the time buffering: TCP most, then TFRC, DBAT least"],
-};
+sabotages! {
+    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["450 ms, % of the time buffering: TCP most, then TFRC, DBAT least"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (streams, today) = dbat::run(run, if run.extent == Extent::Least { &RTTS[2..] } else { &RTTS });

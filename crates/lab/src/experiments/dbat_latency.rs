@@ -3,7 +3,7 @@
 use super::dbat::setup::RTT;
 use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
 use crate::experiment::{
-    Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, Sabotage, Sorted, metric, most,
+    Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, Sorted, metric, most, sabotages,
 };
 
 const ORDER: Ranking = Ranking { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
@@ -29,7 +29,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["p99 − p50, ms"] };
+sabotages! {
+    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["p99 − p50, ms"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let caption = "The worst of each half second, the first seed.";

@@ -3,7 +3,7 @@
 
 use super::dbat::setup::RTT;
 use super::dbat::{Cell, Outcome, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT};
-use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, Sabotage, metric};
+use crate::experiment::{Chart, Claim, Experiment, Findings, Forms, Metric, Run, RunError, metric, sabotages};
 
 const ORDER: Ranking =
     Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
@@ -32,7 +32,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_DBAT: Sabotage = Sabotage { name: WITHOUT_DBAT[0], what: WITHOUT_DBAT[1], falls: &["marked packets"] };
+sabotages! {
+    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["marked packets"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let caption = "By when they were made, the first seed.";

@@ -9,7 +9,7 @@ use super::dbat::{
 };
 use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
-use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, Metric, Run, RunError, Sabotage, metric};
+use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, Metric, Run, RunError, metric, sabotages};
 
 /// Orders while FTP is active, and over the stream's whole time.
 /// Orders while FTP is active, and over the stream's whole time.
@@ -42,14 +42,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_DBAT: Sabotage = Sabotage {
-    name: WITHOUT_DBAT[0],
-    what: WITHOUT_DBAT[1],
-    falls: &["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"],
-};
-
-const NO_FTP: Sabotage =
-    Sabotage { name: WITHOUT_FTP[0], what: WITHOUT_FTP[1], falls: &["TCP's stream is below its fair share"] };
+sabotages! {
+    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"];
+    NO_FTP = WITHOUT_FTP[0], WITHOUT_FTP[1] => ["TCP's stream is below its fair share"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (streams, today) = dbat::run(run, &[RTT]);

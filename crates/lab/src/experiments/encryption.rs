@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use timeous::core::{Duration, Rate};
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 
 use super::bloat::setup::{Cell, Part, cells};
 use super::bloat::stream::SenderKind;
@@ -13,7 +13,7 @@ use super::bloat::trial::{self, Encryption};
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link, standing_still};
 use super::tl::{PLAYOUT, no_corruption};
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, mean, metric,
+    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, cross, mean, metric, sabotages,
     setup, values,
 };
 
@@ -37,11 +37,8 @@ impl TcpPath {
         match self {
             Self::Random => link(Loss::Bernoulli { p: 0.04 }),
             Self::Spikes => standing_still(Duration::from_millis(400), Duration::from_secs(5)),
-            Self::Narrow => LinkConfig {
-                capacity: Capacity::Fixed(Rate::from_kbps(550)),
-                queue: Limit::Packets(20),
-                ..link(Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 })
-            },
+            Self::Narrow => link(Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 })
+                .with_rate(Rate::from_kbps(550), Limit::Packets(20)),
         }
     }
 }
@@ -107,24 +104,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const BEFORE_QUEUE: Sabotage = Sabotage {
-    name: "before-queue",
-    what: "packets are encrypted before the queue in place of the instant of sending",
-    falls: &["DCCP: encrypted packets that left after", "TCP: encrypted packets that left after"],
-};
-const CHOOSING: Sabotage = Sabotage {
-    name: "choosing",
-    what: "what is encrypted before the queue is sent with late choice all the same",
-    falls: &[
-        "DCCP: packets after their deadline, encrypted before",
-        "TCP: packets after their deadline, encrypted before",
-    ],
-};
-const GARBLED: Sabotage = Sabotage {
-    name: "garbled",
-    what: "the receiver over TCP changes a byte of each hundredth datagram",
-    falls: &["Datagrams delivered that were not as they were offered"],
-};
+sabotages! {
+    BEFORE_QUEUE = "before-queue", "packets are encrypted before the queue in place of the instant of sending"
+        => ["DCCP: encrypted packets that left after", "TCP: encrypted packets that left after"];
+    CHOOSING = "choosing", "what is encrypted before the queue is sent with late choice all the same"
+        => [
+            "DCCP: packets after their deadline, encrypted before",
+            "TCP: packets after their deadline, encrypted before",
+        ];
+    GARBLED = "garbled", "the receiver over TCP changes a byte of each hundredth datagram"
+        => ["Datagrams delivered that were not as they were offered"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let part = if run.extent == Extent::Full { Part::Pairs } else { Part::Handful };

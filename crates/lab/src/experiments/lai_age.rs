@@ -1,7 +1,7 @@
 //! lai-age: age of packets at departure and on arrival (Lai & Kohler §4.2, figures 9 and 10).
 
 use super::lai::{ages, real, simulated};
-use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, sabotages};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-age",
@@ -16,36 +16,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The claims are those of `ages`.
-const NO_CHOICE: Sabotage = Sabotage {
-    name: "no-choice",
-    what: "no packet of Timeous is ever too old",
-    falls: &[
-        "Timeous's median delay",
-        "Timeous's 90th percentile over",
-        "TCP's average delay",
-        "packets of Timeous",
-        "own choice: Timeous's median delay",
-        "own choice: Timeous's 90th percentile over",
-        "own choice: TCP's average delay",
-        "own choice: packets of Timeous",
-        "overwritten: Timeous's median delay",
-        "overwritten: Timeous's 90th percentile over",
-        "overwritten: TCP's average delay",
-        "overwritten: packets of Timeous",
-    ],
-};
-const UNHURRIED: Sabotage = Sabotage {
-    name: "unhurried",
-    what: "TCP is given a packet each 300 ms",
-    falls: &[
-        "TCP's average delay",
-        "own choice: TCP's average delay",
-        "overwritten: TCP's average delay",
-        "in-sender delay",
-        "packets that arrive over Timeous",
-    ],
-};
+sabotages! {
+    /// The claims are those of `ages`.
+    NO_CHOICE = "no-choice", "no packet of Timeous is ever too old"
+        => [
+            "Timeous's median delay", "Timeous's 90th percentile over", "TCP's average delay", "packets of Timeous",
+            "own choice: Timeous's median delay", "own choice: Timeous's 90th percentile over",
+            "own choice: TCP's average delay", "own choice: packets of Timeous", "overwritten: Timeous's median delay",
+            "overwritten: Timeous's 90th percentile over", "overwritten: TCP's average delay",
+            "overwritten: packets of Timeous",
+        ];
+    UNHURRIED = "unhurried", "TCP is given a packet each 300 ms"
+        => [
+            "TCP's average delay", "own choice: TCP's average delay", "overwritten: TCP's average delay",
+            "in-sender delay", "packets that arrive over Timeous",
+        ];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     match run.real {

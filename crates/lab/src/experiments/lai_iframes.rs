@@ -2,7 +2,7 @@
 //! table 1).
 
 use super::lai::{real, shares, simulated};
-use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, sabotages};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "lai-iframes",
@@ -17,29 +17,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The claims are those of `shares`.
-const NO_CHOICE: Sabotage = Sabotage {
-    name: "no-choice",
-    what: "Timeous sends the oldest packets first, whatever they are",
-    falls: &[
-        "every 10 ms: I-frames",
-        "every 20 ms: I-frames",
-        "own choice, every 10 ms: I-frames",
-        "own choice, every 20 ms: I-frames",
-    ],
-};
-const UNCONTROLLED: Sabotage = Sabotage {
-    name: "uncontrolled",
-    what: "Timeous's packets leave at once, as UDP's",
-    falls: &[
-        "every 10 ms",
-        "every 20 ms",
-        "every 25 ms: packets",
-        "own choice, every 10 ms",
-        "own choice, every 20 ms",
-        "own choice, every 25 ms: packets",
-    ],
-};
+sabotages! {
+    /// The claims are those of `shares`.
+    NO_CHOICE = "no-choice", "Timeous sends the oldest packets first, whatever they are"
+        => [
+            "every 10 ms: I-frames", "every 20 ms: I-frames", "own choice, every 10 ms: I-frames",
+            "own choice, every 20 ms: I-frames",
+        ];
+    UNCONTROLLED = "uncontrolled", "Timeous's packets leave at once, as UDP's"
+        => [
+            "every 10 ms", "every 20 ms", "every 25 ms: packets", "own choice, every 10 ms", "own choice, every 20 ms",
+            "own choice, every 25 ms: packets",
+        ];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     match run.real {

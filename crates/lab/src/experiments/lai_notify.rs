@@ -9,7 +9,7 @@ use super::sending::processes::crowd;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Table, cross,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Table, cross, sabotages,
 };
 
 const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
@@ -37,13 +37,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const EACH: Sabotage = Sabotage {
-    name: "each",
-    what: "the transport is notified at each packet",
-    falls: &["k = 4: system calls", "k = 16: system calls", "k = 64: system calls"],
-};
-
-const UNSENT: Sabotage = Sabotage { name: "unsent", what: "no packet is sent", falls: &["k = "] };
+sabotages! {
+    EACH = "each", "the transport is notified at each packet"
+        => ["k = 4: system calls", "k = 16: system calls", "k = 64: system calls"];
+    UNSENT = "unsent", "no packet is sent" => ["k = "];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !run.real {

@@ -10,7 +10,7 @@ use super::sending::engine_calls;
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
-use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, Run, RunError, Sabotage, cross, most};
+use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, Run, RunError, cross, most, sabotages};
 
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
@@ -36,16 +36,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const COPIED: Sabotage = Sabotage {
-    name: "copied",
-    what: "the application copies its packets into the ring",
-    falls: &["payload copied in user space"],
-};
-const UNSENT: Sabotage = Sabotage {
-    name: "unsent",
-    what: "no packet is sent",
-    falls: &["payload copied in user space", "control transfers"],
-};
+sabotages! {
+    COPIED = "copied", "the application copies its packets into the ring" => ["payload copied in user space"];
+    UNSENT = "unsent", "no packet is sent" => ["payload copied in user space", "control transfers"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if !run.real {

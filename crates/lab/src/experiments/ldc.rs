@@ -9,13 +9,14 @@ use serde_json::json;
 use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Rate, Rng, SubStream};
 use timeous_choice::{Chain, Layers};
 use timeous_cm::Kind;
-use timeous_host::{Application, Arrivals, Feed, Journal, Machine, Outlet, Refused, Socket, Stream, Tcp};
+use timeous_host::{Application, Arrivals, Feed, Journal, Outlet, Refused, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::Network;
 use timeous_tcp::{Config, EcnMode, record};
 use timeous_testbed::network::Links;
 
+use super::machines::Machines;
 use super::over_tcp::{self, Control, Log, Offer, Plan, SenderKind};
 use crate::experiment::{Choice, Claim, Figure, Findings, Grid, Run, RunError, Table, cross, setup, values};
 
@@ -72,7 +73,7 @@ pub(crate) fn first_way(rate: Rate, bytes: usize) -> Duration {
 
 /// Returns the links to the viewer and back.
 fn links(rate: Rate) -> [LinkConfig; 2] {
-    let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
+    let back = LinkConfig::with_delay(DELAY);
     let (capacity, queue, loss) = (Capacity::Fixed(rate), Limit::Packets(QUEUE), Loss::Bernoulli { p: LOSS });
     [LinkConfig { capacity, queue, loss, ..back.clone() }, back]
 }
@@ -246,7 +247,7 @@ const BEGIN: Duration = Duration::from_secs(5);
 fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
     let mut rng = Rng::from_seed(seed ^ trial.rate.as_bps() << 20);
     let mut network = Network::new(rng.next_u64());
-    let (from, to) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
+    let (from, to) = (network.machine(HERE), network.machine(THERE));
     let [way, back] = links(trial.rate);
     network.connect(from, to, way, back);
 
@@ -262,14 +263,8 @@ fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
     let config = Config { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..Config::default() };
     let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
     let caller = Tcp::caller(SocketAddr::new(THERE, PORT), Instant::ZERO, feed, config, rng.fork());
-    let receiver = network.with_host(to, |_, machine| {
-        let own = machine.add_manager(Kind::NewReno);
-        machine.add(PORT, own, listener)
-    });
-    let sender = network.with_host(from, |_, machine| {
-        let own = machine.add_manager(Kind::NewReno);
-        machine.add(9_000, own, caller)
-    });
+    let receiver = network.place(to, PORT, Kind::NewReno, listener);
+    let sender = network.place(from, 9_000, Kind::NewReno, caller);
     network.run_until(begin + Duration::from_secs(SECONDS) + trial.start_up);
 
     let opened = "a connection over a link that loses one packet in twenty is open after five seconds";

@@ -3,7 +3,7 @@
 use timeous_testbed::report::plot::Series;
 
 use super::ldc::{self, BYTES, Cell, LAYERS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
-use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, Run, RunError, Sabotage, least};
+use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, Run, RunError, least, sabotages};
 
 /// Accepted completeness of the base layer in percent, as in the paper.
 const COMPLETE: f64 = 100.0;
@@ -20,8 +20,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_CHOICE: Sabotage =
-    Sabotage { name: ldc::NO_CHOICE[0], what: ldc::NO_CHOICE[1], falls: &["percent of the base layer in time"] };
+sabotages! {
+    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1] => ["percent of the base layer in time"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     ldc::run(run, &START_UPS[..1], 1, findings)

@@ -5,7 +5,7 @@ use timeous_testbed::report::plot::Series;
 
 use super::ldc::{self, BYTES, Cell, LAYERS, RATES, SECONDS, START_UPS, Sender, Views, choices};
 use crate::experiment::{
-    Chart, Claim, Experiment, Figure, Findings, Forms, Rows, Run, RunError, Sabotage, cross, least, mean,
+    Chart, Claim, Experiment, Figure, Findings, Forms, Rows, Run, RunError, cross, least, mean, sabotages,
 };
 
 /// Bytes of the whole stream.
@@ -26,20 +26,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_CHOICE: Sabotage = Sabotage {
-    name: ldc::NO_CHOICE[0],
-    what: ldc::NO_CHOICE[1],
-    falls: &[
-        "percent in time of what came with late choice at 256 kbit/s, 1 s",
-        "percent in time of what came with late choice at 512 kbit/s, 1 s",
-        "percent in time of what came with late choice at 1024 kbit/s, 1 s",
-    ],
-};
-const EARLY: Sabotage = Sabotage {
-    name: ldc::EARLY[0],
-    what: ldc::EARLY[1],
-    falls: &["more bytes in time with late choice, or all that there are, at 1024 kbit/s, 20 s"],
-};
+sabotages! {
+    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1]
+        => [
+            "percent in time of what came with late choice at 256 kbit/s, 1 s",
+            "percent in time of what came with late choice at 512 kbit/s, 1 s",
+            "percent in time of what came with late choice at 1024 kbit/s, 1 s",
+        ];
+    EARLY = ldc::EARLY[0], ldc::EARLY[1]
+        => ["more bytes in time with late choice, or all that there are, at 1024 kbit/s, 20 s"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     ldc::run(run, &START_UPS, START_UPS.len(), findings)

@@ -1,7 +1,7 @@
 //! ldc-rate: throughput cost of late choice over TCP (Birkedal et al. §6, table 1).
 
 use super::ldc::{self, Cell, RATES, SECONDS, START_UPS, Sender, Views, choices};
-use crate::experiment::{Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage};
+use crate::experiment::{Claim, Experiment, Findings, Forms, Rows, Run, RunError, sabotages};
 
 /// Rates received in the paper, in kbit/s: plain, and with late choice.
 const PAPER: [(f64, f64); 3] = [(862.47, 851.96), (457.72, 456.30), (235.88, 235.24)];
@@ -21,7 +21,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const EARLY: Sabotage = Sabotage { name: ldc::EARLY[0], what: ldc::EARLY[1], falls: &["percent less received"] };
+sabotages! {
+    EARLY = ldc::EARLY[0], ldc::EARLY[1] => ["percent less received"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     ldc::run(run, &START_UPS, 1, |views| Ok(findings(views)))

@@ -1,7 +1,7 @@
 //! short-beside: a live stream beside queue-filling flows: its share, its frames, and its cost to
 //! the other flows. Bounds were set before the first measurement.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::Options;
 use timeous::core::{AduMeta, DropReason, Duration, Fate, FrameId, Instant, Priority, Rate, Rng};
@@ -11,12 +11,13 @@ use timeous_host::sources::{Bulk, Cbr, Frames, OnFull};
 use timeous_host::{Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Jitter, Limit, QueueKind};
-use timeous_net::sim::{Network, NodeId};
+use timeous_net::sim::{Dumbbell, Network, NodeId};
 use timeous_tcp::Config as TcpConfig;
 
+use super::machines::{Machines, address};
 use crate::experiment::{
     Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Sorted, Table,
-    cross, metric, setup,
+    cross, metric, sabotages, setup,
 };
 use crate::experiments::bloat::stream::{ReferencePattern, stream};
 use crate::experiments::bloat::trial::outcome_by;
@@ -66,21 +67,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const FIXED: Sabotage = Sabotage {
-    name: "fixed",
-    what: "the window in Copa's place stays at 50 packets, whatever the queue",
-    falls: &["what each other has then, of an even share, beside 1 CUBIC, 0.25 deadlines"],
-};
-const IDLE: Sabotage = Sabotage {
-    name: "idle",
-    what: "the greedy stream takes an eighth of the link",
-    falls: &["share of Copa, of an even one, beside 1 CUBIC, 0.25 deadlines"],
-};
-const PATIENT: Sabotage = Sabotage {
-    name: "patient",
-    what: "the live stream knows no deadlines and makes no late choice",
-    falls: &["packets that left after their deadline", "share of frames decodable in time, beside 1 CUBIC, 0.25"],
-};
+sabotages! {
+    FIXED = "fixed", "the window in Copa's place stays at 50 packets, whatever the queue"
+        => ["what each other has then, of an even share, beside 1 CUBIC, 0.25 deadlines"];
+    IDLE = "idle", "the greedy stream takes an eighth of the link"
+        => ["share of Copa, of an even one, beside 1 CUBIC, 0.25 deadlines"];
+    PATIENT = "patient", "the live stream knows no deadlines and makes no late choice"
+        => ["packets that left after their deadline", "share of frames decodable in time, beside 1 CUBIC, 0.25"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let kinds = if run.seeds > 1 { &KINDS[..] } else { &KINDS[..1] };
@@ -277,10 +271,6 @@ fn at(time: Duration) -> Instant {
     Instant::ZERO + time
 }
 
-fn address(side: u8, n: u8) -> IpAddr {
-    Ipv4Addr::new(10, 0, side, n).into()
-}
-
 fn link_rate(flows: u8) -> Rate {
     Rate::from_kbps(KBPS * (u64::from(flows) + 1))
 }
@@ -344,14 +334,11 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let place = BottleneckQueue::ALL.iter().position(|one| *one == queue).unwrap_or_default() as u64;
     let mut rng = Rng::from_seed(seed ^ u64::from(flows) << 20 ^ place << 40);
     let mut network: Network<Machine> = Network::new(rng.next_u64());
-    let host = |side| move |n| (address(side, n), Machine::new(address(side, n)));
     let rate = link_rate(flows);
     let jitter = Jitter { spread: rate.time_for(1_500) / 2, ..Jitter::default() };
     let access = LinkConfig { jitter, ..LinkConfig::default() };
-    let back = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
-    let dumbbell =
-        network.dumbbell((1..=flows + 1).map(host(1)), (1..=flows + 1).map(host(2)), &access, middle(cell), back);
-    let (left, right) = (dumbbell.left, dumbbell.right);
+    let back = LinkConfig::with_delay(RTT / 2);
+    let Dumbbell { left, right, .. } = network.pairs(flows + 1, &access, middle(cell), back);
 
     let mut callers = Vec::new();
     for n in 1..=usize::from(flows) {
@@ -362,13 +349,9 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
         MeasuredFlow::Live(kind) | MeasuredFlow::Greedy(kind) => {
             let fault = (sabotage == Some(FIXED)).then_some(Fault::Fixed);
             let (caller, listener) = ends(kind, who.is_live(), sabotage, flows, &mut rng);
-            let mut add = |node, agent: Dccp| {
-                network.with_host(node, |_, machine: &mut Machine| {
-                    let own = machine.add_manager_of(fault::manager(kind, fault));
-                    machine.add(5_004, own, agent)
-                })
-            };
-            FlowEnds::Stream(add(left[0], caller), add(right[0], listener))
+            let manager = || fault::manager(kind, fault);
+            let caller = network.place(left[0], 5_004, manager(), caller);
+            FlowEnds::Stream(caller, network.place(right[0], 5_004, manager(), listener))
         }
     };
     let acked = |network: &Network<Machine>, node: NodeId, caller: Handle<Tcp>| {
@@ -407,16 +390,11 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
 
 fn tcp(network: &mut Network<Machine>, [left, right]: [NodeId; 2], n: u8, rng: &mut Rng) -> Handle<Tcp> {
     let (seed, start) = (rng.next_u64(), at(Duration::from_nanos(rng.below(1_000_000_000))));
-    network.with_host(right, |_, host| {
-        let own = host.add_manager(Kind::Cubic);
-        host.add(6_000, own, Tcp::listener(Feed::none, TcpConfig::default(), Rng::from_seed(seed)))
-    });
-    let remote = SocketAddr::new(address(2, n), 6_000);
-    network.with_host(left, |_, host| {
-        let own = host.add_manager(Kind::Cubic);
-        let feed = Socket::new(Bulk::endless(1_448));
-        host.add(9_000, own, Tcp::caller(remote, start, feed, TcpConfig::default(), Rng::from_seed(!seed)))
-    })
+    let listener = Tcp::listener(Feed::none, TcpConfig::default(), Rng::from_seed(seed));
+    network.place(right, 6_000, Kind::Cubic, listener);
+    let (remote, feed) = (SocketAddr::new(address(2, n), 6_000), Socket::new(Bulk::endless(1_448)));
+    let caller = Tcp::caller(remote, start, feed, TcpConfig::default(), Rng::from_seed(!seed));
+    network.place(left, 9_000, Kind::Cubic, caller)
 }
 
 /// Evaluates the stream's packets and frames.

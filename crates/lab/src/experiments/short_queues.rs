@@ -7,14 +7,15 @@ use timeous::core::{AduMeta, Duration, FrameId, Instant, Rate, Rng};
 use timeous_choice::{Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_cm::Kind;
 use timeous_host::sources::{Cbr, OnFull};
-use timeous_host::{Dccp, DccpSettings, Machine, Sink, Stream};
+use timeous_host::{Dccp, DccpSettings, Sink, Stream};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
 
+use super::machines::Machines;
 use crate::experiment::{
     Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Sorted, Table, least,
-    mean, most, setup,
+    mean, most, sabotages, setup,
 };
 
 /// Bounds for the live-stream controller: least link utilisation, and largest 95th percentile of
@@ -49,18 +50,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const FILLING: Sabotage =
-    Sabotage { name: "filling", what: "CUBIC, which fills queues, in Copa's place", falls: &["ms in the queue"] };
-const IDLE: Sabotage = Sabotage {
-    name: "idle",
-    what: "the stream takes a third of the link",
-    falls: &["share of the link that Copa uses", "s until returned capacity is used"],
-};
-const GONE: Sabotage = Sabotage {
-    name: "gone",
-    what: "the link's rate does not come back",
-    falls: &["s until returned capacity is used"],
-};
+sabotages! {
+    FILLING = "filling", "CUBIC, which fills queues, in Copa's place" => ["ms in the queue"];
+    IDLE = "idle", "the stream takes a third of the link"
+        => ["share of the link that Copa uses", "s until returned capacity is used"];
+    GONE = "gone", "the link's rate does not come back" => ["s until returned capacity is used"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let (links, kinds) = if run.seeds > 1 {
@@ -206,8 +201,7 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
         Rng::from_seed(seed ^ rate.as_bps() << 20 ^ rtt.as_nanos() ^ queue.as_nanos() << 8 ^ (loss * 1e3) as u64);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_004).into(), ([10, 0, 0, 2], 5_004).into());
-    let (from, to) =
-        (network.add_host(here.ip(), Machine::new(here.ip())), network.add_host(there.ip(), Machine::new(there.ip())));
+    let (from, to) = (network.machine(here.ip()), network.machine(there.ip()));
     let quarter = Rate::from_bps(rate.as_bps() / 4);
     let trace = RateTrace::new(vec![
         (Duration::ZERO, rate),
@@ -221,7 +215,7 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
         loss: if loss > 0.0 { Loss::Bernoulli { p: loss } } else { Loss::None },
         ..LinkConfig::default()
     };
-    let (way, _) = network.connect(from, to, forward, LinkConfig { delay: rtt / 2, ..LinkConfig::default() });
+    let (way, _) = network.connect(from, to, forward, LinkConfig::with_delay(rtt / 2));
 
     let interval = Duration::from_secs_f64(rate.time_for(PAYLOAD as u64).as_secs_f64() / offered);
     let source = Cbr::new(interval, PAYLOAD, OnFull::Skip)
@@ -231,13 +225,8 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let stream = Stream::new(source).choice(Box::new(chain));
     let caller = Dccp::caller(there, stream, DccpSettings::default(), rng.fork());
     let listener = Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), rng.fork());
-    let mut add = |node, agent: Dccp| {
-        network.with_host(node, |_, machine: &mut Machine| {
-            let own = machine.add_manager(kind);
-            machine.add(5_004, own, agent)
-        })
-    };
-    let (sender, receiver) = (add(from, caller), add(to, listener));
+    let sender = network.place(from, 5_004, kind, caller);
+    let receiver = network.place(to, 5_004, kind, listener);
     network.run_until(at(MEASURED_FROM));
     let before = *network.link(way).counters();
     network.run_until(at(SLOWER));

@@ -8,7 +8,7 @@ use serde_json::json;
 use timeous_cm::Kind;
 
 use super::fault::Fault;
-use crate::experiment::{Experiment, Findings, Forms, Run, RunError, Sabotage};
+use crate::experiment::{Experiment, Findings, Forms, Run, RunError, sabotages};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tcp-cubic",
@@ -23,22 +23,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const DOUBLED: Sabotage = Sabotage {
-    name: "doubled",
-    what: "CUBIC's window is twice that of its controller",
-    falls: &[
-        "average window of CUBIC over NewReno's, 0.3 % lost evenly",
-        "average window of CUBIC over that of figure 3, 0.3 % lost evenly",
-        "average window of CUBIC over NewReno's, 1 % lost evenly",
-        "average window of CUBIC over that of figure 3, 1 % lost evenly",
-        "rate of CUBIC over NewReno's",
-    ],
-};
-const RENO: Sabotage = Sabotage {
-    name: "reno",
-    what: "the flow on the fast and long path is NewReno's",
-    falls: &["greatest distance of the window from its curve"],
-};
+sabotages! {
+    DOUBLED = "doubled", "CUBIC's window is twice that of its controller"
+        => [
+            "average window of CUBIC over NewReno's, 0.3 % lost evenly",
+            "average window of CUBIC over that of figure 3, 0.3 % lost evenly",
+            "average window of CUBIC over NewReno's, 1 % lost evenly",
+            "average window of CUBIC over that of figure 3, 1 % lost evenly", "rate of CUBIC over NewReno's",
+        ];
+    RENO = "reno", "the flow on the fast and long path is NewReno's"
+        => ["greatest distance of the window from its curve"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let fault = run.breaks(DOUBLED).then_some(Fault::Doubled);

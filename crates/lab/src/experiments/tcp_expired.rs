@@ -7,7 +7,7 @@ use timeous::core::{AduMeta, Duration, FrameId, LateChoice, Rate};
 use timeous_choice::{Chain, Deadlines, Dependencies};
 use timeous_engine::Reach;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 use timeous_testbed::bound::{Job, Rates, bound};
 use timeous_testbed::network::Links;
 
@@ -17,7 +17,7 @@ use super::tl::offers::{PACKET, pictures};
 use super::tl::trial::{link, standing_still};
 use super::tl::{PLAYOUT, RTT, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Run, RunError, Sabotage, Stats, cross, setup, values,
+    Chart, Choice, Claim, Experiment, Findings, Forms, Grid, Run, RunError, Stats, cross, sabotages, setup, values,
 };
 
 /// Length of each stream.
@@ -40,11 +40,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_CHOICE: Sabotage = Sabotage {
-    name: "no-choice",
-    what: "all senders are plain TCP",
-    falls: &["Percent of the bytes on the wire that had expired: 4 % loss"],
-};
+sabotages! {
+    NO_CHOICE = "no-choice", "all senders are plain TCP"
+        => ["Percent of the bytes on the wire that had expired: 4 % loss"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let senders = cross(Path::ALL, cross(Control::ALL, Sender::ALL).collect::<Vec<_>>());
@@ -344,11 +343,9 @@ impl Path {
             Self::Random => link(Loss::Bernoulli { p: 0.04 }),
             Self::Bursts => link(BURSTS),
             Self::Spikes => standing_still(STILL, PERIOD),
-            Self::Narrow => {
-                LinkConfig { capacity: Capacity::Fixed(NARROW), queue: Limit::Packets(QUEUE), ..link(BURSTS) }
-            }
+            Self::Narrow => link(BURSTS).with_rate(NARROW, Limit::Packets(QUEUE)),
         };
-        Links { forward, back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() } }
+        Links { forward, back: LinkConfig::with_delay(RTT / 2) }
     }
 }
 

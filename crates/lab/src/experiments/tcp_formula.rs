@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_cm::Kind;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 use timeous_net::sim::Network;
 use timeous_tcp::{Config, LossDetection};
 
@@ -13,8 +13,8 @@ use super::fault::Fault;
 use super::tcp::end::End;
 use super::tcp::formula::Model;
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats, Table,
-    cross, setup, values,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Rows, Run, RunError, Stats, Table, cross,
+    sabotages, setup, values,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -29,22 +29,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const DOUBLED: Sabotage = Sabotage {
-    name: "doubled",
-    what: "the window is twice that of its controller",
-    falls: &[
-        "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
-        "SACK, RACK, TLP: greatest distance from RFC 5348's",
-    ],
-};
-const FIXED: Sabotage = Sabotage {
-    name: "fixed",
-    what: "the window stays at 50 packets, whatever is lost",
-    falls: &[
-        "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
-        "SACK, RACK, TLP: greatest distance from RFC 5348's",
-    ],
-};
+sabotages! {
+    DOUBLED = "doubled", "the window is twice that of its controller"
+        => [
+            "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
+            "SACK, RACK, TLP: greatest distance from RFC 5348's",
+        ];
+    FIXED = "fixed", "the window stays at 50 packets, whatever is lost"
+        => [
+            "SACK, RACK, TLP: greatest distance from the full model with T0 = 4 RTT",
+            "SACK, RACK, TLP: greatest distance from RFC 5348's",
+        ];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &LOSSES[2..] } else { &LOSSES };
@@ -181,13 +177,8 @@ pub(crate) fn flow(cell: &Cell) -> Measured {
         Pattern::Regular => (receiver.losing_every((1.0 / loss).round() as u64), Loss::None),
     };
     let (from, to) = (network.add_host(here.ip(), sender), network.add_host(there.ip(), receiver));
-    let way = LinkConfig {
-        capacity: Capacity::Fixed(RATE),
-        queue: Limit::Packets(usize::MAX),
-        delay: Duration::from_micros(rtt * 500),
-        ..LinkConfig::default()
-    };
-    network.connect(from, to, LinkConfig { loss: by_chance, ..way.clone() }, way);
+    let way = LinkConfig::with_delay(Duration::from_micros(rtt * 500)).with_rate(RATE, Limit::Packets(usize::MAX));
+    network.connect(from, to, way.clone().with_loss(by_chance), way);
 
     let now = |network: &Network<End>| count(network.now(), network.host(from));
     let until = Instant::ZERO + HORIZON;

@@ -12,13 +12,13 @@ use std::thread;
 use rustix::process::setpriority_process;
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss, Reorder};
+use timeous_net::link::{Limit, Loss, Reorder};
 use timeous_testbed::network::{Links, SYSCTLS, TestNetwork};
 use timeous_testbed::tun::TcpConfig;
 use transfer::{Direction, Outcome, Plan, Stack, Summary, spread, transfer};
 
 use crate::experiment::{
-    Bound, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Sabotage, Table, mean, setup,
+    Bound, Choice, Claim, Experiment, Findings, Forms, Rows, Run, RunError, Table, mean, sabotages, setup,
 };
 
 /// Bytes per transfer.
@@ -42,16 +42,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const SMALL_SEGMENTS: Sabotage = Sabotage {
-    name: "small-segments",
-    what: "segments of our TCP, and those to it, carry 100 bytes",
-    falls: &["no loss, to the kernel: our rate", "no loss, from the kernel: our rate"],
-};
-const CORRUPT: Sabotage = Sabotage {
-    name: "corrupt",
-    what: "a byte that our TCP sends is another one",
-    falls: &["the bytes that arrive are those that were sent"],
-};
+sabotages! {
+    SMALL_SEGMENTS = "small-segments", "segments of our TCP, and those to it, carry 100 bytes"
+        => ["no loss, to the kernel: our rate", "no loss, from the kernel: our rate"];
+    CORRUPT = "corrupt", "a byte that our TCP sends is another one"
+        => ["the bytes that arrive are those that were sent"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     // A thread's priority applies to it and to the threads that it starts.
@@ -268,17 +264,12 @@ impl Condition {
 }
 
 fn link() -> LinkConfig {
-    LinkConfig {
-        capacity: Capacity::Fixed(Rate::from_kbps(40_000)),
-        delay: Duration::from_millis(2),
-        queue: Limit::Packets(100),
-        ..LinkConfig::default()
-    }
+    LinkConfig::with_delay(Duration::from_millis(2)).with_rate(Rate::from_kbps(40_000), Limit::Packets(100))
 }
 
 /// Returns all conditions.
 fn all_conditions() -> Vec<Condition> {
-    let lossy = |p| LinkConfig { loss: Loss::Bernoulli { p }, ..link() };
+    let lossy = |p| link().with_loss(Loss::Bernoulli { p });
     let reorder = Reorder { share: 0.01, by: Some(Duration::from_millis(2)) };
     vec![
         Condition { name: "no loss", what: "nothing but the queue drops packets", link: link() },

@@ -7,8 +7,8 @@ use timeous_testbed::report::plot::Series;
 use super::fault::Fault;
 use super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, cross,
-    jain, least, mean, most, setup,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, cross, jain, least,
+    mean, most, sabotages, setup,
 };
 
 const KINDS: [Kind; 2] = [Kind::NewReno, Kind::Cubic];
@@ -65,11 +65,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const DOUBLED: Sabotage = Sabotage {
-    name: "doubled",
-    what: "the windows of every second flow are twice those of their controllers",
-    falls: &["2 flows with", "4 flows with"],
-};
+sabotages! {
+    DOUBLED = "doubled", "the windows of every second flow are twice those of their controllers"
+        => ["2 flows with", "4 flows with"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let numbers = if run.extent == Extent::Least { &FLOWS[..2] } else { &FLOWS };

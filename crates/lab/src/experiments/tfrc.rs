@@ -2,19 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_cm::tfrc::equation;
 use timeous_cm::{Kind, Manager, NewReno, Steering};
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::Bulk;
-use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
+use timeous_host::{Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Jitter, Limit, QueueKind, RedConfig};
 use timeous_net::sim::{Dumbbell, Network, NodeId, Passage, Step};
 use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
 
+use super::machines::{Machines, address};
 use crate::experiment::values;
 
 /// Bytes of data in a packet.
@@ -110,10 +111,6 @@ impl Topology {
     pub(crate) fn new(seed: u64, bottleneck: &Bottleneck, flows: &[Flow]) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
-        let side = |n: u8| {
-            let hosts = (1..=flows.len() as u8).map(move |host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host)));
-            hosts.map(|at| (at, Machine::new(at)))
-        };
         let jitter = Jitter { spread: bottleneck.jitter, ..Jitter::default() };
         let delay = ACCESS.max(bottleneck.jitter);
         let access = LinkConfig { delay, jitter, queue: Limit::Packets(usize::MAX), ..LinkConfig::default() };
@@ -130,7 +127,7 @@ impl Topology {
             kind: QueueKind::DropTail,
             ..forward.clone()
         };
-        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        let net = network.pairs(flows.len() as u8, &access, forward, back);
         let mut topology = Self { network, net, ends: Vec::new() };
         for (number, &flow) in flows.iter().enumerate() {
             let start = Instant::ZERO + Duration::from_nanos(rng.below(BEGINNING.as_nanos()));
@@ -140,21 +137,13 @@ impl Topology {
         topology
     }
 
-    fn add<A: Agent>(&mut self, node: NodeId, port: u16, manager: Manager, agent: A) -> Handle<A> {
-        self.network.with_host(node, |_, machine| {
-            let own = machine.add_manager_of(manager);
-            machine.add(port, own, agent)
-        })
-    }
-
     fn connect(&mut self, number: usize, flow: Flow, start: Instant, rng: &mut Rng) -> FlowEnds {
         let (from, to) = (self.net.left[number], self.net.right[number]);
-        let remote: SocketAddr = (Ipv4Addr::new(10, 0, 2, number as u8 + 1), TO).into();
-        let manager = |kind: Kind| Manager::new(kind.constructor());
+        let remote = SocketAddr::new(address(2, number as u8 + 1), TO);
         if matches!(flow, Flow::Tcp | Flow::PacedTcp | Flow::QuickTcp | Flow::ClassicTcp) {
             let mut config =
                 TcpConfig { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
-            let mut sender = manager(Kind::NewReno);
+            let mut sender = Manager::from(Kind::NewReno);
             match flow {
                 Flow::PacedTcp => sender = Manager::new(|mtu| Box::new(NewReno::new(mtu).with_pacing())),
                 Flow::QuickTcp => config.delayed_ack.delay = Duration::ZERO,
@@ -165,8 +154,8 @@ impl Topology {
             }
             let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
             let caller = Tcp::caller(remote, start, Socket::new(Bulk::endless(SIZE)), config, rng.fork());
-            let caller = self.add(from, FROM, sender, caller);
-            return FlowEnds::Tcp(caller, self.add(to, TO, manager(Kind::NewReno), listener));
+            let caller = self.network.place(from, FROM, sender, caller);
+            return FlowEnds::Tcp(caller, self.network.place(to, TO, Kind::NewReno, listener));
         }
         let kind = if flow == Flow::Aimd { Kind::Aimd } else { Kind::Tfrc };
         let connection = DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
@@ -175,8 +164,8 @@ impl Topology {
         let settings = DccpSettings { connection, start, ..DccpSettings::default() };
         let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
         let caller = Dccp::caller(remote, Stream::new(Bulk::endless(SIZE)).slots(64), settings, rng.fork());
-        let caller = self.add(from, FROM, manager(kind), caller);
-        FlowEnds::Dccp(caller, self.add(to, TO, manager(kind), listener))
+        let caller = self.network.place(from, FROM, kind, caller);
+        FlowEnds::Dccp(caller, self.network.place(to, TO, kind, listener))
     }
 
     /// Has every flow over DCCP send at this rate from now on, whatever it meets. CCID 3 would soon overrule that.

@@ -12,7 +12,7 @@ use super::dbat::setup as narrow;
 use super::tfrc::{Bottleneck, Flow, FlowMeans, JITTER, PairResult, SIZE, Topology, Variation};
 use crate::experiment::{
     Bound, Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Metric, Rows, Run, RunError,
-    Sabotage, Table, cross, mean, metric, setup,
+    Sabotage, Table, cross, mean, metric, sabotages, setup,
 };
 
 /// Pairs of a TFRC flow and a TCP flow, and measured time in seconds: more flows need less time.
@@ -96,16 +96,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const UNANSWERED: Sabotage = Sabotage {
-    name: "unanswered",
-    what: "in TFRC's place a flow sends at twice its fair share, whatever is lost",
-    falls: &["1 of each, 60 ms: TFRC's rate over TCP's", "4 of each, 60 ms: TFRC's rate over TCP's"],
-};
-const EXCHANGED: Sabotage = Sabotage {
-    name: "exchanged",
-    what: "TCP is measured as TFRC, and TFRC as TCP",
-    falls: &["1 of each, 60 ms: TFRC's rate varies", "4 of each, 60 ms: TFRC's rate varies"],
-};
+sabotages! {
+    UNANSWERED = "unanswered", "in TFRC's place a flow sends at twice its fair share, whatever is lost"
+        => ["1 of each, 60 ms: TFRC's rate over TCP's", "4 of each, 60 ms: TFRC's rate over TCP's"];
+    EXCHANGED = "exchanged", "TCP is measured as TFRC, and TFRC as TCP"
+        => ["1 of each, 60 ms: TFRC's rate varies", "4 of each, 60 ms: TFRC's rate varies"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;

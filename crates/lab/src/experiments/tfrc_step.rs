@@ -8,7 +8,7 @@ use timeous_testbed::report::plot::Series;
 use super::tfrc::{Bottleneck, Flow, JITTER, SIZE, Topology};
 use crate::experiment::{
     Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, mean,
-    metric, setup,
+    metric, sabotages, setup,
 };
 
 /// Link rate at first and after the second step, and link rate in between.
@@ -59,16 +59,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const FAST: Sabotage = Sabotage {
-    name: "fast",
-    what: "in TFRC's place a flow sends at the link's first rate, whatever is lost",
-    falls: &[DOWN_AFTER],
-};
-const SLOW: Sabotage = Sabotage {
-    name: "slow",
-    what: "in TFRC's place a flow sends at the link's lower rate, whatever arrives",
-    falls: &[UP_AFTER],
-};
+sabotages! {
+    FAST = "fast", "in TFRC's place a flow sends at the link's first rate, whatever is lost" => [DOWN_AFTER];
+    SLOW = "slow", "in TFRC's place a flow sends at the link's lower rate, whatever arrives" => [UP_AFTER];
+}
 
 const DOWN_AFTER: &str = "seconds until TFRC sends no more than the link carries";
 const UP_AFTER: &str = "seconds until the link is full again";

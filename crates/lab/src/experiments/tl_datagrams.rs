@@ -7,8 +7,8 @@ use timeous_net::link::Loss;
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{LOSSES, RTT, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, metric,
-    most, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, cross, metric, most,
+    sabotages, setup,
 };
 
 const PROTOCOLS: [Protocol; 6] =
@@ -55,16 +55,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const IN_ORDER: Sabotage = Sabotage {
-    name: "in-order",
-    what: "the receiver of D delivers in order",
-    falls: &["p95 of the latency, D over A, at 4 % loss"],
-};
-const GARBLED: Sabotage = Sabotage {
-    name: "garbled",
-    what: "the receiver changes a byte of each hundredth datagram",
-    falls: &["Datagrams delivered that were not as they were offered"],
-};
+sabotages! {
+    IN_ORDER = "in-order", "the receiver of D delivers in order" => ["p95 of the latency, D over A, at 4 % loss"];
+    GARBLED = "garbled", "the receiver changes a byte of each hundredth datagram"
+        => ["Datagrams delivered that were not as they were offered"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &[0.04][..] } else { &LOSSES };

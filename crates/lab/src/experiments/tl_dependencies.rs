@@ -4,12 +4,12 @@
 use timeous::core::{Duration, Rate};
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, cross, metric,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, cross, metric, sabotages,
     setup,
 };
 
@@ -45,11 +45,8 @@ impl Path {
     fn link(self) -> LinkConfig {
         match self {
             Self::Random(p) => link(Loss::Bernoulli { p }),
-            Self::Narrow => LinkConfig {
-                capacity: Capacity::Fixed(Rate::from_kbps(NARROW)),
-                queue: Limit::Packets(20),
-                ..link(Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 })
-            },
+            Self::Narrow => link(Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 })
+                .with_rate(Rate::from_kbps(NARROW), Limit::Packets(20)),
         }
     }
 }
@@ -88,21 +85,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_DEPENDENCIES: Sabotage = Sabotage {
-    name: "no-dependencies",
-    what: "the sender knows no dependencies",
-    falls: &["4 % loss: bytes of frames", "narrow link, bursts: bytes of frames"],
-};
-const HOPELESS: Sabotage = Sabotage {
-    name: "hopeless",
-    what: "the sender that knows dependencies takes every datagram for too late",
-    falls: &["4 % loss: shown with dependencies"],
-};
-const GARBLED: Sabotage = Sabotage {
-    name: "garbled",
-    what: "the receiver changes a byte of each hundredth datagram",
-    falls: &["Datagrams delivered that were not as they were offered"],
-};
+sabotages! {
+    NO_DEPENDENCIES = "no-dependencies", "the sender knows no dependencies"
+        => ["4 % loss: bytes of frames", "narrow link, bursts: bytes of frames"];
+    HOPELESS = "hopeless", "the sender that knows dependencies takes every datagram for too late"
+        => ["4 % loss: shown with dependencies"];
+    GARBLED = "garbled", "the receiver changes a byte of each hundredth datagram"
+        => ["Datagrams delivered that were not as they were offered"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;

@@ -1,6 +1,6 @@
 //! tl-fairness: fairness of uTLTCP beside a TCP (McQuistin §4.1, figures 7 and 12).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_choice::{Chain, Deadlines, Dependencies};
@@ -8,15 +8,16 @@ use timeous_cm::Kind;
 use timeous_host::sources::Bulk;
 use timeous_host::{Feed, Handle, Machine, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::{Config, Receiving, Sending};
 
 use super::fault::{self, Fault};
+use super::machines::{Machines, address};
 use super::tl::offers::Greedy;
 use super::tl::{LOSSES, RTT};
 use crate::experiment::{
-    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Run, RunError, Sabotage, cross, jain, setup,
+    At, Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Run, RunError, cross, jain, sabotages, setup,
     values,
 };
 
@@ -80,11 +81,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const DOUBLED: Sabotage = Sabotage {
-    name: "doubled",
-    what: "the window of the flow beside the TCP is twice that of its controller",
-    falls: &["uTLTCP, datagrams at 2 % loss", "uTLTCP, timelines and dependencies at 2 % loss"],
-};
+sabotages! {
+    DOUBLED = "doubled", "the window of the flow beside the TCP is twice that of its controller"
+        => ["uTLTCP, datagrams at 2 % loss", "uTLTCP, timelines and dependencies at 2 % loss"];
+}
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let losses = if run.extent == Extent::Least { &LOSSES[1..2] } else { &LOSSES };
     let forms = [FlowKind::Tcp, FlowKind::Datagrams, FlowKind::Dependencies];
@@ -94,24 +94,14 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     findings(&run.grid("bottlenecks", points, |&(form, loss), seed| measure(form, loss, seed, fault)))
 }
 
-fn address(side: u8, n: u8) -> IpAddr {
-    Ipv4Addr::new(10, 0, side, n).into()
-}
-
 fn measure(form: FlowKind, loss: f64, seed: u64, fault: Option<Fault>) -> Measured {
     let mut rng = Rng::from_seed(seed);
     let mut network: Network<Machine> = Network::new(rng.next_u64());
-    let forward = LinkConfig {
-        capacity: Capacity::Fixed(Rate::from_kbps(4_000)),
-        queue: Limit::Packets(30),
-        delay: RTT / 2,
-        loss: Loss::Bernoulli { p: loss },
-        ..LinkConfig::default()
-    };
-    let back = LinkConfig { loss: Loss::None, ..forward.clone() };
-    let host = |side| move |n| (address(side, n), Machine::new(address(side, n)));
-    let access = LinkConfig::default();
-    let dumbbell = network.dumbbell([1, 2].map(host(1)), [1, 2].map(host(2)), &access, forward, back);
+    let forward = LinkConfig::with_delay(RTT / 2)
+        .with_rate(Rate::from_kbps(4_000), Limit::Packets(30))
+        .with_loss(Loss::Bernoulli { p: loss });
+    let back = forward.clone().with_loss(Loss::None);
+    let dumbbell = network.pairs(2, &LinkConfig::default(), forward, back);
     let forms = [form, FlowKind::Tcp];
     let mut callers = Vec::new();
     for ((form, n), (&left, &right)) in forms.into_iter().zip([1, 2]).zip(dumbbell.left.iter().zip(&dumbbell.right)) {
@@ -119,17 +109,12 @@ fn measure(form: FlowKind, loss: f64, seed: u64, fault: Option<Fault>) -> Measur
         let config = Config { sending: form.sending(), ..Config::default() };
         let receiver = Config { receiving, ..Config::default() };
         let (seed, start) = (rng.next_u64(), Instant::ZERO + Duration::from_millis(rng.below(1_000)));
-        network.with_host(right, |_, host| {
-            let own = host.add_manager(Kind::NewReno);
-            host.add(6_000, own, Tcp::listener(Feed::none, receiver, Rng::from_seed(seed)))
-        });
+        let listener = Tcp::listener(Feed::none, receiver, Rng::from_seed(seed));
+        network.place(right, 6_000, Kind::NewReno, listener);
         let remote = SocketAddr::new(address(2, n), 6_000);
-        let caller = network.with_host(left, |_, host| {
-            let own =
-                host.add_manager_of(fault::manager(Kind::NewReno, fault.filter(|_| n == 1 && form != FlowKind::Tcp)));
-            host.add(9_000, own, Tcp::caller(remote, start, form.feed(), config, Rng::from_seed(!seed)))
-        });
-        callers.push((left, caller));
+        let manager = fault::manager(Kind::NewReno, fault.filter(|_| n == 1 && form != FlowKind::Tcp));
+        let caller = Tcp::caller(remote, start, form.feed(), config, Rng::from_seed(!seed));
+        callers.push((left, network.place(left, 9_000, manager, caller)));
     }
     let acked = |network: &Network<Machine>| [0, 1].map(|n| statistics(network, callers[n]).bytes_acked);
     network.run_until(Instant::ZERO + WARM_UP);

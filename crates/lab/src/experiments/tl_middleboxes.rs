@@ -16,8 +16,8 @@ use super::tl::offers::{INTERVAL, SIZES};
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link};
 use super::tl::{PLAYOUT, RTT, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, Stats, cross,
-    metric, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Stats, cross, metric,
+    sabotages, setup,
 };
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::ToTcp, Protocol::ToTcpTimed, Protocol::BothTimed];
@@ -38,18 +38,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_TIMELINES: Sabotage =
-    Sabotage { name: "no-timelines", what: "senders know no deadlines", falls: &["Segments changed"] };
-const GIVES_UP: Sabotage = Sabotage {
-    name: "gives-up",
-    what: "after a reset the program does not call again",
-    falls: &["It resets: the last tenth"],
-};
-const GARBLED: Sabotage = Sabotage {
-    name: "garbled",
-    what: "the receiver changes a byte of each hundredth datagram",
-    falls: &["It passes: datagrams delivered that were not", "It resets: datagrams delivered that were not"],
-};
+sabotages! {
+    NO_TIMELINES = "no-timelines", "senders know no deadlines" => ["Segments changed"];
+    GIVES_UP = "gives-up", "after a reset the program does not call again" => ["It resets: the last tenth"];
+    GARBLED = "garbled", "the receiver changes a byte of each hundredth datagram"
+        => ["It passes: datagrams delivered that were not", "It resets: datagrams delivered that were not"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     if run.real {
@@ -289,10 +283,7 @@ fn plan(control: Control, behaviour: MiddleboxBehaviour, way: SenderKind, seed: 
     Plan {
         way,
         control,
-        links: Links {
-            forward: link(Loss::Bernoulli { p: REAL_LOSS }),
-            back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
-        },
+        links: Links { forward: link(Loss::Bernoulli { p: REAL_LOSS }), back: LinkConfig::with_delay(RTT / 2) },
         mtu: None,
         encrypted: false,
         behaviour: Some(behaviour),

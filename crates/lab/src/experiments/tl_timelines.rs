@@ -3,14 +3,14 @@
 use timeous::core::{Duration, Instant, Rate};
 use timeous_host::MiddleboxBehaviour;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Limit, Loss};
 
 use super::tl::measure::clairvoyant;
 use super::tl::trial::{Broken, Offers, Protocol, Trial, link, standing_still};
 use super::tl::{LOSSES, choices, no_corruption};
 use crate::experiment::{
-    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Sabotage, Table,
-    cross, metric, most, setup,
+    Chart, Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Rows, Run, RunError, Table, cross, metric,
+    most, sabotages, setup,
 };
 
 const PROTOCOLS: [Protocol; 5] =
@@ -73,11 +73,7 @@ impl Path {
             Self::Bursts => link(BURSTS),
             Self::Spikes => standing_still(STILL, PERIOD),
             Self::Still(millis) => standing_still(Duration::from_millis(millis), PERIOD),
-            Self::Narrow => LinkConfig {
-                capacity: Capacity::Fixed(Rate::from_kbps(NARROW)),
-                queue: Limit::Packets(20),
-                ..link(Loss::None)
-            },
+            Self::Narrow => link(Loss::None).with_rate(Rate::from_kbps(NARROW), Limit::Packets(20)),
         }
     }
 
@@ -137,22 +133,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const NO_TIMELINES: Sabotage = Sabotage {
-    name: "no-timelines",
-    what: "senders know no deadlines",
-    falls: &[
-        "16 % loss: expired bytes",
-        "bursts of loss: expired bytes",
-        "narrow link: expired bytes",
-        "bursts of loss: more is in time",
-        "narrow link: more is in time",
-    ],
-};
-const GARBLED: Sabotage = Sabotage {
-    name: "garbled",
-    what: "the receiver changes a byte of each hundredth datagram",
-    falls: &["Datagrams delivered that were not as they were offered"],
-};
+sabotages! {
+    NO_TIMELINES = "no-timelines", "senders know no deadlines"
+        => [
+            "16 % loss: expired bytes", "bursts of loss: expired bytes", "narrow link: expired bytes",
+            "bursts of loss: more is in time", "narrow link: more is in time",
+        ];
+    GARBLED = "garbled", "the receiver changes a byte of each hundredth datagram"
+        => ["Datagrams delivered that were not as they were offered"];
+}
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let is_least = run.extent == Extent::Least;

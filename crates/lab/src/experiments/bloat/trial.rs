@@ -14,6 +14,7 @@ use timeous_net::sim::{LinkId, Network, NodeId};
 use timeous_seal::{OVERHEAD, Secret};
 use timeous_testbed::bound::{Bound, Job, Rates, bound};
 
+use super::super::machines::Machines;
 use super::setup::{Cell, HEADERS, LASTING, PACKET, RateProfile, WARM_UP};
 use super::stream::{SenderKind, stream};
 use crate::experiment::values;
@@ -159,7 +160,7 @@ impl Topology {
     ) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
-        let (here, there) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
+        let (here, there) = (network.machine(HERE), network.machine(THERE));
         let forward = LinkConfig {
             capacity,
             queue: Limit::Bytes(cell.rate().bytes_in(cell.queue)),
@@ -167,7 +168,7 @@ impl Topology {
             loss: cell.losses.of_link(),
             ..LinkConfig::default()
         };
-        let back = LinkConfig { delay: cell.rtt / 2, ..LinkConfig::default() };
+        let back = LinkConfig::with_delay(cell.rtt / 2);
         let (link, _) = network.connect(here, there, forward, back);
 
         let parity = if way.repairs() { Parity::Auto } else { Parity::Off };
@@ -182,14 +183,8 @@ impl Topology {
         let stream = if chooses && way.repairs() { stream.repair(Priority(1)) } else { stream };
         let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
         let caller = Dccp::caller(SocketAddr::new(THERE, PORT), stream, settings, rng.fork());
-        let receiver = network.with_host(there, |_, machine| {
-            let own = machine.add_manager(way.controller());
-            machine.add(PORT, own, listener)
-        });
-        let sender = network.with_host(here, |_, machine| {
-            let own = machine.add_manager(way.controller());
-            machine.add(9_000, own, caller)
-        });
+        let receiver = network.place(there, PORT, way.controller(), listener);
+        let sender = network.place(here, 9_000, way.controller(), caller);
         Self { network, link, here, there, sender, receiver }
     }
 

@@ -9,14 +9,15 @@ use std::thread;
 
 use clap::ValueEnum as _;
 use timeous_testbed::machine::machine;
+use timeous_testbed::process::own_command;
 
+use super::super::daemon::member::DaemonProcess;
 use super::super::system_calls::{SystemCalls, count};
 use super::alf::ApiCalls;
 use super::client::{COMMAND, ClientKind};
-use super::daemon::DaemonProcess;
 use super::method::ManagerPlacement::{self, Daemon, InProcess};
 use super::trial::{loopback_socket, receive_datagrams, receive_stream};
-use crate::experiment::{Choice, Claim, Rows, Run, RunError, Sabotage, Table, most, setup};
+use crate::experiment::{Choice, Claim, Rows, Run, RunError, Table, most, sabotages, setup};
 
 /// Packet size in bytes: the smallest of figure 6, where calls weigh most.
 const SIZE: usize = 168;
@@ -25,11 +26,10 @@ const PACKETS: u64 = 2_000;
 /// Runs of each client. Chosen by us: with one, a daemon that happens to be awake hides the worst case.
 const ROUNDS: usize = 3;
 
-pub(super) const RETURNED: Sabotage = Sabotage {
-    name: "returned",
-    what: "the sender returns each second grant and requests another",
-    falls: &["table 1: ALF: requests", "table 1: ALF: notifies"],
-};
+sabotages! {
+    pub(super) RETURNED = "returned", "the sender returns each second grant and requests another"
+        => ["table 1: ALF: requests", "table 1: ALF: notifies"];
+}
 
 type Client = (ClientKind, ManagerPlacement);
 const UDP: Client = (ClientKind::Udp, InProcess);
@@ -82,9 +82,9 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Counted>, RunError> {
     let _served = DaemonProcess::start(&socket)?;
     let task = run.progress.task("system calls", (2 + MANAGED.len()) as u64);
     let start = |(kind, place): Client| -> Result<Counted, RunError> {
-        let mut command = Command::new(std::env::current_exe().map_err(RunError::system("find this program"))?);
+        let mut command = own_command(COMMAND)?;
         let kind_name = kind.to_possible_value().expect("all kinds have names").get_name().to_owned();
-        command.arg(COMMAND).args(["--size", &SIZE.to_string(), "--packets", &PACKETS.to_string()]);
+        command.args(["--size", &SIZE.to_string(), "--packets", &PACKETS.to_string()]);
         if place == Daemon {
             command.arg("--daemon").arg(&socket);
         }

@@ -9,19 +9,18 @@ use std::thread;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
-use nix::time::{ClockId, clock_getcpuclockid};
-use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous::clock;
 use timeous::cm::{Acks, CongestionManager, ManagerLocation};
 use timeous::core::Duration;
 use timeous_net::emulator::Namespace;
 use timeous_testbed::machine::{Call, machine, stay_on, two_processors, veth};
+use timeous_testbed::process::Clock;
 
+use super::super::daemon::member::DaemonProcess;
 use super::super::managed::Managed;
 use super::alf::Alf;
 use super::buffered;
-use super::daemon::DaemonProcess;
 use super::method::{Api, ManagerPlacement, SendMethod};
 use crate::experiment::RunError;
 
@@ -174,29 +173,6 @@ impl TestNetwork {
 #[allow(clippy::needless_pass_by_value)]
 fn refused(error: timeous::cm::Error) -> RunError {
     RunError::Machine(format!("the Congestion Manager: {error}"))
-}
-
-/// Clock of processor time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(ClockId);
-
-impl Clock {
-    /// Clock of this process, over all threads.
-    pub(super) const PROCESS: Self = Self(ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    /// Clock of the calling thread.
-    pub(super) const THREAD: Self = Self(ClockId::CLOCK_THREAD_CPUTIME_ID);
-
-    /// Returns the clock of another process.
-    pub(super) fn of(process: u32) -> Result<Self, RunError> {
-        let clock = clock_getcpuclockid(Pid::from_raw(process as i32));
-        clock.map(Self).map_err(|error| RunError::System { what: "find the clock of a process", source: error.into() })
-    }
-
-    /// Returns the processor time so far.
-    pub(super) fn read(self) -> Duration {
-        let time = self.0.now().expect("the clock of a process that lives can be read");
-        Duration::from_secs(time.tv_sec() as u64) + Duration::from_nanos(time.tv_nsec() as u64)
-    }
 }
 
 /// Addresses of both sides in two networks: one with delayed acknowledgements, one with an

@@ -9,14 +9,14 @@ use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
-use timeous_net::link::{Capacity, Limit};
+use timeous_net::link::Limit;
 use timeous_testbed::machine::{Call, drain, machine, send_until, sleep};
 use timeous_testbed::network::{Links, TestNetwork};
 
-use super::super::cm_host::false_feedback::FalseFeedback;
-use super::super::cm_host::feedback_receiver::FeedbackReceiver;
-use super::super::cm_host::host::{ClientProcess, DaemonHost};
-use super::super::cm_host::messages::Work;
+use super::super::daemon::false_feedback::FalseFeedback;
+use super::super::daemon::feedback_receiver::FeedbackReceiver;
+use super::super::daemon::host::{ClientProcess, DaemonHost};
+use super::super::daemon::messages::Work;
 use super::super::managed::Managed;
 use crate::experiment::{Bound, Choice, Claim, Findings, Rows, Run, RunError, jain, mean, setup, values};
 
@@ -104,8 +104,8 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, RunError> {
 
 fn links() -> Links {
     let delay = RTT / 2;
-    let back = LinkConfig { delay, ..LinkConfig::default() };
-    let forward = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
+    let back = LinkConfig::with_delay(delay);
+    let forward = back.clone().with_rate(RATE, Limit::Packets(QUEUE));
     Links { forward, back }
 }
 

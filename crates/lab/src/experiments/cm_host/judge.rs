@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::false_feedback::FalseFeedback;
+use super::super::daemon::false_feedback::FalseFeedback;
 use super::killed_clients::{self, Deaths, SurvivorStats};
 use super::scale::{self, Scale};
 use super::users::{self, Outcome};

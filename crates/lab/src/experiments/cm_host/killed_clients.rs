@@ -7,10 +7,10 @@ use timeous::core::{Duration, Rng};
 use timeous_net::LinkConfig;
 use timeous_testbed::machine::sleep;
 
-use super::false_feedback::FalseFeedback;
-use super::feedback_receiver::{FeedbackReceiver, FlowStats, Wire};
-use super::host::{ClientProcess, DaemonHost};
-use super::messages::Work;
+use super::super::daemon::false_feedback::FalseFeedback;
+use super::super::daemon::feedback_receiver::{FeedbackReceiver, FlowStats, Wire};
+use super::super::daemon::host::{ClientProcess, DaemonHost};
+use super::super::daemon::messages::Work;
 use crate::experiment::{Run, RunError};
 
 pub(super) const DEATHS: u64 = 100;
@@ -71,7 +71,7 @@ pub(super) struct Deaths {
 /// Missing features of the machine.
 pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<Deaths, RunError> {
     let far = FeedbackReceiver::start()?;
-    let way = LinkConfig { delay: DELAY, ..LinkConfig::default() };
+    let way = LinkConfig::with_delay(DELAY);
     let wire = Wire::start(&far, way.clone(), way, run.seed)?;
     let port = wire.port();
     let mut others =
@@ -89,7 +89,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<D
 
     let mut rng = Rng::from_seed(run.seed);
     for number in 1..=BEFORE {
-        run_for_a_while(&dying(host, port, number), &mut rng)?.kill()?;
+        drop(run_for_a_while(&dying(host, port, number), &mut rng)?);
     }
     let clients = OTHERS as usize + 1;
     host.until("the first dead are forgotten", || Ok(host.view()?.clients.len() == clients))?;
@@ -104,7 +104,7 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>, alive: bool) -> Result<D
         if alive && living.len() < ALIVE {
             living.push(member);
         } else {
-            member.kill()?;
+            drop(member);
         }
         task.step();
     }

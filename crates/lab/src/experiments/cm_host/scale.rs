@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use timeous::core::Duration;
 use timeous_testbed::machine::sleep;
 
-use super::false_feedback::FalseFeedback;
-use super::feedback_receiver::FeedbackReceiver;
-use super::host::{ClientProcess, DaemonHost};
-use super::messages::{FinalReport, Work};
+use super::super::daemon::false_feedback::FalseFeedback;
+use super::super::daemon::feedback_receiver::FeedbackReceiver;
+use super::super::daemon::host::{ClientProcess, DaemonHost};
+use super::super::daemon::messages::{FinalReport, Work};
 use crate::experiment::RunError;
 
 pub(super) const FLOWS: usize = 1_000;

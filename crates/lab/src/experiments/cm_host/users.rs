@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit};
+use timeous_net::link::Limit;
 use timeous_testbed::machine::sleep;
 
-use super::false_feedback::FalseFeedback;
-use super::feedback_receiver::{FeedbackReceiver, Wire};
-use super::host::{ClientProcess, DaemonHost};
-use super::messages::Work;
+use super::super::daemon::false_feedback::FalseFeedback;
+use super::super::daemon::feedback_receiver::{FeedbackReceiver, Wire};
+use super::super::daemon::host::{ClientProcess, DaemonHost};
+use super::super::daemon::messages::Work;
 use crate::experiment::{Run, RunError};
 
 pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
@@ -73,8 +73,8 @@ pub(super) fn measure(host: &DaemonHost, run: &Run<'_>) -> Result<Vec<Outcome>, 
 impl Path {
     fn make(host: &DaemonHost, lie: FalseFeedback, number: u8, seed: u64) -> Result<Self, RunError> {
         let far = FeedbackReceiver::start()?;
-        let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
-        let narrow = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
+        let back = LinkConfig::with_delay(DELAY);
+        let narrow = back.clone().with_rate(RATE, Limit::Packets(QUEUE));
         let wire = Wire::start(&far, narrow, back, seed + u64::from(number))?;
         let member = |user: usize| {
             ClientProcess::opened(&Work {

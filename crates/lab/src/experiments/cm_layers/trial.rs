@@ -10,8 +10,9 @@ use timeous_net::link::{Capacity, Limit, RateTrace};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
 use super::super::cm::{AckPolicy, OVERHEAD, Receiver, Sender};
+use super::super::machines::Machines;
 use super::video::{GrantedVideo, LAYERS, RateCallbackVideo, SIZE, Video};
-use crate::experiment::{Sabotage, values};
+use crate::experiment::{Sabotage, sabotages, values};
 
 /// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
@@ -41,36 +42,24 @@ pub(super) const BEGIN: Duration = Duration::from_secs(4);
 /// Sampling interval of the figures.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-pub(super) const SILENT: Sabotage = Sabotage {
-    name: "silent",
-    what: "the application never asks for a grant",
-    falls: &[
-        "changes of layers",
-        "change of the reported rate",
-        "what arrives with late feedback",
-        "share of the path that ALF uses",
-        "rate of the layers by",
-        "time with more layers than the path carries by rate callbacks",
-        "longest time with more layers than the manager reports",
-    ],
-};
-pub(super) const DEAF: Sabotage = Sabotage {
-    name: "deaf",
-    what: "the application ignores every callback and stays at one layer",
-    falls: &["rate of the layers by", "changes of layers"],
-};
-pub(super) const GREEDY: Sabotage = Sabotage {
-    name: "greedy",
-    what: "the application ignores every callback and sends all four layers",
-    falls: &[
-        "rate of the layers by",
-        "changes of layers",
-        "time with more layers than the path carries by rate callbacks",
-        "longest time with more layers than the manager reports",
-    ],
-};
-pub(super) const PROMPT: Sabotage =
-    Sabotage { name: "prompt", what: "late feedback comes at once", falls: &["change of the reported rate"] };
+sabotages! {
+    pub(super) SILENT = "silent", "the application never asks for a grant"
+        => [
+            "changes of layers", "change of the reported rate", "what arrives with late feedback",
+            "share of the path that ALF uses", "rate of the layers by",
+            "time with more layers than the path carries by rate callbacks",
+            "longest time with more layers than the manager reports",
+        ];
+    pub(super) DEAF = "deaf", "the application ignores every callback and stays at one layer"
+        => ["rate of the layers by", "changes of layers"];
+    pub(super) GREEDY = "greedy", "the application ignores every callback and sends all four layers"
+        => [
+            "rate of the layers by", "changes of layers",
+            "time with more layers than the path carries by rate callbacks",
+            "longest time with more layers than the manager reports",
+        ];
+    pub(super) PROMPT = "prompt", "late feedback comes at once" => ["change of the reported rate"];
+}
 
 values! {
     /// API of the manager that the application uses.
@@ -138,9 +127,8 @@ fn with<V: Video>(api: Api, seed: u64, video: V) -> Outcome {
     let steps = trace(&mut rng);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
-    let from = network.add_host(here.ip(), Machine::new(here.ip()));
-    let to = network.add_host(there.ip(), Machine::new(there.ip()));
-    let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+    let (from, to) = (network.machine(here.ip()), network.machine(there.ip()));
+    let way = LinkConfig::with_delay(RTT / 2);
     let narrow = LinkConfig {
         capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
         queue: Limit::Packets(QUEUE),
@@ -152,14 +140,8 @@ fn with<V: Video>(api: Api, seed: u64, video: V) -> Outcome {
         Api::Alf | Api::Rate => (AckPolicy::Soon, Duration::ZERO),
     };
     let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
-    let sender = network.with_host(from, |_, machine| {
-        let own = machine.add_manager(Kind::Aimd);
-        machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
-    });
-    let receiver = network.with_host(to, |_, machine| {
-        let any = machine.add_manager(Kind::Aimd);
-        machine.add(there.port(), any, Receiver::new(when))
-    });
+    let sender = network.place(from, here.port(), Kind::Aimd, Sender::new(there, SIZE, start, late, video));
+    let receiver = network.place(to, there.port(), Kind::Aimd, Receiver::new(when));
     network.run_until(Instant::ZERO + end());
     outcome(&steps, &network, link, (from, sender), (to, receiver))
 }

@@ -4,16 +4,17 @@
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
-use timeous_net::link::{Capacity, Limit};
+use timeous_net::link::Limit;
 use timeous_testbed::machine::{machine, sleep};
 use timeous_testbed::network::{Links, TestNetwork};
+use timeous_testbed::process::ChildProcess;
 
 use super::super::managed::Managed;
 use crate::experiment::{Chart, Choice, Claim, Findings, Rows, Run, RunError, cross, mean, setup, values};
@@ -118,12 +119,7 @@ pub(super) fn run(run: &Run<'_>) -> Result<Findings, RunError> {
 }
 
 fn links() -> Links {
-    let link = LinkConfig {
-        capacity: Capacity::Fixed(RATE),
-        queue: Limit::Packets(QUEUE),
-        delay: DELAY,
-        ..LinkConfig::default()
-    };
+    let link = LinkConfig::with_delay(DELAY).with_rate(RATE, Limit::Packets(QUEUE));
     Links { forward: link.clone(), back: link }
 }
 
@@ -158,7 +154,9 @@ fn fetches(
 }
 
 /// Python's unmodified HTTP server.
-struct Server(Child);
+struct Server {
+    _process: ChildProcess,
+}
 
 impl Server {
     fn start(namespace: &Namespace, directory: &Path) -> Result<Self, RunError> {
@@ -167,7 +165,8 @@ impl Server {
         command.args(["-m", "http.server", "--bind", &address.ip().to_string(), &address.port().to_string()]);
         command.arg("--directory").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
         let child = namespace.within(|| command.spawn()).map_err(machine)?;
-        let server = Self(child.map_err(RunError::system("run python3 (install it: scripts/tools.sh)"))?);
+        let child = child.map_err(RunError::system("run python3 (install it: scripts/tools.sh)"))?;
+        let server = Self { _process: child.into() };
         // Connects on the server's own host, so that the path to the client stays unused.
         namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
         let end = clock::now() + PATIENCE;
@@ -178,13 +177,6 @@ impl Server {
             sleep(Duration::from_millis(20));
         }
         Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -150,7 +150,7 @@ impl SetupDifference {
         let make = match self {
             Self { reno: true, .. } => two,
             Self { as_tfrc: true, .. } => as_tfrc,
-            _ => return Manager::new(Kind::NewReno.constructor()),
+            _ => return Kind::NewReno.into(),
         };
         Manager::new(make)
     }

@@ -1,21 +1,22 @@
 //! Trial: the stream by one transport, beside FTP and web traffic.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rng};
 use timeous_choice::dbat::{Dbat, Marking};
 use timeous_cm::Kind;
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::{Bulk, Web};
-use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, SendBuffer, Socket, Stream, Tcp, Udp};
+use timeous_host::{Dccp, DccpSettings, Feed, Handle, Machine, SendBuffer, Socket, Stream, Tcp, Udp};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit};
+use timeous_net::link::Limit;
 use timeous_net::sim::{Dumbbell, Network, NodeId};
 
 use super::super::goddard::message::PACKET;
 use super::super::goddard::player::{Player, PlayerRules};
 use super::super::goddard::probe::{Probe, ProbeRequester, ProbeResponder};
 use super::super::goddard::server::{BUFFER, Server};
+use super::super::machines::{self, Machines};
 use super::differences::SetupDifference;
 use super::outcome::Outcome;
 use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, StreamTransport, queue};
@@ -105,42 +106,24 @@ struct Topology {
 }
 
 fn address(side: u8, pair: u8, port: u16) -> SocketAddr {
-    (Ipv4Addr::new(10, 0, side, pair + 1), port).into()
+    SocketAddr::new(machines::address(side, pair + 1), port)
 }
 
 impl Topology {
     fn new(seed: u64, rtt: u64, apart: SetupDifference) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
-        let side =
-            |n: u8| [1, 2, 3].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
-        let access = LinkConfig { delay: ACCESS, ..LinkConfig::default() };
-        let forward = LinkConfig {
-            capacity: Capacity::Fixed(RATE),
-            queue: Limit::Packets(queue(rtt)),
-            delay: Duration::from_millis(rtt / 2).saturating_sub(ACCESS * 2),
-            ..LinkConfig::default()
-        };
+        let access = LinkConfig::with_delay(ACCESS);
+        let forward = LinkConfig::with_delay(Duration::from_millis(rtt / 2).saturating_sub(ACCESS * 2))
+            .with_rate(RATE, Limit::Packets(queue(rtt)));
         let back = LinkConfig { queue: Limit::Packets(usize::MAX), ..forward.clone() };
-        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        let net = network.pairs(3, &access, forward, back);
         Self { network, net, rng, apart }
-    }
-
-    /// Adds an agent to a host, under a Congestion Manager of its own.
-    fn add<A: Agent>(&mut self, node: NodeId, port: u16, kind: Kind, agent: A) -> Handle<A> {
-        self.network.with_host(node, |_, machine| {
-            let own = machine.add_manager(kind);
-            machine.add(port, own, agent)
-        })
     }
 
     /// Adds a TCP to a host, under the trial's own manager for TCP.
     fn add_tcp(&mut self, node: NodeId, port: u16, agent: Tcp) -> Handle<Tcp> {
-        let manager = self.apart.manager();
-        self.network.with_host(node, |_, machine| {
-            let own = machine.add_manager_of(manager);
-            machine.add(port, own, agent)
-        })
+        self.network.place(node, port, self.apart.manager(), agent)
     }
 
     /// Adds the FTP flow; returns both ends, the receiving one last.
@@ -165,8 +148,13 @@ impl Topology {
     fn stream(&mut self, way: StreamTransport, without_dbat: bool) -> StreamEnds {
         let (from, to) = (self.net.left[0], self.net.right[0]);
         let probe = Probe::default();
-        self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), ProbeResponder::default()));
-        self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), ProbeRequester::new(probe.clone())));
+        self.network.place(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), ProbeResponder::default()));
+        self.network.place(
+            to,
+            PAIRS,
+            Kind::NewReno,
+            Udp::sender(address(1, 0, PAIRS), ProbeRequester::new(probe.clone())),
+        );
         let (apart, remote) = (self.apart, address(1, 0, STREAMER));
         let SetupDifference { by_pair, first, content, .. } = apart;
         let rules = PlayerRules { by_pair, blind: apart.blind && way == StreamTransport::Tcp, first, content };
@@ -205,8 +193,8 @@ impl Topology {
         };
         let listener = Dccp::listener(stream, settings(&streams, &asks), self.rng.fork());
         let caller = Dccp::caller(remote, Stream::new(player), settings(&asks, &streams), self.rng.fork());
-        let streamer = self.add(from, STREAMER, Kind::Tfrc, listener);
-        StreamEnds::Dccp(streamer, self.add(to, PLAYER, Kind::NewReno, caller))
+        let streamer = self.network.place(from, STREAMER, Kind::Tfrc, listener);
+        StreamEnds::Dccp(streamer, self.network.place(to, PLAYER, Kind::NewReno, caller))
     }
 
     /// Returns streamer and player.

@@ -2,7 +2,7 @@
 //! its own, over one link.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Priority, Rng};
 use timeous_choice::{Age, Chain, Frames, QueueLimit};
@@ -10,13 +10,14 @@ use timeous_cm::Kind;
 use timeous_dccp::Config as DccpConfig;
 use timeous_host::sources::{Bulk, Cbr, OnFull};
 use timeous_host::{
-    Agent, Arrivals, Dccp, DccpSettings, Feed, Handle, Journal, Machine, SendBuffer, Sink, Socket, Stream, Tcp, Udp,
+    Arrivals, Dccp, DccpSettings, Feed, Handle, Journal, Machine, SendBuffer, Sink, Socket, Stream, Tcp, Udp,
 };
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
-use timeous_net::sim::{Dumbbell, Network, NodeId, Passage};
+use timeous_net::sim::{Dumbbell, Network, Passage};
 use timeous_tcp::{Config as TcpConfig, EcnMode};
 
+use super::super::machines::{self, Machines};
 use super::ages::{Flow, LinkPackets, PacketTimestamps};
 use super::own_choice::{Deciding, OwnChoice};
 use super::setup::{self, Transport, WARM_UP};
@@ -234,8 +235,9 @@ impl Trial {
         match transport {
             Transport::Udp => {
                 let source = self.source(begin, OnFull::Skip, rng);
-                let receiver = add(network, net.right[0], TO, Udp::sink());
-                FlowAgents::Udp(add(network, net.left[0], FROM, Udp::sender(address(0), source)), receiver)
+                let receiver = network.place(net.right[0], TO, Kind::NewReno, Udp::sink());
+                let sender = network.place(net.left[0], FROM, Kind::NewReno, Udp::sender(address(0), source));
+                FlowAgents::Udp(sender, receiver)
             }
             Transport::Tcp => {
                 let source = self.source(begin, OnFull::Wait, rng);
@@ -258,9 +260,9 @@ impl Trial {
                 };
                 let settings = DccpSettings { connection, start: begin, ..DccpSettings::default() };
                 let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
-                let receiver = add(network, net.right[0], TO, listener);
+                let receiver = network.place(net.right[0], TO, Kind::NewReno, listener);
                 let caller = Dccp::caller(address(0), stream, settings, rng.fork());
-                FlowAgents::Timeous(add(network, net.left[0], FROM, caller), receiver)
+                FlowAgents::Timeous(network.place(net.left[0], FROM, Kind::NewReno, caller), receiver)
             }
         }
     }
@@ -276,14 +278,13 @@ fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
         delay: setup::DELAY,
         ..LinkConfig::default()
     };
-    let back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
+    let back = LinkConfig::with_delay(setup::DELAY);
     let routers = (network.add_router(), network.add_router());
     let bottleneck = network.connect(routers.0, routers.1, forward, back);
     let mut links = Vec::new();
     let mut side = |n: u8, router, access: &LinkConfig| {
         let place = |host| {
-            let at = IpAddr::V4(Ipv4Addr::new(10, 0, n, host));
-            let node = network.add_host(at, Machine::new(at));
+            let node = network.machine(machines::address(n, host));
             links.push(network.connect(node, router, access.clone(), access.clone()));
             node
         };
@@ -295,15 +296,7 @@ fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
 
 /// Returns the address of the right host of a pair.
 fn address(pair: u8) -> SocketAddr {
-    (Ipv4Addr::new(10, 0, 2, pair + 1), TO).into()
-}
-
-/// Adds an agent to a host, under a Congestion Manager of its own.
-fn add<A: Agent>(network: &mut Network<Machine>, node: NodeId, port: u16, agent: A) -> Handle<A> {
-    network.with_host(node, |_, machine| {
-        let own = machine.add_manager(Kind::NewReno);
-        machine.add(port, own, agent)
-    })
+    SocketAddr::new(machines::address(2, pair + 1), TO)
 }
 
 /// Opens a TCP connection between a pair of hosts.
@@ -317,9 +310,9 @@ fn connect_tcp(
 ) -> (Handle<Tcp>, Handle<Tcp>) {
     let config = TcpConfig { mss: setup::SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
     let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
-    let listener = add(network, net.right[usize::from(pair)], TO, listener);
+    let listener = network.place(net.right[usize::from(pair)], TO, Kind::NewReno, listener);
     let caller = Tcp::caller(address(pair), start, feed, config, rng.fork());
-    (add(network, net.left[usize::from(pair)], FROM, caller), listener)
+    (network.place(net.left[usize::from(pair)], FROM, Kind::NewReno, caller), listener)
 }
 
 /// Returns the sender's journal, and the arrival time of each of its packets.

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use etherparse::{IpNumber, Ipv4Header, Ipv4Slice};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use timeous::core::{Duration, Ecn, Instant};
 use timeous_engine::clock;
 use timeous_host::{Middlebox, MiddleboxBehaviour};
 use timeous_net::emulator::{EmulatorError, Ipv4Interface, Namespace, Tun};
 use timeous_net::sim::{Host, Packet, Protocol};
-use timeous_testbed::machine::machine;
+use timeous_testbed::machine::{machine, timespec};
 use timeous_testbed::network::{SYSCTLS, TestNetwork};
 
 use crate::experiment::RunError;
@@ -94,8 +94,7 @@ fn carry(inner: Tun, outer: &Tun, behaviour: MiddleboxBehaviour, stop: &AtomicBo
         }
         if idle {
             let until = middlebox.poll_timeout().unwrap_or(Instant::FAR_FUTURE).min(clock::now() + LOOK);
-            let nanos = until.saturating_since(clock::now()).as_nanos();
-            let timeout = Timespec { tv_sec: 0, tv_nsec: nanos as _ };
+            let timeout = timespec(until.saturating_since(clock::now()));
             let wanted = |tun| PollFd::from_borrowed_fd(tun, PollFlags::IN);
             // An interrupted poll is harmless: the loop checks again.
             let _ = poll(&mut [wanted(middlebox.host().tun.as_fd()), wanted(outer.as_fd())], Some(&timeout));

@@ -2,13 +2,13 @@
 //! §4.1).
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::thread;
 
 use timeous::core::{Duration, Instant};
 use timeous::{Arrival, Hints, Listener, SendError, Sender, Uri};
 use timeous_engine::clock;
 use timeous_testbed::machine::{machine, sleep_until};
+use timeous_testbed::process::own_command;
 
 use super::super::system_calls::{SystemCalls, be_traced, count, mark};
 use crate::experiment::{Choice, Claim, Rows, Run, RunError, Table, setup};
@@ -147,8 +147,8 @@ pub(crate) fn measure(run: &Run<'_>) -> Result<Vec<EngineCalls>, RunError> {
             Some(Listener::open(&uri).map_err(machine)?)
         };
         let name = clap::ValueEnum::to_possible_value(&way).expect("all ways have names").get_name().to_owned();
-        let mut command = Command::new(std::env::current_exe().map_err(RunError::system("find this program"))?);
-        command.args([COMMAND, &name, &remote.to_string()]);
+        let mut command = own_command(COMMAND)?;
+        command.args([&name, &remote.to_string()]);
         let system = thread::scope(|scope| {
             // A thread of its own, which has no other children to wait for.
             let counted = scope.spawn(move || count(&mut command));

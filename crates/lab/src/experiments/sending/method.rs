@@ -5,10 +5,10 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use timeous::core::{AduMeta, AduSeq, Ecn};
 use timeous_engine::udp::{self, Packet};
 use timeous_engine::{DccpConfig, EngineError, EnqueueError, Producer, Waker, clock};
+use timeous_testbed::process::Clock;
 use timeous_testbed::rig::Rig;
 
 use super::sink;
@@ -192,9 +192,8 @@ impl Sent {
 }
 
 /// Returns the processor time of this thread, in nanoseconds.
-pub(super) fn processor_time() -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
-    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
+fn processor_time() -> u64 {
+    Clock::THREAD.read().as_nanos()
 }
 
 /// Wakers between the two threads.

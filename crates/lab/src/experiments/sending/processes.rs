@@ -1,9 +1,7 @@
 //! Many processes that send concurrently, each by one way and at full speed.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-
 use timeous_testbed::machine::machine;
+use timeous_testbed::process::Member;
 
 use super::cost::Case;
 use super::method::{SendMethod, Sender};
@@ -67,77 +65,16 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), RunError> {
 /// # Errors
 /// A process that cannot be started, or that failed.
 pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Result<f64, RunError> {
-    let mut crowd = Vec::new();
-    for _ in 0..members {
-        crowd.push(SenderProcess::start(sink, case, packets)?);
-    }
-    for member in &mut crowd {
-        member.hear()?;
-    }
+    let (way, number) = words(case.way);
+    let arguments = [number.to_string(), case.payload.to_string(), packets.to_string()];
+    let arguments = [&[sink.name().to_owned(), way.to_owned()][..], &arguments].concat();
+    let mut crowd = (0..members).map(|_| Member::start(COMMAND, &arguments)).collect::<Result<Vec<_>, _>>()?;
+    crowd.iter_mut().try_for_each(|member| member.hear().map(drop))?;
     // All members are ready: starting them one after another takes less time than one of them needs
     // to begin.
-    for member in &mut crowd {
-        member.go()?;
-    }
-    let mut sum = 0.0;
-    for member in &mut crowd {
-        sum += member
-            .hear()?
-            .trim()
-            .parse::<f64>()
-            .map_err(|error| RunError::Machine(format!("a process of many: {error}")))?;
-    }
-    Ok(sum / members as f64)
-}
-
-/// Member process, ended on drop.
-struct SenderProcess {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl SenderProcess {
-    fn start(sink: &Sink, case: Case, packets: u32) -> Result<Self, RunError> {
-        let failed = RunError::system;
-        let own = std::env::current_exe().map_err(failed("find this program"))?;
-        let (way, number) = words(case.way);
-        let numbers = [number.to_string(), case.payload.to_string(), packets.to_string()];
-        let mut child = Command::new(own)
-            .args([COMMAND, sink.name(), way])
-            .args(numbers)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed("start one of many processes"))?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
-        Ok(Self { child, input, output })
-    }
-
-    fn hear(&mut self) -> Result<String, RunError> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(RunError::system("hear one of many processes"))?;
-        if line.is_empty() {
-            Err(RunError::Machine("one of many processes ended too early".to_owned()))
-        } else {
-            Ok(line)
-        }
-    }
-
-    fn go(&mut self) -> Result<(), RunError> {
-        let input = self.input.as_mut().expect("its input is piped");
-        input.write_all(b"go\n").map_err(RunError::system("tell one of many processes"))
-    }
-}
-
-impl Drop for SenderProcess {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // It ends by itself; a failed one has reported its error.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    crowd.iter_mut().try_for_each(Member::go)?;
+    let costs = crowd.iter_mut().map(|member| member.hear()?.parse::<f64>().map_err(machine));
+    Ok(costs.sum::<Result<f64, RunError>>()? / members as f64)
 }
 
 #[cfg(test)]

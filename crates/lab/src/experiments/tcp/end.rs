@@ -73,7 +73,7 @@ impl End {
             connection,
             sends: begin.is_some(),
             begin,
-            manager: Manager::new(controller.constructor()),
+            manager: controller.into(),
             endless: EndlessSource(0),
             scratch: Vec::new(),
             received: 0,

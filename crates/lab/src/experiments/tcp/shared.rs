@@ -75,12 +75,8 @@ impl Shared {
             queue: Limit::Packets(usize::MAX),
             ..LinkConfig::default()
         };
-        let middle = LinkConfig {
-            capacity: Capacity::Fixed(bottleneck.rate()),
-            delay: (bottleneck.rtt / 2).saturating_sub(ACCESS_DELAY * 2),
-            queue: Limit::Packets(bottleneck.queue),
-            ..LinkConfig::default()
-        };
+        let middle = LinkConfig::with_delay((bottleneck.rtt / 2).saturating_sub(ACCESS_DELAY * 2))
+            .with_rate(bottleneck.rate(), Limit::Packets(bottleneck.queue));
         let back = LinkConfig { queue: Limit::Packets(usize::MAX), ..middle.clone() };
         let dumbbell = network.dumbbell(left, right, &access, middle, back);
         Self { network, senders: dumbbell.left, receivers: dumbbell.right }

@@ -7,7 +7,7 @@ use timeous::core::{Duration, Rate};
 use timeous_engine::clock;
 use timeous_net::Counters;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};
+use timeous_net::link::{CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};
 use timeous_testbed::network::{Links, TestNetwork};
 use timeous_testbed::tun::{EcnMode, TcpConfig, TcpStatistics};
 
@@ -19,12 +19,7 @@ use crate::experiment::RunError;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn link() -> LinkConfig {
-    LinkConfig {
-        capacity: Capacity::Fixed(Rate::from_kbps(20_000)),
-        delay: Duration::from_millis(2),
-        queue: Limit::Packets(60),
-        ..LinkConfig::default()
-    }
+    LinkConfig::with_delay(Duration::from_millis(2)).with_rate(Rate::from_kbps(20_000), Limit::Packets(60))
 }
 
 fn plan(link: LinkConfig, way: Direction) -> Plan<'static> {
@@ -77,7 +72,7 @@ fn the_same_bytes_over_a_good_path() {
 #[test]
 fn the_same_bytes_with_losses() {
     for (name, p) in [("k1", 0.01), ("k5", 0.05)] {
-        let Some([there, back]) = check(name, LinkConfig { loss: Loss::Bernoulli { p }, ..link() }) else { return };
+        let Some([there, back]) = check(name, link().with_loss(Loss::Bernoulli { p })) else { return };
         assert!(there.links[0].losses > 0 && back.links[1].losses > 0, "{:?} {:?}", there.links, back.links);
         let ours = there.ours.expect("ours was there");
         assert!(ours.retransmissions > 0, "{ours:?}");
@@ -131,7 +126,7 @@ fn marks_slow_both_stacks_down_without_a_loss() {
 /// bundling; returns the counters of the link and of our end.
 fn thin(name: &str, loss: Loss) -> Option<(Counters, TcpStatistics)> {
     let link = LinkConfig { delay: Duration::from_millis(12), loss, ..link() };
-    let links = Links { back: LinkConfig { loss: Loss::None, ..link.clone() }, forward: link };
+    let links = Links { back: link.clone().with_loss(Loss::None), forward: link };
     let network = match TestNetwork::make(name, &links, 5, None) {
         Ok(network) => network,
         Err(error) => {

@@ -132,13 +132,7 @@ const WIDE: Rate = Rate::from_kbps(2_000);
 
 /// Returns the link of all experiments, with this loss.
 pub(crate) fn link(loss: Loss) -> LinkConfig {
-    LinkConfig {
-        capacity: Capacity::Fixed(WIDE),
-        queue: Limit::Packets(50),
-        delay: RTT / 2,
-        loss,
-        ..LinkConfig::default()
-    }
+    LinkConfig::with_delay(RTT / 2).with_rate(WIDE, Limit::Packets(50)).with_loss(loss)
 }
 
 /// Returns the link without losses, but with an outage at the start of each period.
@@ -220,7 +214,7 @@ impl Trial {
         let mut network = SimNetwork::new(self.seed);
         let here = network.add_host(HERE, Middlebox::new(Machine::new(HERE), self.behaviour));
         let there = network.add_host(THERE, Middlebox::new(Machine::new(THERE), MiddleboxBehaviour::Pass));
-        let back = LinkConfig { loss: Loss::None, ..self.way.clone() };
+        let back = self.way.clone().with_loss(Loss::None);
         network.connect(here, there, self.way.clone(), back);
         match self.protocol {
             Protocol::Udp => self.by_udp(&mut network, here, there),

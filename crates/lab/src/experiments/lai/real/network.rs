@@ -49,7 +49,7 @@ impl TestNetwork {
             delay: setup::DELAY,
             ..LinkConfig::default()
         };
-        link.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
+        link.back = LinkConfig::with_delay(setup::DELAY);
         link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
         let mut wires = vec![RunningLink::start(link)?];
         if shared {

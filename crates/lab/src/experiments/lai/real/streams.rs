@@ -10,7 +10,7 @@ use std::thread;
 
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, LateChoice, Priority};
 use timeous_choice::Chain;
-use timeous_cm::{Kind, Manager};
+use timeous_cm::Kind;
 use timeous_engine::{
     Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, Producer, ReceiveHalf, Sealing, Status, Stream,
     StreamConfig, clock,
@@ -190,7 +190,7 @@ fn overwrite(ring: &mut Producer, stale: Index, meta: &AduMeta, packet: &[u8]) -
 
 /// Starts an engine whose congestion control is that of DCCP's CCID 2, as the TCP flow's beside it.
 fn engine() -> Result<Engine, EngineError> {
-    Engine::with_congestion(Congestion::new(Manager::new(Kind::NewReno.constructor())))
+    Engine::with_congestion(Congestion::new(Kind::NewReno.into()))
 }
 
 /// Returns the metadata of a packet: I-frames have a higher priority; nothing else is set.

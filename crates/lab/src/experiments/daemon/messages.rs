@@ -8,58 +8,58 @@ use serde::{Deserialize, Serialize};
 use super::false_feedback::FalseFeedback;
 
 /// Hidden command that runs a client; it is no experiment.
-pub(crate) const COMMAND: &str = "cm-host-client";
+pub(crate) const COMMAND: &str = "daemon-client";
 
 /// Arguments of a client process.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ClientArgs {
     /// A [`Work`], as JSON.
-    pub(super) work: String,
+    pub(crate) work: String,
 }
 
 /// Work of a client process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::experiments) struct Work {
+pub(crate) struct Work {
     /// Socket of the daemon; none: packets are sent without grants.
-    pub(in crate::experiments) daemon: Option<PathBuf>,
+    pub(crate) daemon: Option<PathBuf>,
     /// User that it becomes.
-    pub(in crate::experiments) uid: Option<u32>,
+    pub(crate) uid: Option<u32>,
     /// Number of its first flow; the others are numbered consecutively.
-    pub(in crate::experiments) first: u32,
+    pub(crate) first: u32,
     /// Destination of each flow.
-    pub(in crate::experiments) to: Vec<SocketAddr>,
+    pub(crate) to: Vec<SocketAddr>,
     /// Packet size in bytes.
-    pub(in crate::experiments) len: u64,
+    pub(crate) len: u64,
     /// Packet interval of each flow; none: flows are greedy.
-    pub(in crate::experiments) every_micros: Option<u64>,
-    pub(in crate::experiments) lie: FalseFeedback,
+    pub(crate) every_micros: Option<u64>,
+    pub(crate) lie: FalseFeedback,
 }
 
 /// Report of a client after it has connected, and again after its flows are open.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct ProgressReport {
+pub(crate) struct ProgressReport {
     /// Its memory in bytes.
-    pub(super) memory: u64,
+    pub(crate) memory: u64,
 }
 
 /// Final report of a client, over the time since it began to send.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(in crate::experiments) struct FinalReport {
-    pub(in crate::experiments) cpu_nanos: u64,
-    pub(in crate::experiments) sent: u64,
-    pub(in crate::experiments) grants: u64,
+pub(crate) struct FinalReport {
+    pub(crate) cpu_nanos: u64,
+    pub(crate) sent: u64,
+    pub(crate) grants: u64,
     /// Feedback that the daemon refused.
-    pub(in crate::experiments) refused: u64,
+    pub(crate) refused: u64,
     /// Grants that had lapsed when they were used.
-    pub(in crate::experiments) late: u64,
-    pub(in crate::experiments) memory: u64,
+    pub(crate) late: u64,
+    pub(crate) memory: u64,
 }
 
 const FLOW: usize = 4;
 const HEADER: usize = FLOW + 8;
 
 /// Encodes a packet of `len` bytes.
-pub(super) fn packet(flow: u32, number: u64, len: usize) -> Vec<u8> {
+pub(crate) fn packet(flow: u32, number: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.max(HEADER));
     bytes.extend(flow.to_be_bytes());
     bytes.extend(number.to_be_bytes());
@@ -68,18 +68,18 @@ pub(super) fn packet(flow: u32, number: u64, len: usize) -> Vec<u8> {
 }
 
 /// Encodes an acknowledgement for a flow.
-pub(super) fn back(flow: u32, ack: &[u8]) -> Vec<u8> {
+pub(crate) fn back(flow: u32, ack: &[u8]) -> Vec<u8> {
     [&flow.to_be_bytes(), ack].concat()
 }
 
 /// Splits off the flow number.
-pub(super) fn split(bytes: &[u8]) -> Option<(u32, &[u8])> {
+pub(crate) fn split(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (flow, rest) = bytes.split_first_chunk::<FLOW>()?;
     Some((u32::from_be_bytes(*flow), rest))
 }
 
 /// Reads flow number and packet number.
-pub(super) fn read(bytes: &[u8]) -> Option<(u32, u64)> {
+pub(crate) fn read(bytes: &[u8]) -> Option<(u32, u64)> {
     let (flow, rest) = split(bytes)?;
     Some((flow, u64::from_be_bytes(*rest.first_chunk()?)))
 }

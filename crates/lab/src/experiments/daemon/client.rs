@@ -6,13 +6,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::event::{PollFd, PollFlags, poll};
 use timeous::clock;
 use timeous::cm::{Ack, Feedback};
 use timeous::core::{Duration, Instant};
 use timeous_ipc::{Client, ClientError, Event, Flow, OpenFlow, Options, Refusal};
-use timeous_testbed::machine::machine;
+use timeous_testbed::machine::{machine, timespec};
+use timeous_testbed::process::Clock;
 
 use super::host::resident;
 use super::messages::{self, ClientArgs, FinalReport, ProgressReport, Work};
@@ -43,9 +43,9 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), RunError> {
     sender.open()?;
     write_line(&ProgressReport { memory: resident("self")? })?;
     hear()?;
-    let before = cpu();
+    let before = Clock::PROCESS.read();
     sender.run()?;
-    sender.done.cpu_nanos = (cpu() - before).as_nanos();
+    sender.done.cpu_nanos = (Clock::PROCESS.read() - before).as_nanos();
     sender.done.memory = resident("self")?;
     write_line(&sender.done)
 }
@@ -57,12 +57,6 @@ fn hear() -> Result<(), RunError> {
 fn write_line(what: &impl serde::Serialize) -> Result<(), RunError> {
     let line = serde_json::to_string(what).map_err(machine)?;
     writeln!(io::stdout(), "{line}").map_err(RunError::system("say how far it is"))
-}
-
-/// Returns the processor time of this process.
-fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn failed(error: &ClientError) -> RunError {
@@ -256,8 +250,7 @@ impl<'a> Sender<'a> {
     /// Waits for the next event; returns `true` if standard input has ended.
     fn wait(&mut self) -> Result<bool, RunError> {
         let next = self.ticks.front().map_or(self.sweep, |&(at, _)| at.min(self.sweep));
-        let left = next.saturating_since(clock::now()).as_nanos();
-        let limit = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
+        let limit = timespec(next.saturating_since(clock::now()));
         let stdin = io::stdin();
         let mut fds = vec![PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
         let daemon = self.client.as_ref().map(AsFd::as_fd);

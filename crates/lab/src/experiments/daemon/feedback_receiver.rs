@@ -22,17 +22,17 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Observations of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::experiments) struct FlowStats {
-    pub(in crate::experiments) bytes: u64,
+pub(crate) struct FlowStats {
+    pub(crate) bytes: u64,
     /// Longest time between two packets.
-    pub(super) gap: Duration,
+    pub(crate) gap: Duration,
     last: Option<Instant>,
 }
 
 type Flows = Arc<Mutex<BTreeMap<u32, (Acks, FlowStats)>>>;
 
 /// Far end, at one port of all loopback addresses.
-pub(in crate::experiments) struct FeedbackReceiver {
+pub(crate) struct FeedbackReceiver {
     port: u16,
     flows: Flows,
     over: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ pub(in crate::experiments) struct FeedbackReceiver {
 }
 
 impl FeedbackReceiver {
-    pub(in crate::experiments) fn start() -> Result<Self, RunError> {
+    pub(crate) fn start() -> Result<Self, RunError> {
         let open = || {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.set_read_timeout(Some(LOOK))?;
@@ -53,12 +53,12 @@ impl FeedbackReceiver {
         Ok(Self { port, flows, over, thread })
     }
 
-    pub(in crate::experiments) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the observations of each flow since the last call.
-    pub(in crate::experiments) fn take(&self) -> BTreeMap<u32, FlowStats> {
+    pub(crate) fn take(&self) -> BTreeMap<u32, FlowStats> {
         let mut flows = self.flows.lock().expect("nobody panics while holding it");
         let now = clock::now();
         let take = |seen: &mut FlowStats| {
@@ -106,14 +106,14 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
 }
 
 /// Link to a far end, in a thread of its own.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     port: u16,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Wire {
-    pub(super) fn start(
+    pub(crate) fn start(
         far: &FeedbackReceiver,
         forward: LinkConfig,
         back: LinkConfig,
@@ -133,7 +133,7 @@ impl Wire {
         Ok(Self { port, stopper, thread: Some(std::thread::spawn(carry)) })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 }

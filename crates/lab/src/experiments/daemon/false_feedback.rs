@@ -8,7 +8,7 @@ use crate::experiment::values;
 values! {
     /// Kind of false feedback.
     #[derive(serde::Deserialize)]
-    pub(in crate::experiments) enum FalseFeedback {
+    pub(crate) enum FalseFeedback {
         /// True feedback.
         None = "is honest",
         /// Twice the bytes that have arrived.
@@ -26,17 +26,17 @@ values! {
 
 impl FalseFeedback {
     /// Returns whether part of it is impossible, so that the daemon can detect it.
-    pub(super) fn is_impossible(self) -> bool {
+    pub(crate) fn is_impossible(self) -> bool {
         matches!(self, Self::Double | Self::Unsent)
     }
 
     /// Returns the feedback given when a packet has just left.
-    pub(super) fn of_sent(self, bytes: u64) -> Option<Update> {
+    pub(crate) fn of_sent(self, bytes: u64) -> Option<Update> {
         (self == Self::Early).then(|| Update { acked: bytes, ..Update::default() })
     }
 
     /// Returns the feedback given in place of the truth.
-    pub(super) fn of(self, truth: Update) -> Vec<Update> {
+    pub(crate) fn of(self, truth: Update) -> Vec<Update> {
         let silent = Update { acked: truth.acked + truth.lost, lost: 0, loss: None, ..truth };
         match self {
             Self::None => vec![truth],

@@ -2,10 +2,9 @@
 //! processes.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -14,6 +13,7 @@ use timeous::core::Duration;
 use timeous_daemon::view::View;
 use timeous_ipc::{Client, Options};
 use timeous_testbed::machine::{machine, sleep};
+use timeous_testbed::process::{ChildProcess, Member};
 
 use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
 use crate::experiment::RunError;
@@ -22,19 +22,19 @@ use crate::experiment::RunError;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running `timeous daemon`.
-pub(in crate::experiments) struct DaemonHost {
-    daemon: Child,
+pub(crate) struct DaemonHost {
+    daemon: ChildProcess,
     directory: TempDir,
 }
 
 impl DaemonHost {
     /// Starts a daemon that shares no windows with the kernel's TCP.
-    pub(super) fn start() -> Result<Self, RunError> {
+    pub(crate) fn start() -> Result<Self, RunError> {
         Self::start_with(&["--no-kernel-tcp".to_owned()])
     }
 
     /// Starts a daemon with these options, too.
-    pub(in crate::experiments) fn start_with(options: &[String]) -> Result<Self, RunError> {
+    pub(crate) fn start_with(options: &[String]) -> Result<Self, RunError> {
         let failed = || RunError::system("start the daemon");
         let own = std::env::current_exe().map_err(failed())?;
         let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
@@ -55,12 +55,12 @@ impl DaemonHost {
             .stderr(log)
             .spawn()
             .map_err(failed())?;
-        let host = Self { daemon, directory };
+        let host = Self { daemon: daemon.into(), directory };
         host.until("the daemon serves", || Ok(host.client().is_ok()))?;
         Ok(host)
     }
 
-    pub(in crate::experiments) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
@@ -73,26 +73,26 @@ impl DaemonHost {
     }
 
     /// Returns the view of `timeous top --once --json`; the observer counts as a client.
-    pub(super) fn view(&self) -> Result<View, RunError> {
+    pub(crate) fn view(&self) -> Result<View, RunError> {
         let bad = |error: String| RunError::Machine(format!("what the daemon shows: {error}"));
         let bytes = self.client()?.snapshot().map_err(|error| bad(error.to_string()))?;
         serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))
     }
 
-    pub(super) fn resident(&self) -> Result<u64, RunError> {
+    pub(crate) fn resident(&self) -> Result<u64, RunError> {
         resident(&self.daemon.id().to_string())
     }
 
-    pub(super) fn descriptors(&self) -> Result<usize, RunError> {
+    pub(crate) fn descriptors(&self) -> Result<usize, RunError> {
         descriptors(&self.daemon.id().to_string())
     }
 
-    pub(super) fn cpu(&self) -> Result<Duration, RunError> {
+    pub(crate) fn cpu(&self) -> Result<Duration, RunError> {
         cpu(&self.daemon.id().to_string())
     }
 
     /// Waits until a condition holds, and returns how long that took.
-    pub(super) fn until(
+    pub(crate) fn until(
         &self,
         what: &str,
         mut holds: impl FnMut() -> Result<bool, RunError>,
@@ -108,98 +108,51 @@ impl DaemonHost {
     }
 }
 
-impl Drop for DaemonHost {
-    fn drop(&mut self) {
-        // It may have exited already; waiting is required in any case.
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
-}
-
 /// Client process.
-pub(in crate::experiments) struct ClientProcess {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
+pub(crate) struct ClientProcess(Member);
 
 impl ClientProcess {
     /// Starts a client process.
-    pub(super) fn start(work: &Work) -> Result<Self, RunError> {
-        let failed = || RunError::system("start a client process");
-        let own = std::env::current_exe().map_err(failed())?;
-        let text = serde_json::to_string(work).map_err(machine)?;
-        let mut child = Command::new(own)
-            .args([COMMAND, &text])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed())?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
-        Ok(Self { child, input, output })
+    pub(crate) fn start(work: &Work) -> Result<Self, RunError> {
+        Ok(Self(Member::start(COMMAND, &[serde_json::to_string(work).map_err(machine)?])?))
     }
 
     /// Waits until it is connected, and returns its memory in bytes.
-    pub(super) fn connected(&mut self) -> Result<u64, RunError> {
-        Ok(self.hear::<ProgressReport>()?.memory)
+    pub(crate) fn connected(&mut self) -> Result<u64, RunError> {
+        Ok(report::<ProgressReport>(&self.0.hear()?)?.memory)
     }
 
     /// Lets it open its flows, and returns its memory in bytes.
-    pub(super) fn open(&mut self) -> Result<u64, RunError> {
-        self.write_line()?;
-        Ok(self.hear::<ProgressReport>()?.memory)
+    pub(crate) fn open(&mut self) -> Result<u64, RunError> {
+        self.0.go()?;
+        self.connected()
     }
 
     /// Lets it start sending.
-    pub(in crate::experiments) fn go(&mut self) -> Result<(), RunError> {
-        self.write_line()
+    pub(crate) fn go(&mut self) -> Result<(), RunError> {
+        self.0.go()
     }
 
     /// Starts a client and opens its flows.
-    pub(in crate::experiments) fn opened(work: &Work) -> Result<Self, RunError> {
+    pub(crate) fn opened(work: &Work) -> Result<Self, RunError> {
         let mut member = Self::start(work)?;
         member.connected()?;
         member.open()?;
         Ok(member)
     }
 
-    fn write_line(&mut self) -> Result<(), RunError> {
-        let input = self.input.as_mut().expect("it is there until the end");
-        input.write_all(b"go\n").map_err(RunError::system("tell a client process"))
-    }
-
     /// Ends it in order, and returns its results.
-    pub(in crate::experiments) fn end(mut self) -> Result<FinalReport, RunError> {
-        drop(self.input.take());
-        let done = self.hear()?;
-        self.child.wait().map_err(RunError::system("wait for a client process"))?;
-        Ok(done)
-    }
-
-    /// Kills it by `kill -9`.
-    pub(super) fn kill(mut self) -> Result<(), RunError> {
-        let killed = self.child.kill().and_then(|()| self.child.wait().map(drop));
-        killed.map_err(RunError::system("kill a client process"))
-    }
-
-    fn hear<T: DeserializeOwned>(&mut self) -> Result<T, RunError> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(RunError::system("hear a client process"))?;
-        serde_json::from_str(&line)
-            .map_err(|_| RunError::Machine("a client process ended too early: it says why above".to_owned()))
+    pub(crate) fn end(self) -> Result<FinalReport, RunError> {
+        report(&self.0.end()?)
     }
 }
 
-impl Drop for ClientProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn report<T: DeserializeOwned>(line: &str) -> Result<T, RunError> {
+    serde_json::from_str(line).map_err(machine)
 }
 
 /// Returns the resident memory of a process in bytes; `pid` is its number or `self`.
-pub(super) fn resident(pid: &str) -> Result<u64, RunError> {
+pub(crate) fn resident(pid: &str) -> Result<u64, RunError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(RunError::system("read /proc"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
@@ -207,17 +160,18 @@ pub(super) fn resident(pid: &str) -> Result<u64, RunError> {
 }
 
 /// Returns the number of open descriptors of a process.
-pub(super) fn descriptors(pid: &str) -> Result<usize, RunError> {
+pub(crate) fn descriptors(pid: &str) -> Result<usize, RunError> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd")).map_err(RunError::system("read /proc"))?.count())
 }
 
 /// Returns the processor time of all threads of a process.
-pub(super) fn cpu(pid: &str) -> Result<Duration, RunError> {
+pub(crate) fn cpu(pid: &str) -> Result<Duration, RunError> {
     let failed = || RunError::system("read /proc");
     let mut nanos = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed())? {
         let path = thread.map_err(failed())?.path().join("schedstat");
-        let text = fs::read_to_string(path).map_err(failed())?;
+        // A thread may have ended since it was listed.
+        let Ok(text) = fs::read_to_string(path) else { continue };
         nanos += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(Duration::from_nanos(nanos))
