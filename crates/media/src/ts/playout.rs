@@ -23,6 +23,8 @@ const MOST_PES: usize = 16_384;
 const END_UNKNOWN: Duration = Duration::from_millis(250);
 /// Longest time without a clock value, after which one is inserted (ISO/IEC 13818-1 §2.7.2: at most 100 ms).
 const CLOCK_INTERVAL: Duration = Duration::from_millis(90);
+/// Time without a value from the sender after which none is inserted. Chosen by us: longer than any stretch of video that is given up.
+const CLOCK_KEPT: Duration = Duration::from_secs(30);
 /// Time by which an inserted value is behind the interpolated one, so that the next real one is later in any case. Chosen by us.
 const CLOCK_MARGIN: Duration = Duration::from_millis(10);
 /// Jitter of the path, or of a source, beyond which the media clock counts it as a longer path; as for video, half the latency.
@@ -91,8 +93,6 @@ struct Pes {
     /// Number of its transport packets, if known.
     len: Option<u16>,
     references: Vec<u32>,
-    /// Whether it carries a clock value.
-    has_clock: bool,
     /// Playout time of its latest part.
     due: Instant,
     completed_at: Option<Instant>,
@@ -105,6 +105,8 @@ struct PidOutput {
     counters: Option<(u8, u8)>,
     /// The last clock value, and its playout time.
     clock: Option<(u64, Instant)>,
+    /// Playout time of the last one that came.
+    clock_came: Instant,
 }
 
 impl Pes {
@@ -250,8 +252,6 @@ impl TsPlayout {
         let pes = self.waiting.entry(number).or_default();
         pes.pid = pes.pid.or(payload.get(..PACKET_LEN).and_then(Packet::new).map(Packet::pid));
         pes.due = pes.due.max(due);
-        let mut packets = payload.chunks_exact(PACKET_LEN).filter_map(Packet::new);
-        pes.has_clock |= packets.any(|packet| packet.adaptation().pcr.is_some());
         if descriptor.count > 0 {
             pes.references = descriptor.references().collect();
         }
@@ -385,7 +385,7 @@ impl TsPlayout {
             } & 0x0f;
             output.counters = Some((came, counter));
             if let Some(pcr) = pcr {
-                output.clock = Some((pcr, due));
+                (output.clock, output.clock_came) = (Some((pcr, due)), due);
             }
             set_continuity(bytes, counter);
         }
@@ -399,13 +399,12 @@ impl TsPlayout {
         }
         for (&pid, output) in &mut self.pids {
             let (Some((pcr, at)), Some((_, counter))) = (output.clock, output.counters) else { continue };
-            let passed = now.saturating_since(at);
-            let has_next = |pes: &Pes| pes.pid == Some(pid) && pes.has_clock && pes.due <= now + CLOCK_MARGIN;
-            if passed < CLOCK_INTERVAL {
+            if now.saturating_since(output.clock_came) > CLOCK_KEPT {
+                // The program is gone.
+                output.clock = None;
                 continue;
             }
-            // What has come and is due soon has a real value; looked for again after that.
-            if self.waiting.values().any(has_next) && passed < CLOCK_INTERVAL + CLOCK_MARGIN {
+            if now.saturating_since(at) < CLOCK_INTERVAL {
                 continue;
             }
             let until = now.saturating_sub(CLOCK_MARGIN);
