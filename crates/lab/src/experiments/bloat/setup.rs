@@ -67,7 +67,7 @@ impl LossModel {
 pub(crate) enum RateProfile {
     /// Constant.
     Steady,
-    /// Varying as in a mobile network: see [`super::rate_profile`].
+    /// Varying as in a mobile network: see `rate_profile`.
     Mobile,
 }
 
