@@ -14,7 +14,7 @@ struct Input {
     packets: Vec<(u16, u8, u8, Vec<u8>)>,
     raw: Vec<u8>,
     chunk: u8,
-    /// What happens to each RTP packet: lost, kept for later, changed at a place.
+    /// Fates of the RTP packets: lost, kept for later, or with a byte changed.
     fates: Vec<(u8, u16, u8)>,
     mtu: u16,
 }

@@ -21,7 +21,7 @@ pub(crate) const MAX_HASHES: usize = 48;
 pub(crate) const MAX_LEN: usize = REPORT_HEADER + 4 * MAX_HASHES;
 /// Bytes at the beginning of a datagram that are hashed. Chosen by us: headers with numbers are there, and a program may read
 /// less than the whole. A higher value takes more time.
-const HASHED: usize = 128;
+pub(crate) const HASHED: usize = 128;
 
 /// Key of a subscription: names it, and keys its hashes. Random, so that only hosts on the path know it.
 pub(crate) type Key = [u8; 16];

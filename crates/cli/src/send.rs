@@ -145,7 +145,7 @@ fn begin(
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SenderCounts {
-    /// Frames handed to a stream; packets of them may be dropped later.
+    /// Frames handed to a stream; packets of them may be dropped later. Frames of MPEG-TS are PES packets, of video, audio and tables.
     frames_sent: u64,
     /// Keyframes among them.
     i_frames_sent: u64,

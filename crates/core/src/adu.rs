@@ -42,7 +42,7 @@ impl SubStream {
     /// Audio beside video in one stream, by the convention of `timeous send`. The policy `plan` drops video first, unless told
     /// otherwise by `weights`.
     pub const AUDIO: Self = Self(254);
-    /// What all others need: tables, subtitles, and data. The policy `plan` drops it last.
+    /// Tables, subtitles and data beside video. The policy `plan` drops them last.
     pub const TABLES: Self = Self(255);
 }
 

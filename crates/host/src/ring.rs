@@ -263,8 +263,7 @@ impl Outlet for RingOutlet<'_> {
     fn rewrite(&mut self, index: Index, meta: AduMeta, bytes: &[u8]) -> Result<Option<AduSeq>, Refused> {
         let meta = AduMeta { seq: self.next_seq(), ..meta };
         let Ok(mut pulled) = self.producer.pull_back_all() else { return Err(Refused::Closed) };
-        let mut places = 0..pulled.places();
-        let Some(place) = places.find(|place| pulled.index(*place) == Some(index)) else { return Ok(None) };
+        let Some(place) = pulled.place_of(index) else { return Ok(None) };
         let rewritten = pulled.rewrite(place, &meta, bytes);
         drop(pulled);
         self.offered(meta, bytes.len(), rewritten).map(Some)

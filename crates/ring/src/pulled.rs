@@ -93,6 +93,12 @@ impl PulledBack<'_> {
         self.position(place).ok().map(Index)
     }
 
+    /// Place of the packet `index`; `None` if it was not pulled back.
+    pub fn place_of(&self, index: Index) -> Option<usize> {
+        let place = usize::try_from(index.0.checked_sub(self.first)?).ok()?;
+        (place < self.places()).then_some(place)
+    }
+
     /// Packet at the place, dead or not.
     pub fn queued(&self, place: usize) -> Option<Queued> {
         self.position(place).ok().map(|position| self.producer.describe(position))

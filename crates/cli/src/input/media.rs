@@ -4,7 +4,7 @@ use timeous::core::Duration;
 use timeous_media::ts::{TsKind, TsUnit};
 use timeous_media::{FrameKind, FramePart};
 
-/// What is sent together.
+/// Slices of a video frame, or packets of a transport stream.
 pub(crate) enum MediaPart {
     /// A video frame, or some of its slices.
     Video(FramePart),
@@ -13,11 +13,11 @@ pub(crate) enum MediaPart {
 }
 
 impl MediaPart {
-    /// Whether a frame, or a PES packet that is not of tables, begins here.
+    /// Whether a frame, or a PES packet, begins here.
     pub(crate) fn is_first(&self) -> bool {
         match self {
             Self::Video(part) => part.first,
-            Self::Ts(unit) => unit.first == 0 && unit.kind != TsKind::Tables,
+            Self::Ts(unit) => unit.first == 0,
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct SinkStats {
     pub(crate) byte_written: u64,
 }
 
-/// What is written to a sink.
+/// Frame, or packets of a transport stream, for a sink.
 #[derive(Clone, Debug)]
 pub(super) enum SinkItem {
     Frame(PlayoutFrame),

@@ -33,7 +33,7 @@ const LATE_OVER: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FrameCounts {
-    /// Frames given out in time, with all frames that they refer to.
+    /// Frames given out in time, with all frames that they refer to. Frames of MPEG-TS are PES packets, of video, audio and tables.
     frames_decodable: u64,
     /// I-frames among them.
     i_frames_decodable: u64,
@@ -170,6 +170,9 @@ impl Screen {
         let handled = if is_ts(packet) {
             let ts = self.ts.get_or_insert_with(|| {
                 tell("the stream is MPEG-TS");
+                if self.frames.is_wanted() {
+                    tell("--frames lists frames of H.264 only");
+                }
                 TsPlayout::new(self.playout.latency(), self.release)
             });
             ts.handle_packet(at, packet)
@@ -300,6 +303,7 @@ impl Screen {
         if let Some(ts) = &self.ts {
             let (stats, counts) = (ts.stats(), &mut self.counts);
             counts.frames_decodable = stats.released;
+            counts.i_frames_decodable = stats.entries;
             counts.frames_incomplete = stats.incomplete;
             counts.frames_late = stats.late;
             counts.frames_reference_missing = stats.reference_missing;

@@ -1,8 +1,8 @@
 //! Frame descriptor: RTP header extension (RFC 8285) on a frame's first packet, with its number and references, which a
 //! receiver could not derive after a loss.
 
-/// Profile of one-byte header extensions (RFC 8285 §4.2).
-const ONE_BYTE_HEADERS: u16 = 0xBEDE;
+use super::extension;
+
 /// Identifier of our extension element, as an SDP would declare it.
 const IDENTIFIER: u8 = 1;
 /// Fixed bytes: frame number, capture offset, flags.
@@ -63,38 +63,18 @@ impl FrameDescriptor {
 
     /// Writes it as the profile and bytes of the header extension.
     pub(crate) fn write(&self) -> (u16, Vec<u8>) {
-        let len = FIXED + usize::from(self.references.len);
-        let mut bytes = vec![IDENTIFIER << 4 | (len - 1) as u8];
-        bytes.extend_from_slice(&self.frame.to_be_bytes());
+        let mut bytes = self.frame.to_be_bytes().to_vec();
         let offset = self.capture_offset.clamp(-Self::MAX_OFFSET, Self::MAX_OFFSET);
         bytes.extend_from_slice(&offset.to_be_bytes()[1..]);
         let flag = |set, flag| if set { flag } else { 0 };
         bytes.push(flag(self.is_entry, ENTRY) | flag(self.is_queued, QUEUED) | self.references.len);
         bytes.extend(self.references.iter());
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        (ONE_BYTE_HEADERS, bytes)
+        extension::write(IDENTIFIER, &bytes)
     }
 
     /// Reads it from a header extension, if present; other elements are skipped (RFC 8285 §4.2).
-    pub(crate) fn read(profile: u16, mut bytes: &[u8]) -> Option<Self> {
-        if profile != ONE_BYTE_HEADERS {
-            return None;
-        }
-        while let Some((&header, rest)) = bytes.split_first() {
-            let (identifier, len) = (header >> 4, usize::from(header & 0x0f) + 1);
-            match identifier {
-                0 => bytes = rest,
-                15 => return None,
-                _ => {
-                    let (data, after) = rest.split_at_checked(len)?;
-                    if identifier == IDENTIFIER {
-                        return Self::parse(data);
-                    }
-                    bytes = after;
-                }
-            }
-        }
-        None
+    pub(crate) fn read(profile: u16, bytes: &[u8]) -> Option<Self> {
+        extension::find(IDENTIFIER, profile, bytes).and_then(Self::parse)
     }
 
     fn parse(data: &[u8]) -> Option<Self> {
@@ -142,7 +122,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(profile in prop_oneof![Just(ONE_BYTE_HEADERS), any::<u16>()], bytes: Vec<u8>) {
+        fn no_bytes_make_it_panic(profile in prop_oneof![Just(0xbede), any::<u16>()], bytes: Vec<u8>) {
             let _ = FrameDescriptor::read(profile, &bytes);
         }
     }

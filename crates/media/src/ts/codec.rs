@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Priority, References};
+use timeous_core::{FrameId, Priority, References};
 
 use super::unit::TsKind;
 use crate::frame::Frame;
@@ -106,7 +106,7 @@ impl VideoFrames {
             let known = self.numbers.iter().find(|(index, _)| id.0 == index.wrapping_add(1).max(1));
             if let Some((_, number)) = known {
                 // A frame refers to at most as many as fit.
-                let _ = references.push(timeous_core::FrameId(*number));
+                let _ = references.push(FrameId(*number));
             }
         }
         self.numbers.push_back((frame.index, number));
@@ -139,7 +139,7 @@ impl VideoFrames {
         // Even types below 16 are sub-layer non-reference pictures: no other of their layer refers to them.
         let is_disposable = kind < 16 && kind.is_multiple_of(2);
         let newest = self.layers[..=layer].iter().flatten().max().copied();
-        let references = newest.map_or(References::NONE, |newest| References::from([timeous_core::FrameId(newest)]));
+        let references = newest.map_or(References::NONE, |newest| References::from([FrameId(newest)]));
         if is_disposable {
             return Some(Description { kind: TsKind::VideoDisposable, references, priority: DISPOSABLE });
         }
@@ -155,7 +155,7 @@ impl VideoFrames {
         let frames = |frames: &[Option<u32>]| {
             let mut references = References::NONE;
             for frame in frames.iter().flatten() {
-                let _ = references.push(timeous_core::FrameId(*frame));
+                let _ = references.push(FrameId(*frame));
             }
             references
         };
@@ -180,7 +180,7 @@ impl VideoFrames {
             return self.entry(number);
         }
         let before = self.anchors[0].filter(|_| self.has_entries);
-        let references = before.map_or(References::NONE, |before| References::from([timeous_core::FrameId(before)]));
+        let references = before.map_or(References::NONE, |before| References::from([FrameId(before)]));
         self.anchor(number);
         Description { kind: TsKind::Video, references, priority: REFERENCE }
     }

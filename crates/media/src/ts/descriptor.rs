@@ -2,13 +2,13 @@
 
 use timeous_core::References;
 
-/// Profile of one-byte header extensions (RFC 8285 §4.2).
-const ONE_BYTE_HEADERS: u16 = 0xbede;
+use crate::rtp::extension;
+
 /// Identifier of our extension element, as an SDP would declare it.
 const IDENTIFIER: u8 = 2;
 /// Fixed bytes: PES number, first packet, flags.
 const FIXED: usize = 7;
-/// Flags: the PES packet ends here; other packets were queued when it was sent. Then the kind, and the number of references.
+/// Flags: the PES packet ends here; other packets were queued when it was sent; a decoder can start here. Then the number of references.
 const LAST: u8 = 0x80;
 const QUEUED: u8 = 0x40;
 const ENTRY: u8 = 0x20;
@@ -58,35 +58,17 @@ impl PesDescriptor {
     /// Writes it as the profile and bytes of the header extension.
     pub(super) fn write(&self) -> (u16, Vec<u8>) {
         let count = usize::from(self.count);
-        let mut bytes = vec![IDENTIFIER << 4 | (FIXED + count - 1) as u8];
-        bytes.extend_from_slice(&self.frame.to_be_bytes());
+        let mut bytes = self.frame.to_be_bytes().to_vec();
         bytes.extend_from_slice(&self.first.to_be_bytes());
         let flag = |set, flag| if set { flag } else { 0 };
         bytes.push(flag(self.last, LAST) | flag(self.is_queued, QUEUED) | flag(self.is_entry, ENTRY) | self.count);
         bytes.extend_from_slice(&self.back[..count]);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        (ONE_BYTE_HEADERS, bytes)
+        extension::write(IDENTIFIER, &bytes)
     }
 
     /// Reads it from a header extension, if present; other elements are skipped (RFC 8285 §4.2).
-    pub(super) fn read(profile: u16, mut bytes: &[u8]) -> Option<Self> {
-        if profile != ONE_BYTE_HEADERS {
-            return None;
-        }
-        while let Some((&header, rest)) = bytes.split_first() {
-            match (header >> 4, usize::from(header & 0x0f) + 1) {
-                (0, _) => bytes = rest,
-                (15, _) => return None,
-                (identifier, len) => {
-                    let (data, after) = rest.split_at_checked(len)?;
-                    if identifier == IDENTIFIER {
-                        return Self::parse(data);
-                    }
-                    bytes = after;
-                }
-            }
-        }
-        None
+    pub(super) fn read(profile: u16, bytes: &[u8]) -> Option<Self> {
+        extension::find(IDENTIFIER, profile, bytes).and_then(Self::parse)
     }
 
     fn parse(data: &[u8]) -> Option<Self> {

@@ -27,14 +27,14 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(90);
 const CLOCK_KEPT: Duration = Duration::from_secs(30);
 /// Time by which an inserted value is behind the interpolated one, so that the next real one is later in any case. Chosen by us.
 const CLOCK_MARGIN: Duration = Duration::from_millis(10);
-/// Jitter of the path, or of a source, beyond which the media clock counts it as a longer path; as for video, half the latency.
-const TOLERANCE: u32 = 2;
 
 /// Counts of a playout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TsStats {
     /// PES packets given out, with all that they refer to.
     pub released: u64,
+    /// Entry points of a video among them.
+    pub entries: u64,
     /// PES packets of which a part did not come in time.
     pub incomplete: u64,
     /// PES packets that were complete after their playout time.
@@ -93,6 +93,7 @@ struct Pes {
     /// Number of its transport packets, if known.
     len: Option<u16>,
     references: Vec<u32>,
+    is_entry: bool,
     /// Playout time of its latest part.
     due: Instant,
     completed_at: Option<Instant>,
@@ -128,7 +129,7 @@ impl TsPlayout {
         Self {
             latency,
             release,
-            clock: MediaClock::new(latency / u64::from(TOLERANCE)),
+            clock: MediaClock::new(latency / 2),
             changes: VecDeque::new(),
             sequence: Sequence::default(),
             ssrc: None,
@@ -150,7 +151,7 @@ impl TsPlayout {
     /// Changes the latency.
     pub fn set_latency(&mut self, latency: Duration) {
         self.latency = latency;
-        self.clock.set_tolerance(latency / u64::from(TOLERANCE));
+        self.clock.set_tolerance(latency / 2);
     }
 
     /// Synchronisation source (SSRC) that is played.
@@ -230,6 +231,7 @@ impl TsPlayout {
 
     fn restart(&mut self) {
         self.sequence = Sequence::default();
+        self.clock = MediaClock::new(self.latency / 2);
         self.waiting.clear();
         self.bytes = 0;
         self.released.clear();
@@ -252,6 +254,7 @@ impl TsPlayout {
         let pes = self.waiting.entry(number).or_default();
         pes.pid = pes.pid.or(payload.get(..PACKET_LEN).and_then(Packet::new).map(Packet::pid));
         pes.due = pes.due.max(due);
+        pes.is_entry |= descriptor.is_entry;
         if descriptor.count > 0 {
             pes.references = descriptor.references().collect();
         }
@@ -366,6 +369,7 @@ impl TsPlayout {
             self.released.pop_first();
         }
         self.stats.released += 1;
+        self.stats.entries += u64::from(pes.is_entry);
         self.give_out(pes.parts.into_values().flatten().collect(), pes.due);
     }
 
@@ -379,7 +383,7 @@ impl TsPlayout {
             let counter = match output.counters {
                 None => came,
                 Some((_, gave)) if !has_payload => gave,
-                // What was given up leaves no gap; one within a PES packet is the source's own.
+                // PES packets that were given up leave no gap. A gap within a PES packet is the source's own.
                 Some((_, gave)) if starts => gave.wrapping_add(1),
                 Some((before, gave)) => gave.wrapping_add(came.wrapping_sub(before)),
             } & 0x0f;

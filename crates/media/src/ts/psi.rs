@@ -31,7 +31,7 @@ pub(super) enum Content {
     Other,
 }
 
-/// What is known of a stream's PIDs.
+/// Contents of a stream's PIDs, as far as its tables tell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     programs: Sections,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeous_core::{Duration, Priority, References, SubStream};
+use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
 use super::codec::{Description, VideoFrames};
 use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SYNC, sync_at};
@@ -142,7 +142,7 @@ impl TsReader {
         for pid in self.pids.values_mut() {
             let content = pid.content;
             if let Some(open) = &mut pid.open
-                && (!open.waiting.is_empty())
+                && !open.waiting.is_empty()
             {
                 self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), false, self.clock.time));
             }
@@ -254,7 +254,7 @@ impl TsReader {
             let before = open.number;
             *open = OpenPes::new(self.frames, false, None);
             let kind = if matches!(content, Content::Video(_)) { TsKind::Video } else { TsKind::Other };
-            let references = References::from([timeous_core::FrameId(before)]);
+            let references = References::from([FrameId(before)]);
             open.description = Some(Description { kind, references, priority: OTHER });
         }
         open.take(packet, pid.video.is_some());

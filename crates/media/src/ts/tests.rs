@@ -268,6 +268,30 @@ fn a_corrected_clock_gives_up_nothing_that_came() {
     assert_eq!(playout.stats().incomplete, 0, "{:?}", playout.stats());
 }
 
+/// Found by reading: the clock of the sender before was kept, and what the next one sent was late, or due in hours.
+#[test]
+fn another_sender_has_a_clock_of_its_own() {
+    let units = units(&Mux::stream().bytes);
+    let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    let (mut now, mut released) = (Instant::ZERO, 0);
+    for (ssrc, first_timestamp) in [(1, 900_000_000), (2, 0), (3, 500_000_000)] {
+        let mut packetizer = TsPacketizer::new(1_400, ssrc, 0, first_timestamp).unwrap();
+        let begin = now + Duration::from_secs(1);
+        for unit in &units {
+            let time = unit.time.unwrap_or_default();
+            now = begin + time;
+            for (_, rtp) in packetizer.packetize(unit, time.as_millis() * 90, false) {
+                playout.handle_packet(now, &rtp).unwrap();
+            }
+        }
+        playout.handle_timeout(now + Duration::from_millis(500));
+        let (all, stats) = (playout.stats().released - released, playout.stats());
+        assert_eq!(stats.entries, 10 * u64::from(ssrc), "{stats:?}");
+        assert_eq!((all, stats.late), (units.iter().filter(|unit| unit.last).count() as u64, 0), "{stats:?}");
+        released = stats.released;
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_the_reader_panic(mut bytes: Vec<u8>, flips: Vec<(u16, u8)>) {

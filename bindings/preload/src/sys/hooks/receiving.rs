@@ -14,11 +14,10 @@ use libc::{
 
 use super::super::{address, guard, real, sockets};
 use crate::life;
+use crate::wire::HASHED;
 
 /// Calls with these flags bring no new datagram.
 const UNSEEN: c_int = MSG_PEEK | MSG_ERRQUEUE;
-/// Bytes of a datagram that are looked at: what its hash covers.
-const SEEN: usize = 128;
 /// Datagrams of one `recvmmsg()` at most. Chosen by us: bounds what is on the thread's stack (12 kB).
 const AT_ONCE: usize = 64;
 /// Length of an address that the kernel may write.
@@ -41,8 +40,9 @@ fn saw(fd: c_int, source: Option<SocketAddr>, datagram: &[u8]) {
 unsafe fn saw_at(fd: c_int, at: *const c_void, len: usize, from: *const sockaddr, from_len: socklen_t) {
     guard::inside(|| {
         // SAFETY: the caller's promise.
-        let (source, datagram) =
-            unsafe { (address::read(from, from_len.min(ROOM)), slice::from_raw_parts(at.cast::<u8>(), len.min(SEEN))) };
+        let (source, datagram) = unsafe {
+            (address::read(from, from_len.min(ROOM)), slice::from_raw_parts(at.cast::<u8>(), len.min(HASHED)))
+        };
         saw(fd, source, datagram);
         Some(())
     });
@@ -54,17 +54,17 @@ unsafe fn saw_at(fd: c_int, at: *const c_void, len: usize, from: *const sockaddr
 /// All is there.
 unsafe fn saw_message(fd: c_int, message: &msghdr, len: usize, from: *const sockaddr, from_len: socklen_t) {
     guard::inside(|| {
-        let mut seen = [0; SEEN];
+        let mut seen = [0; HASHED];
         let mut filled = 0;
         for place in 0..message.msg_iovlen {
             // SAFETY: the caller's promise.
             let piece: iovec = unsafe { *message.msg_iov.add(place) };
-            let count = piece.iov_len.min(len.min(SEEN) - filled);
+            let count = piece.iov_len.min(len.min(HASHED) - filled);
             // SAFETY: as above; the kernel has filled as many.
             let bytes = unsafe { slice::from_raw_parts(piece.iov_base.cast::<u8>(), count) };
             seen[filled..filled + count].copy_from_slice(bytes);
             filled += count;
-            if filled == len.min(SEEN) {
+            if filled == len.min(HASHED) {
                 break;
             }
         }

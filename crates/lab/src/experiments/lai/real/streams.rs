@@ -184,8 +184,7 @@ fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, Ru
 /// Puts a packet in the place of a waiting one, unless that has left.
 fn overwrite(ring: &mut Producer, stale: Index, meta: &AduMeta, packet: &[u8]) -> bool {
     let mut pulled = ring.pull_back_all().expect("an experiment's transport keeps the ring's protocol");
-    let place = (0..pulled.places()).find(|place| pulled.index(*place) == Some(stale));
-    place.is_some_and(|place| pulled.rewrite(place, meta, packet).is_ok())
+    pulled.place_of(stale).is_some_and(|place| pulled.rewrite(place, meta, packet).is_ok())
 }
 
 /// Starts an engine whose congestion control is that of DCCP's CCID 2, as the TCP flow's beside it.
