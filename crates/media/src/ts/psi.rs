@@ -55,7 +55,7 @@ impl Tables {
         }
     }
 
-    /// What a PID carries.
+    /// Returns the contents of a PID.
     pub(super) fn content(&self, pid: u16) -> Content {
         if pid < FIRST_FREE_PID || self.maps.contains_key(&pid) {
             return Content::Tables;

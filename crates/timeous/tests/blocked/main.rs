@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use timeous::core::{Duration, Fate, Instant};
-use timeous::{Arrival, Error, Hints, Receiver, Sender, Uri, clock};
+use timeous::{Arrival, Hints, Receiver, Sender, Uri, clock};
 use timeous_net::emulator::{EmulatorError, Namespace};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,15 +55,16 @@ fn uri(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
-/// Opens a stream, repeating while the listener is not there yet.
-fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
-    loop {
-        match open() {
-            Err(Error::NobodyListens { .. }) => {
-                timeous::Waker::new().unwrap().wait(Some(Duration::from_millis(5)));
-            }
-            opened => return opened.unwrap(),
-        }
+/// Waits until a listener has its port in UDP and in TCP: a call in between is refused by UDP, and goes on over TCP.
+fn until_listening(port: u16) {
+    let is_bound = |protocol: &str| {
+        let sockets = std::fs::read_to_string(format!("/proc/thread-self/net/{protocol}")).unwrap();
+        sockets.contains(&format!(":{port:04X} 00000000:0000"))
+    };
+    let end = clock::now() + PATIENCE;
+    while !(is_bound("udp") && is_bound("tcp")) {
+        assert!(clock::now() < end, "nobody listens at {port}");
+        timeous::Waker::new().unwrap().wait(Some(Duration::from_millis(5)));
     }
 }
 
@@ -75,10 +76,12 @@ fn ends(port: u16, sender_calls: bool, security: &str) -> (Sender, Receiver) {
     thread::scope(|scope| {
         if sender_calls {
             let receiver = scope.spawn(|| Receiver::open(&listener).unwrap());
-            (patiently(|| Sender::open(&caller)), receiver.join().unwrap())
+            until_listening(port);
+            (Sender::open(&caller).unwrap(), receiver.join().unwrap())
         } else {
             let sender = scope.spawn(|| Sender::open(&listener).unwrap());
-            let receiver = patiently(|| Receiver::open(&caller));
+            until_listening(port);
+            let receiver = Receiver::open(&caller).unwrap();
             (sender.join().unwrap(), receiver)
         }
     })
