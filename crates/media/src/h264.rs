@@ -2,7 +2,7 @@
 
 pub(crate) mod access_unit;
 pub mod annexb;
-mod bits;
+pub(crate) mod bits;
 pub(crate) mod depacketize;
 pub(crate) mod describe;
 pub(crate) mod entry;

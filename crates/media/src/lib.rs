@@ -38,6 +38,7 @@ mod clock;
 mod error;
 mod frame;
 mod h264;
+mod h265;
 pub mod mp4;
 mod playout;
 mod rtp;

@@ -198,6 +198,12 @@ pub fn write<'a>(nals: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
+/// Places after the start codes of a byte stream, of H.264 or of another codec with the same ones.
+pub(crate) fn unit_starts(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let codes = bytes.windows(3).enumerate().filter(|(_, code)| *code == [0, 0, 1]);
+    codes.map(|(at, _)| at + 3).filter(|at| *at < bytes.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

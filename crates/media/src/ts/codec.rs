@@ -6,7 +6,10 @@ use timeous_core::{FrameId, Priority, References};
 
 use super::unit::TsKind;
 use crate::frame::Frame;
+use crate::h264::annexb::unit_starts;
 use crate::h264::reader::FrameReader;
+use crate::h265::nal::NalHeader;
+use crate::h265::pictures::Pictures;
 
 /// Video codec, as far as its headers tell kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +31,10 @@ const REMEMBERED: usize = 64;
 const ENTRY: Priority = Priority(240);
 const REFERENCE: Priority = Priority(128);
 const DISPOSABLE: Priority = Priority(16);
-/// Largest temporal identifier of H.265 (§7.4.2.2).
-const TEMPORAL_LAYERS: usize = 7;
+/// Largest temporal identifier of H.265 (§7.4.2.2), and how much less each of its layers is worth. Chosen by us: the layers of a stream
+/// stay between references and frames without.
+const MAX_TEMPORAL: u8 = 6;
+const LAYER_STEP: u8 = 8;
 
 /// Description of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +54,10 @@ pub(super) struct VideoFrames {
     numbers: VecDeque<(u32, u32)>,
     /// The last two reference frames.
     anchors: [Option<u32>; 2],
-    /// The last reference frame of each temporal layer.
-    layers: [Option<u32>; TEMPORAL_LAYERS],
+    /// H.265, which has reference picture sets.
+    pictures: Pictures,
+    /// Highest temporal layer of H.265 so far.
+    highest_layer: u8,
     /// Whether the stream has marked a random access point.
     has_entries: bool,
 }
@@ -58,8 +65,8 @@ pub(super) struct VideoFrames {
 impl VideoFrames {
     pub(super) fn new(codec: VideoCodec) -> Self {
         let reader = (codec == VideoCodec::H264).then(|| Box::new(FrameReader::new(None)));
-        let (numbers, anchors, layers) = (VecDeque::new(), [None; 2], [None; TEMPORAL_LAYERS]);
-        Self { codec, reader, numbers, anchors, layers, has_entries: false }
+        let (numbers, anchors, pictures) = (VecDeque::new(), [None; 2], Pictures::default());
+        Self { codec, reader, numbers, anchors, pictures, highest_layer: 0, has_entries: false }
     }
 
     /// Describes the frame `number` by the beginning of its bytes. `None`: more bytes are needed, unless these are `all`.
@@ -81,7 +88,7 @@ impl VideoFrames {
 
     fn describe_h264(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
         // Types 1 and 5: slices (H.264 table 7-1).
-        let slice = nal_starts(bytes).find(|at| matches!(bytes[*at] & 0x1f, 1 | 5));
+        let slice = unit_starts(bytes).find(|at| matches!(bytes[*at] & 0x1f, 1 | 5));
         let enough = slice.map(|at| at + SLICE_HEADER);
         if !all && enough.is_none_or(|enough| bytes.len() < enough) {
             return None;
@@ -125,32 +132,33 @@ impl VideoFrames {
     }
 
     fn describe_h265(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
-        // Types below 32: slices, of two bytes of header (H.265 §7.3.1.2, table 7-1).
-        let slice = nal_starts(bytes).find(|at| bytes.get(at + 1).is_some() && bytes[*at] >> 1 & 0x3f < 32);
-        let Some(at) = slice else { return all.then(|| self.describe_unknown(number, is_entry)) };
-        let (kind, layer) = (bytes[at] >> 1 & 0x3f, usize::from(bytes[at + 1] & 7).saturating_sub(1));
-        let layer = layer.min(TEMPORAL_LAYERS - 1);
-        // IRAP pictures (§7.4.2.2).
-        if (16..=23).contains(&kind) {
-            self.layers = [None; TEMPORAL_LAYERS];
-            self.layers[0] = Some(number);
+        let slice = unit_starts(bytes).find(|at| NalHeader::read(&bytes[*at..]).is_some_and(NalHeader::is_slice));
+        let enough = slice.map(|at| at + SLICE_HEADER);
+        if !all && enough.is_none_or(|enough| bytes.len() < enough) {
+            return None;
+        }
+        let end = enough.map_or(bytes.len(), |enough| enough.min(bytes.len()));
+        let Some(picture) = self.pictures.read(number, &bytes[..end]) else {
+            let is_irap = slice.and_then(|at| NalHeader::read(&bytes[at..])).is_some_and(NalHeader::is_irap);
+            return Some(self.describe_unknown(number, is_entry || is_irap));
+        };
+        if picture.header.is_irap() {
             return Some(self.entry(number));
         }
-        // Even types below 16 are sub-layer non-reference pictures: no other of their layer refers to them.
-        let is_disposable = kind < 16 && kind.is_multiple_of(2);
-        let newest = self.layers[..=layer].iter().flatten().max().copied();
-        let references = newest.map_or(References::NONE, |newest| References::from([FrameId(newest)]));
-        if is_disposable {
+        let (references, layer) = (picture.references, picture.header.temporal.min(MAX_TEMPORAL));
+        self.highest_layer = self.highest_layer.max(layer);
+        // Pictures of higher layers may refer to it all the same.
+        if picture.header.is_sublayer_non_reference() && layer == self.highest_layer {
             return Some(Description { kind: TsKind::VideoDisposable, references, priority: DISPOSABLE });
         }
-        self.layers[layer] = Some(number);
-        let priority = Priority(REFERENCE.0 - 8 * layer as u8);
+        self.anchor(number);
+        let priority = Priority(REFERENCE.0 - LAYER_STEP * layer);
         Some(Description { kind: TsKind::Video, references, priority })
     }
 
     fn describe_mpeg2(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
         // Picture start code, then temporal reference and coding type (ISO/IEC 13818-2 §6.2.3).
-        let picture = nal_starts(bytes).find(|at| bytes[*at] == 0 && bytes.get(at + 2).is_some());
+        let picture = unit_starts(bytes).find(|at| bytes[*at] == 0 && bytes.get(at + 2).is_some());
         let Some(at) = picture else { return all.then(|| self.describe_unknown(number, is_entry)) };
         let frames = |frames: &[Option<u32>]| {
             let mut references = References::NONE;
@@ -193,10 +201,4 @@ impl VideoFrames {
     fn anchor(&mut self, number: u32) {
         self.anchors = [Some(number), self.anchors[0]];
     }
-}
-
-/// Places after the start codes of a byte stream.
-fn nal_starts(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    let codes = bytes.windows(3).enumerate().filter(|(_, code)| *code == [0, 0, 1]);
-    codes.map(|(at, _)| at + 3).filter(|at| *at < bytes.len())
 }

@@ -1,0 +1,9 @@
+//! H.265: NAL units, parameter sets and slice headers, as far as they tell which pictures a picture refers to.
+
+pub(crate) mod nal;
+mod parameters;
+pub(crate) mod pictures;
+mod reference_set;
+mod slice;
+#[cfg(test)]
+mod tests;
