@@ -17,7 +17,7 @@ const REMEMBERED: usize = 32;
 pub(crate) struct Picture {
     /// Header of its first slice.
     pub(crate) header: NalHeader,
-    /// Pictures that it may refer to; of more than fit, those that were coded last.
+    /// Pictures that it may refer to, without those that these lead to; of more than fit, those that were coded last.
     pub(crate) references: References,
 }
 
@@ -27,8 +27,18 @@ pub(crate) struct Pictures {
     sets: ParameterSets,
     /// Picture order count of the last picture of temporal layer zero that others may refer to.
     anchor: i64,
-    /// The latest pictures: count, and number that the caller gave.
-    latest: VecDeque<(i64, u32)>,
+    latest: VecDeque<Coded>,
+}
+
+/// Coded picture.
+#[derive(Clone, Debug)]
+struct Coded {
+    /// Picture order count.
+    count: i64,
+    /// Number that the caller gave.
+    number: u32,
+    /// Numbers of the remembered pictures that it leads to.
+    ancestors: Vec<u32>,
 }
 
 impl Pictures {
@@ -69,13 +79,19 @@ impl Pictures {
                 || slice.long_term.iter().any(|lsb| of.rem_euclid(modulus) == i64::from(*lsb))
         };
         let mut references = References::NONE;
-        for (of, earlier) in self.latest.iter().rev().filter(|_| !header.is_irap()) {
-            if is_referred(*of) {
-                // Of more than fit the rest is what the later ones refer to.
-                let _ = references.push(FrameId(*earlier));
+        let mut ancestors: Vec<u32> = Vec::new();
+        for earlier in self.latest.iter().rev().filter(|earlier| !header.is_irap() && is_referred(earlier.count)) {
+            if !ancestors.contains(&earlier.number) {
+                let _ = references.push(FrameId(earlier.number));
+                ancestors.push(earlier.number);
+                ancestors.extend(&earlier.ancestors);
             }
         }
-        self.latest.push_back((count, number));
+        ancestors.sort_unstable();
+        ancestors.dedup();
+        let oldest = self.latest.front().map_or(number, |oldest| oldest.number);
+        ancestors.retain(|ancestor| *ancestor >= oldest);
+        self.latest.push_back(Coded { count, number, ancestors });
         if self.latest.len() > REMEMBERED {
             self.latest.pop_front();
         }

@@ -42,13 +42,14 @@ fn pictures_refer_to_what_their_sets_name() {
     let expected: [(usize, u8, &[u32]); 10] = [
         (0, 20, &[]),
         (1, 1, &[0]),
-        (2, 1, &[1, 0]),
-        (3, 0, &[2, 1, 0]),
-        (7, 1, &[6, 2, 1, 0]),
-        (8, 0, &[7, 6, 2, 1]),
+        // Without those that the others lead to.
+        (2, 1, &[1]),
+        (3, 0, &[2]),
+        (7, 1, &[6]),
+        (8, 0, &[7]),
         (23, 21, &[]),
         // Leading pictures refer to what was before the entry point; those after it do not.
-        (24, 9, &[23, 20, 19, 15]),
+        (24, 9, &[23, 20]),
         (26, 1, &[23]),
         (51, 1, &[50]),
     ];
@@ -74,7 +75,7 @@ fn a_stream_that_is_joined_at_a_random_access_point_goes_on() {
     assert_eq!(read[0], (21, Vec::new()));
     // What the leading picture refers to beside the entry point was never seen.
     assert_eq!(read[1], (9, vec![0]));
-    assert_eq!(read[4], (1, vec![3, 0]));
+    assert_eq!(read[4], (1, vec![3]));
 }
 
 #[test]
