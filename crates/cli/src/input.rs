@@ -3,6 +3,7 @@
 mod captured;
 mod left_out;
 mod media;
+mod passthrough;
 mod pipe;
 mod probe;
 mod rtp;
@@ -14,11 +15,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use timeous_media::{Ending, FrameRate, SessionDescription};
+use timeous_media::{Ending, FrameRate, MediaDescription, Session, SessionDescription};
 
 use self::captured::Frames;
 pub(crate) use self::captured::{CapturedFrame, Input, Timing};
-pub(crate) use self::media::MediaPart;
+pub(crate) use self::media::{Format, MediaPart};
 pub(crate) use self::rtp::{ClockChangeMessage, RtpSource};
 use crate::failure::Failure;
 use crate::place::Place;
@@ -67,21 +68,29 @@ pub(crate) fn open(
         }
         Place::Sdp(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
-            let session =
-                SessionDescription::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
+            let session = Session::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
+            let is_wanted = |stream: &MediaDescription| {
+                rtp.payload_type.is_none_or(|wanted| stream.payload_types.contains(&wanted))
+            };
+            let streams: Vec<_> = session.streams.into_iter().filter(is_wanted).collect();
+            let session = match (&streams[..], SessionDescription::parse(&text)) {
+                ([stream], Ok(session)) if stream.port == session.port => session,
+                ([], _) => return Err(Failure::Input(format!("{path}: no stream has the payload type of --pt"))),
+                _ => {
+                    no_rate(rate, pace)?;
+                    spawn_passthrough(streams, rtp.payload_type, frames)?;
+                    return Ok(OpenedSource { input, is_live: true, encodings: 1 });
+                }
+            };
             let rtp = RtpSource {
                 payload_type: rtp.payload_type.or(Some(session.payload_type)),
                 parameter_sets: session.parameter_sets.clone(),
             };
-            return open(&Place::Udp(listening_at(&session)), rate, pace, rtp);
+            let group = session.address.filter(IpAddr::is_multicast);
+            return open(&Place::Udp(listening_at(group, session.port)), rate, pace, rtp);
         }
         Place::Udp(local) => {
-            if pace == Pace::Paced {
-                return Err(Failure::Usage("--file: RTP is live, and has times of its own".to_owned()));
-            }
-            if rate.is_some() {
-                return Err(Failure::Usage("--fps: RTP has times of its own; leave it out".to_owned()));
-            }
+            no_rate(rate, pace)?;
             let socket = bind(*local)?;
             join(&socket, *local)?;
             spawn(frames, move |frames| rtp::read_rtp(&socket, &rtp, frames));
@@ -131,13 +140,39 @@ pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     })
 }
 
-/// Local address to receive a session at: its multicast group, or any address.
-fn listening_at(session: &SessionDescription) -> SocketAddr {
-    let any = match session.address {
+/// Refuses options for files.
+fn no_rate(rate: Option<FrameRate>, pace: Pace) -> Result<(), Failure> {
+    if pace == Pace::Paced {
+        return Err(Failure::Usage("--file: RTP is live, and has times of its own".to_owned()));
+    }
+    if rate.is_some() {
+        return Err(Failure::Usage("--fps: RTP has times of its own; leave it out".to_owned()));
+    }
+    Ok(())
+}
+
+/// Starts reading RTP streams, each at the port of its description.
+fn spawn_passthrough(streams: Vec<MediaDescription>, payload_type: Option<u8>, frames: Frames) -> Result<(), Failure> {
+    let mut sockets = Vec::new();
+    for stream in &streams {
+        let local = listening_at(stream.group(), stream.port);
+        let socket = bind(local)?;
+        join(&socket, local)?;
+        sockets.push(socket);
+    }
+    passthrough::tell_streams(&streams);
+    let source = passthrough::PassthroughSource { sockets, streams, payload_type };
+    spawn(frames, move |frames| passthrough::read_passthrough(&source, Vec::new(), frames));
+    Ok(())
+}
+
+/// Local address to receive a stream at: its multicast group, or any address.
+fn listening_at(group: Option<IpAddr>, port: u16) -> SocketAddr {
+    let any = match group {
         Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
-    SocketAddr::new(session.address.filter(IpAddr::is_multicast).unwrap_or(any), session.port)
+    SocketAddr::new(group.unwrap_or(any), port)
 }
 
 /// Joins the group if the address is multicast.

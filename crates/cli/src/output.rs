@@ -5,6 +5,7 @@ mod error;
 mod file;
 mod messages;
 mod nals;
+mod passthrough;
 mod queue;
 mod rtp;
 mod writer;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::thread;
 
 use timeous::core::Duration;
-use timeous_media::{PlayoutFrame, annexb};
+use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::{MediaDescription, PlayoutFrame, annexb};
 
 pub(crate) use self::args::SinkArgs;
 use self::messages::SinkMessages;
@@ -75,7 +77,25 @@ impl Output {
     /// # Errors
     /// As [`write`](Self::write).
     pub(crate) fn write_packets(&mut self, packets: Vec<u8>) -> Result<(), Failure> {
-        if self.queue.push(SinkItem::Packets(packets)) {
+        self.give(SinkItem::Packets(packets))
+    }
+
+    /// Queues RTP packets of any payload, as [`write_packets`](Self::write_packets).
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn write_passthrough(&mut self, release: PassthroughRelease) -> Result<(), Failure> {
+        self.give(SinkItem::Passthrough(release))
+    }
+
+    /// Tells the sink what the streams of RTP are.
+    pub(crate) fn describe(&self, streams: Vec<MediaDescription>) {
+        // A sink that is too slow for it misses it until they change.
+        let _ = self.queue.push(SinkItem::Streams(streams));
+    }
+
+    fn give(&mut self, item: SinkItem) -> Result<(), Failure> {
+        if self.queue.push(item) {
             if std::mem::take(&mut self.missed) > 0 {
                 self.messages.recovery(&format!("{} keeps up again", self.name));
             }

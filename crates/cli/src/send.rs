@@ -1,4 +1,4 @@
-//! `timeous send`: sends live H.264 or MPEG-TS from a file, pipe, UDP or encoder to Timeous receivers, and drops late data.
+//! `timeous send`: sends live H.264, MPEG-TS or RTP from a file, pipe, UDP or encoder to Timeous receivers, and drops late data.
 
 mod link;
 mod outlet;
@@ -19,7 +19,7 @@ use self::outlet::Outlet;
 use self::packets::Packets;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
-use crate::input::{self, OpenedSource, Pace, RtpSource};
+use crate::input::{self, Format, OpenedSource, Pace, RtpSource};
 use crate::interrupt::Interrupt;
 use crate::journal::{JOURNAL, Journal};
 use crate::meter::{Meter, MeterArgs, record};
@@ -29,7 +29,7 @@ use crate::plain::PlainSender;
 use crate::security::tell_security;
 use crate::source::{DueFrame, NextFrame, Source};
 
-/// Sends live H.264 video, or MPEG-TS with audio
+/// Sends live H.264 video, MPEG-TS with audio, or RTP of any codec
 ///
 /// SOURCE is a file of raw H.264 (Annex B) or MPEG-TS, '-' for standard input, udp://:port for RTP or MPEG-TS, an SDP file
 /// (.sdp) that describes RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
@@ -159,7 +159,7 @@ pub(crate) struct SenderCounts {
 
 /// Running stream.
 struct Streaming<'a> {
-    is_ts: bool,
+    format: Format,
     source: Source,
     outlet: Outlet,
     links: Vec<Link>,
@@ -209,7 +209,7 @@ impl<'a> Streaming<'a> {
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         Ok(Self {
-            is_ts: source.is_ts(),
+            format: source.format(),
             outlet,
             source,
             links: Vec::new(),
@@ -295,7 +295,7 @@ impl<'a> Streaming<'a> {
             let kept = if self.outlet.is_listener() { None } else { self.packets.take() };
             let packets = match kept {
                 Some(packets) => packets,
-                None => Packets::new(self.is_ts, sender.max_payload(), true)?,
+                None => Packets::new(self.format, sender.max_payload(), true)?,
             };
             let link = Link::new(sender, receiver, packets);
             if self.args.meter.is_verbose() || self.lost.is_some() || self.outlet.is_listener() {
@@ -346,7 +346,7 @@ impl<'a> Streaming<'a> {
         let now = clock::now();
         for link in &mut self.links {
             let source = &self.source;
-            link.talk(|at| source.ticks(at));
+            link.talk(|at| source.ticks(at), source.streams());
             let lost = link.hear_fates(&mut self.journal);
             let wanted = link.take_wants_keyframe();
             if let Some(encoder) = &mut self.encoder {
@@ -522,15 +522,15 @@ fn line(stats: &timeous::Stats) -> String {
 /// Sends RTP over plain UDP at a constant rate: each frame is spread evenly up to the next one.
 fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
-    let mut packets = Packets::new(source.is_ts(), plain.largest(), false)?;
+    let mut packets = Packets::new(source.format(), plain.largest(), false)?;
     let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
     let mut meter = Meter::new(&args.meter)?;
     while !interrupt.is_set() {
         match source.next(TICK) {
             NextFrame::Frame(due) => {
                 let adus = packets.packetize(&due.part, &[], &due.stamp);
-                // A transport stream has a pace of its own.
-                let of = if due.part.is_ts() { usize::MAX } else { adus.len() };
+                // Transport streams and RTP have a pace of their own.
+                let of = if due.part.begins_anywhere() { usize::MAX } else { adus.len() };
                 for adu in &adus {
                     let at = plain.send(&adu.rtp, of)?;
                     let entry = journal.entry(adu, &due, at, None);

@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
+use timeous_media::{FramePart, MediaDescription, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
-use crate::input::{CapturedFrame, Input, MediaPart, OpenedSource, Timing};
+use crate::input::{CapturedFrame, Format, Input, MediaPart, OpenedSource, Timing};
 use crate::interrupt::Interrupt;
 
 /// Longest wait for the first frame between two looks for an interrupt.
@@ -18,6 +18,8 @@ const TICK: Duration = Duration::from_millis(50);
 pub(crate) struct Source {
     input: Receiver<Input>,
     next: Option<Box<CapturedFrame>>,
+    /// Streams of a source of several.
+    streams: Vec<MediaDescription>,
     /// Encodings that have not ended.
     open: usize,
     /// Due time of a file's first frame.
@@ -54,7 +56,8 @@ impl Source {
     pub(crate) fn new(opened: OpenedSource, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let OpenedSource { input, is_live, encodings } = opened;
         let stamper = TimestampConverter::new(clock::now());
-        let mut source = Self { input, next: None, start: None, flaw: None, open: encodings, is_live, stamper };
+        let mut source =
+            Self { input, next: None, streams: Vec::new(), start: None, flaw: None, open: encodings, is_live, stamper };
         while source.next.is_none() && source.listen(TICK) {
             if interrupt.is_set() {
                 return Ok(None);
@@ -75,6 +78,7 @@ impl Source {
     fn listen(&mut self, limit: Duration) -> bool {
         match self.input.recv_timeout(limit.into()) {
             Ok(Input::Frame(frame)) => self.next = Some(frame),
+            Ok(Input::Streams(streams)) => self.streams = streams,
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
                     self.flaw = Some(Failure::Input(format!(
@@ -120,7 +124,7 @@ impl Source {
         let CapturedFrame { part, encoding, .. } = *next;
         let stamp = match &part {
             MediaPart::Video(part) => self.stamper.stamp(part, captured, presented),
-            MediaPart::Ts(_) => {
+            MediaPart::Ts(_) | MediaPart::Passthrough(_) => {
                 let capture = self.stamper.ticks(captured);
                 Stamp { presentation: capture, capture, is_queued: false }
             }
@@ -128,9 +132,14 @@ impl Source {
         NextFrame::Frame(Box::new(DueFrame { part, encoding, captured, stamp }))
     }
 
-    /// Whether it is a transport stream, by its next part.
-    pub(crate) fn is_ts(&self) -> bool {
-        self.next.as_ref().is_some_and(|next| next.part.is_ts())
+    /// Format of the source, by its next part.
+    pub(crate) fn format(&self) -> Format {
+        self.next.as_ref().map_or(Format::Video, |next| next.part.format())
+    }
+
+    /// Descriptions of the streams of a source of several, for its receiver.
+    pub(crate) fn streams(&self) -> &[MediaDescription] {
+        &self.streams
     }
 
     /// Converts an instant to the RTP clock of [`DueFrame::stamp`].

@@ -85,6 +85,9 @@ pub enum RtpError {
     /// The payload is not whole packets of a transport stream (RFC 2250 §2).
     #[error("the payload is not whole packets of MPEG-TS")]
     NotTransportStream,
+    /// The packet does not carry a packet of a stream that is passed through.
+    #[error("the packet carries no RTP packet that is passed through")]
+    NotPassthrough,
 }
 
 impl RtpError {
@@ -98,6 +101,7 @@ impl RtpError {
             Self::Payload { .. } => "not H.264",
             Self::SequenceJump { .. } => "a jump of the sequence number",
             Self::NotTransportStream => "not MPEG-TS",
+            Self::NotPassthrough => "not RTP passed through",
         }
     }
 }

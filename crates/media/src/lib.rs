@@ -39,7 +39,9 @@ mod error;
 mod frame;
 mod h264;
 mod h265;
+mod jitter;
 pub mod mp4;
+pub mod passthrough;
 mod playout;
 mod rtp;
 mod simulcast;
@@ -53,6 +55,7 @@ pub use h264::annexb;
 pub use h264::left_out::LeftOut;
 pub use h264::parameters::is_parameter_set;
 pub use h264::reader::{Ending, FrameReader};
+pub use jitter::WholeFrameCounts;
 pub use playout::{
     FrameFate, FrameReport, PacketStats, PictureFormat, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release,
 };
@@ -60,5 +63,6 @@ pub use rtp::RTP_CLOCK_HZ;
 pub use rtp::control::{self, Control};
 pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
 pub use rtp::sdp::{SdpError, SessionDescription};
+pub use rtp::session::{MediaDescription, MediaKind, Session};
 pub use rtp::{Distances, FrameDescriptor};
 pub use simulcast::Simulcast;

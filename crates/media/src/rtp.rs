@@ -6,6 +6,7 @@ pub(crate) mod extension;
 pub(crate) mod packetize;
 pub(crate) mod sdp;
 pub(crate) mod sequence;
+pub(crate) mod session;
 
 pub use descriptor::{Distances, FrameDescriptor};
 

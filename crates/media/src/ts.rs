@@ -2,6 +2,7 @@
 
 mod codec;
 mod descriptor;
+pub(crate) mod kinds;
 mod packet;
 mod packetize;
 mod playout;
@@ -14,6 +15,6 @@ mod unit;
 
 pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer};
-pub use playout::{TsPlayout, TsRelease, TsStats};
+pub use playout::{TsPlayout, TsRelease};
 pub use reader::{TsCounts, TsReader};
 pub use unit::{TsKind, TsUnit};

@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use timeous::core::Instant;
-use timeous_media::Ending;
+use timeous_media::{Ending, MediaDescription};
 
 use super::media::MediaPart;
 use crate::failure::Failure;
@@ -12,6 +12,8 @@ use crate::failure::Failure;
 pub(crate) enum Input {
     /// Frame, or part of one.
     Frame(Box<CapturedFrame>),
+    /// Streams of the source, for their receiver.
+    Streams(Vec<MediaDescription>),
     /// End of the source, with a summary.
     End(Ending),
     /// Error that ends the source.
@@ -49,6 +51,11 @@ impl Frames {
     /// Queues a frame; returns `false` if the receiving side is gone.
     pub(super) fn give(&self, frame: CapturedFrame) -> bool {
         self.to.send(Input::Frame(Box::new(frame))).is_ok()
+    }
+
+    /// Queues descriptions of the streams that follow; returns `false` if the receiving side is gone.
+    pub(super) fn describe(&self, streams: Vec<MediaDescription>) -> bool {
+        self.to.send(Input::Streams(streams)).is_ok()
     }
 
     /// Queues the last item.

@@ -1,15 +1,29 @@
-//! Part of a source's media: slices of a video frame, or packets of a transport stream.
+//! Part of a source's media: slices of a video frame, packets of a transport stream, or an RTP packet of another codec.
 
 use timeous::core::Duration;
+use timeous_media::passthrough::{PassthroughKind, PassthroughUnit};
 use timeous_media::ts::{TsKind, TsUnit};
 use timeous_media::{FrameKind, FramePart};
 
-/// Slices of a video frame, or packets of a transport stream.
+/// Format of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// H.264, which is depacketized.
+    Video,
+    /// A transport stream.
+    Ts,
+    /// RTP of any payload, which passes as it is.
+    Passthrough,
+}
+
+/// Slices of a video frame, packets of a transport stream, or an RTP packet of another codec.
 pub(crate) enum MediaPart {
     /// A video frame, or some of its slices.
     Video(FramePart),
     /// Packets of a transport stream.
     Ts(TsUnit),
+    /// An RTP packet.
+    Passthrough(PassthroughUnit),
 }
 
 impl MediaPart {
@@ -18,6 +32,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.first,
             Self::Ts(unit) => unit.first == 0,
+            Self::Passthrough(unit) => unit.first == 0,
         }
     }
 
@@ -26,6 +41,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.first && part.frame.entry.is_some(),
             Self::Ts(unit) => unit.first == 0 && unit.kind == TsKind::VideoEntry,
+            Self::Passthrough(unit) => unit.first == 0 && unit.kind == PassthroughKind::VideoEntry,
         }
     }
 
@@ -34,6 +50,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => matches!(part.frame.kind, FrameKind::Idr | FrameKind::I),
             Self::Ts(unit) => unit.kind == TsKind::VideoEntry,
+            Self::Passthrough(unit) => unit.kind == PassthroughKind::VideoEntry,
         }
     }
 
@@ -42,6 +59,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.frame.index,
             Self::Ts(unit) => unit.frame,
+            Self::Passthrough(unit) => unit.frame,
         }
     }
 
@@ -50,6 +68,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => format!("{:?}", part.frame.kind),
             Self::Ts(unit) => format!("{:?}", unit.kind),
+            Self::Passthrough(unit) => format!("{:?}", unit.kind),
         }
     }
 
@@ -57,7 +76,7 @@ impl MediaPart {
     pub(crate) fn nals(&self) -> &[Vec<u8>] {
         match self {
             Self::Video(part) => &part.frame.nals,
-            Self::Ts(_) => &[],
+            Self::Ts(_) | Self::Passthrough(_) => &[],
         }
     }
 
@@ -66,11 +85,22 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.frame.handover,
             Self::Ts(unit) => unit.time.unwrap_or_default(),
+            // RTP is live.
+            Self::Passthrough(_) => Duration::ZERO,
         }
     }
 
-    /// Whether it is of a transport stream.
-    pub(crate) fn is_ts(&self) -> bool {
-        matches!(self, Self::Ts(_))
+    /// Format of the source.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Video(_) => Format::Video,
+            Self::Ts(_) => Format::Ts,
+            Self::Passthrough(_) => Format::Passthrough,
+        }
+    }
+
+    /// Whether a receiver can begin anywhere: there are streams besides the video, and it looks for an entry point itself.
+    pub(crate) fn begins_anywhere(&self) -> bool {
+        self.format() != Format::Video
     }
 }

@@ -4,13 +4,16 @@ use std::net::{SocketAddr, UdpSocket};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
+use timeous_media::passthrough::look_for_h264;
 use timeous_media::{
-    Ending, FrameFate, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
+    Ending, FrameFate, FramePart, FrameReader, MediaDescription, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame,
+    Release, control,
 };
 
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
 use super::media::MediaPart;
+use super::passthrough::{PassthroughSource, read_passthrough, tell_streams};
 use super::ts;
 use crate::failure::Failure;
 use crate::notice::{RateLimitedMessages, tell};
@@ -49,6 +52,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         has_given: false,
     };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
+    let mut probe = Probe::default();
     let mut datagram = vec![0; LARGEST];
     let mut heard = clock::now();
     let mut from: Option<SocketAddr> = None;
@@ -75,12 +79,53 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
                     return ts::read_udp(socket, &datagram[..len], frames);
                 }
                 relay.packet(&datagram[..len]);
+                if !relay.has_given && probe.is_other(&datagram[..len], source.payload_type) {
+                    return probe.pass_through(socket, source, frames);
+                }
             }
             Err(_) => relay.playout.handle_timeout(clock::now()),
         }
         if !relay.give(frames) {
             return Ok(relay.reader.finish()?);
         }
+    }
+}
+
+/// Packets in a row, without a picture of H.264, that are kept for a reader of other codecs. Chosen by us: a keyframe of usual size.
+const MOST_PROBED: usize = 1_024;
+/// Packets that are surely not H.264 before the source counts as one of another codec. Chosen by us: a broken sender has one.
+const OTHERS: usize = 3;
+
+/// Look at the first packets of a source whose codec is not told.
+#[derive(Default)]
+struct Probe {
+    packets: Vec<(Instant, Vec<u8>)>,
+    others: usize,
+}
+
+impl Probe {
+    /// Takes a packet; returns whether the source is not H.264.
+    fn is_other(&mut self, datagram: &[u8], wanted: Option<u8>) -> bool {
+        let Some((payload_type, is_h264)) = look_for_h264(datagram) else { return false };
+        let is_wanted = wanted.is_none_or(|wanted| wanted == payload_type);
+        if control::is_control(datagram) || !is_wanted || self.packets.len() >= MOST_PROBED {
+            return false;
+        }
+        self.packets.push((clock::now(), datagram.to_vec()));
+        self.others += usize::from(!is_h264);
+        self.others >= OTHERS && self.others * 2 > self.packets.len()
+    }
+
+    /// Reads the source as one of another codec, from its first packet on.
+    fn pass_through(self, socket: &UdpSocket, source: &RtpSource, frames: &Frames) -> Result<Ending, Failure> {
+        let broken = |error: std::io::Error| Failure::file("the source", &error);
+        let first = self.packets.first().and_then(|(_, packet)| packet.get(1)).map_or(0, |second| second & 0x7f);
+        let payload_type = source.payload_type.unwrap_or(first);
+        let streams = vec![MediaDescription::of_payload_type(payload_type)];
+        tell_streams(&streams);
+        let sockets = vec![socket.try_clone().map_err(broken)?];
+        let source = PassthroughSource { sockets, streams, payload_type: Some(payload_type) };
+        read_passthrough(&source, self.packets, frames)
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous_media::PlayoutFrame;
+use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::{MediaDescription, PlayoutFrame};
 
 use crate::failure::Failure;
 
@@ -34,6 +35,10 @@ pub(super) enum SinkItem {
     Frame(PlayoutFrame),
     /// Packets of a transport stream.
     Packets(Vec<u8>),
+    /// RTP packets of any payload.
+    Passthrough(PassthroughRelease),
+    /// Descriptions of their streams.
+    Streams(Vec<MediaDescription>),
 }
 
 impl SinkItem {
@@ -41,6 +46,8 @@ impl SinkItem {
         match self {
             Self::Frame(frame) => frame.annexb.len(),
             Self::Packets(packets) => packets.len(),
+            Self::Passthrough(release) => release.packets.iter().map(Vec::len).sum(),
+            Self::Streams(_) => 0,
         }
     }
 }

@@ -5,11 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use timeous::core::{Duration, Priority, References};
-use timeous_media::{Frame, Packetizer, PacketizerConfig, PlayoutFrame, SessionDescription};
+use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::{Frame, MediaDescription, Packetizer, PacketizerConfig, PlayoutFrame, SessionDescription};
 
 use super::error::WriteError;
 use super::file::{Target, replace};
 use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
+use super::passthrough::PassthroughStreams;
 use crate::failure::Failure;
 use crate::input::bind;
 
@@ -22,6 +24,7 @@ pub(super) struct RtpWriter {
     to: SocketAddr,
     packetizer: Packetizer,
     description: Option<Description>,
+    streams: PassthroughStreams,
     /// Whether the user was told that players need a description.
     has_told: bool,
 }
@@ -39,7 +42,7 @@ impl RtpWriter {
             ..PacketizerConfig::default()
         })?;
         let description = sdp.map(|path| Description::new(path, overwrite)).transpose()?;
-        Ok(Self { socket, to, packetizer, description, has_told: false })
+        Ok(Self { socket, to, packetizer, description, streams: PassthroughStreams::new(to), has_told: false })
     }
 
     /// Name of the sink.
@@ -70,8 +73,31 @@ impl RtpWriter {
         packets.chunks(DATAGRAM).map(|datagram| self.send(datagram)).sum()
     }
 
+    /// Sends RTP packets of any payload; returns their bytes.
+    pub(super) fn write_passthrough(&mut self, release: &PassthroughRelease) -> Result<usize, WriteError> {
+        let to = self.streams.destination(release.stream);
+        let packets = self.streams.packets(release)?;
+        packets.iter().map(|packet| self.send_to(packet, to)).sum()
+    }
+
+    /// Takes descriptions of streams of RTP packets of any payload.
+    pub(super) fn describe(&mut self, streams: &[MediaDescription]) {
+        let is_known = self.streams.describe(streams, self.description.as_ref().map(|description| &description.target));
+        if !is_known && self.description.is_some() {
+            eprintln!(
+                "timeous: the session description was not written: the sender does not know the codec; its source would be an SDP file"
+            );
+        } else if self.description.is_none() && !std::mem::replace(&mut self.has_told, true) {
+            eprintln!("timeous: players need a description of the RTP to {}: --sdp FILE writes one", self.name());
+        }
+    }
+
     fn send(&self, datagram: &[u8]) -> Result<usize, WriteError> {
-        match self.socket.send_to(datagram, self.to) {
+        self.send_to(datagram, self.to)
+    }
+
+    fn send_to(&self, datagram: &[u8], to: SocketAddr) -> Result<usize, WriteError> {
+        match self.socket.send_to(datagram, to) {
             Ok(_) => {}
             // No program listens there (yet); a player may be started later.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}

@@ -1,15 +1,21 @@
 //! Writer thread of a sink: writes frames as raw H.264, MP4, RTP or MPEG-TS.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use timeous_media::mp4::Mp4Writer;
 
 use super::args::SinkArgs;
 use super::error::WriteError;
 use super::file::{SinkFile, Target};
 use super::messages::SinkMessages;
+use super::passthrough::free_ports;
 use super::queue::{Queue, SinkItem};
 use super::rtp::RtpWriter;
 use crate::failure::Failure;
 use crate::place::Place;
+
+/// First port of players on this host, by convention (RFC 3551 §8).
+const FIRST_PORT: u16 = 5004;
 
 /// Sink by output format.
 pub(super) enum Writer {
@@ -34,9 +40,10 @@ impl Writer {
                 let is_mp4 = path.to_ascii_lowercase().ends_with(".mp4");
                 Ok(if is_mp4 { Self::Mp4(Box::default(), file) } else { Self::Bytes(file) })
             }
-            Place::Sdp(path) => Err(Failure::Usage(format!(
-                "{path}: a session description is no sink; send RTP to udp://host:port, and have it written by --sdp {path}"
-            ))),
+            Place::Sdp(path) => {
+                let to = free_ports(SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT)));
+                Ok(Self::Rtp(Box::new(RtpWriter::new(to, Some(path), args.overwrite)?)))
+            }
             Place::Udp(to) => Ok(Self::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?))),
         }
     }
@@ -71,6 +78,17 @@ impl Writer {
             (Self::Mp4(_, file), SinkItem::Packets(_)) => Err(misnamed(&file.name(), "MPEG-TS", ".ts").into()),
             (Self::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
             (Self::Rtp(rtp), SinkItem::Packets(packets)) => rtp.write_packets(packets),
+            (Self::Rtp(rtp), SinkItem::Passthrough(release)) => rtp.write_passthrough(release),
+            (Self::Rtp(rtp), SinkItem::Streams(streams)) => {
+                rtp.describe(streams);
+                Ok(0)
+            }
+            (_, SinkItem::Streams(_)) => Ok(0),
+            (Self::Bytes(file) | Self::Mp4(_, file), SinkItem::Passthrough(_)) => Err(Failure::Peer(format!(
+                "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp",
+                file.name()
+            ))
+            .into()),
         }
     }
 

@@ -7,10 +7,11 @@ use timeous::core::units::parse_duration;
 use crate::meter::MeterArgs;
 use crate::output::SinkArgs;
 
-/// Receives live H.264 video, or MPEG-TS with audio
+/// Receives live H.264 video, MPEG-TS with audio, or RTP of any codec
 ///
 /// URI is timeous://:port?latency=…, or udp://:port for RTP without congestion control. SINK is a file (raw H.264, or
-/// MP4 if its name ends with .mp4; MPEG-TS if that is sent), '-' for standard output, or udp://host:port for RTP, or MPEG-TS, to a player. Only frames that
+/// MP4 if its name ends with .mp4; MPEG-TS if that is sent), '-' for standard output, or udp://host:port for RTP, or MPEG-TS, to a player,
+/// or a file .sdp, which describes RTP to free ports of this host. Only frames that
 /// are complete, decodable and in time are written, at a constant delay after their capture. It runs until interrupted,
 /// over path failures and restarts of the sender, one caller after another (with reconnect=off in the URI, for one
 /// stream); with %n in the file name, for any number of callers at once, each with its own file.

@@ -5,8 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
 use timeous::core::{Duration, Instant};
+use timeous_media::passthrough::{PassthroughPlayout, is_passthrough};
 use timeous_media::ts::{TS_PAYLOAD_TYPE, TsPlayout};
-use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, PlayoutEvent, Release, control};
+use timeous_media::{
+    Control, FrameFate, FrameKind, MediaDescription, Playout, PlayoutConfig, PlayoutEvent, Release, control,
+};
 
 use super::args::RecvArgs;
 use crate::failure::Failure;
@@ -67,6 +70,10 @@ pub(super) struct Screen {
     playout: Playout,
     /// Playout of a transport stream, once one has come.
     ts: Option<TsPlayout>,
+    /// Playout of RTP of any payload, once some has come.
+    passthrough: Option<PassthroughPlayout>,
+    /// Streams of the sender, as far as they were described.
+    streams: Vec<Option<MediaDescription>>,
     release: Release,
     output: Output,
     frames: Journal,
@@ -123,6 +130,8 @@ impl Screen {
         Ok(Self {
             playout: Playout::new(config),
             ts: None,
+            passthrough: None,
+            streams: Vec::new(),
             release,
             output,
             frames: Journal::new(args.frames.as_deref(), FRAMES)?,
@@ -155,7 +164,8 @@ impl Screen {
     pub(super) fn due(&self) -> Instant {
         let tick = clock::now() + TICK;
         let ts = self.ts.as_ref().and_then(TsPlayout::poll_timeout);
-        self.playout.poll_timeout().into_iter().chain(ts).fold(tick, |least, due| least.min(due))
+        let passthrough = self.passthrough.as_ref().and_then(PassthroughPlayout::poll_timeout);
+        self.playout.poll_timeout().into_iter().chain(ts).chain(passthrough).fold(tick, |least, due| least.min(due))
     }
 
     /// Handles a packet.
@@ -167,7 +177,15 @@ impl Screen {
             }
             return Ok(());
         }
-        let handled = if is_ts(packet) {
+        let handled = if is_passthrough(packet) {
+            let passthrough = self.passthrough.get_or_insert_with(|| {
+                if self.frames.is_wanted() {
+                    tell("--frames lists frames of H.264 only");
+                }
+                PassthroughPlayout::new(self.playout.latency(), self.release)
+            });
+            passthrough.handle_packet(at, packet)
+        } else if is_ts(packet) {
             let ts = self.ts.get_or_insert_with(|| {
                 tell("the stream is MPEG-TS");
                 if self.frames.is_wanted() {
@@ -187,6 +205,15 @@ impl Screen {
     }
 
     fn on_control(&mut self, message: Control) {
+        if let Control::Stream { number, of, lines } = &message
+            && let Some(stream) = MediaDescription::parse(lines)
+        {
+            self.streams.resize(usize::from(*of), None);
+            let known = self.streams.get_mut(usize::from(*number));
+            if known.is_some_and(|known| known.replace(stream.clone()) != Some(stream)) {
+                self.tell_streams();
+            }
+        }
         if let Control::Terms { latency, .. } = message {
             let agreed = latency.max(self.latency);
             if agreed != self.playout.latency() {
@@ -195,9 +222,20 @@ impl Screen {
                 if let Some(ts) = &mut self.ts {
                     ts.set_latency(agreed);
                 }
+                if let Some(passthrough) = &mut self.passthrough {
+                    passthrough.set_latency(agreed);
+                }
                 self.counts.ms_latency = agreed.as_millis();
             }
         }
+    }
+
+    /// Passes on the descriptions of the streams, once all are known.
+    fn tell_streams(&mut self) {
+        let Some(streams) = self.streams.iter().cloned().collect::<Option<Vec<_>>>() else { return };
+        let names: Vec<String> = streams.iter().map(MediaDescription::to_string).collect();
+        tell(format_args!("the stream is RTP: {}", names.join(", ")));
+        self.output.describe(streams);
     }
 
     /// Returns control messages that are due.
@@ -207,6 +245,7 @@ impl Screen {
         if now >= self.next_report {
             self.next_report = now + REPORTS;
             let excess = self.playout.excess(now).or_else(|| self.ts.as_ref()?.excess(now));
+            let excess = excess.or_else(|| self.passthrough.as_ref()?.excess(now));
             messages.push(Control::Terms { latency: self.latency, excess });
         }
         if let Some(ssrc) = self.playout.ssrc().filter(|_| self.playout.wants_entry() && now >= self.next_keyframe) {
@@ -221,6 +260,9 @@ impl Screen {
         self.playout.handle_timeout(clock::now());
         if let Some(ts) = &mut self.ts {
             ts.handle_timeout(clock::now());
+        }
+        if let Some(passthrough) = &mut self.passthrough {
+            passthrough.handle_timeout(clock::now());
         }
         self.show()
     }
@@ -249,6 +291,12 @@ impl Screen {
         }
         while let Some(release) = self.ts.as_mut().and_then(TsPlayout::poll_release) {
             self.output.write_packets(release.packets)?;
+        }
+        while let Some(change) = self.passthrough.as_mut().and_then(PassthroughPlayout::poll_change) {
+            self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
+        }
+        while let Some(release) = self.passthrough.as_mut().and_then(PassthroughPlayout::poll_release) {
+            self.output.write_passthrough(release)?;
         }
         self.watch();
         Ok(())
@@ -300,8 +348,9 @@ impl Screen {
         self.counts.pkt_rcv_belated = stats.late;
         self.counts.pkt_rcv_duplicate = stats.duplicate;
         self.counts.pkt_rcv_refused = stats.refused;
-        if let Some(ts) = &self.ts {
-            let (stats, counts) = (ts.stats(), &mut self.counts);
+        let whole = self.ts.as_ref().map(TsPlayout::stats).or_else(|| Some(self.passthrough.as_ref()?.stats()));
+        if let Some(stats) = whole {
+            let counts = &mut self.counts;
             counts.frames_decodable = stats.released;
             counts.i_frames_decodable = stats.entries;
             counts.frames_incomplete = stats.incomplete;
@@ -324,7 +373,9 @@ impl Screen {
     /// Waits until all frames in the playout are released, after the last stream has ended.
     pub(super) fn drain(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         while !interrupt.is_set()
-            && (self.playout.holds_frames() || self.ts.as_ref().is_some_and(TsPlayout::holds_packets))
+            && (self.playout.holds_frames()
+                || self.ts.as_ref().is_some_and(TsPlayout::holds_packets)
+                || self.passthrough.as_ref().is_some_and(PassthroughPlayout::holds_packets))
         {
             pause(self.due());
             self.pass_time()?;
@@ -347,6 +398,9 @@ impl Screen {
         self.playout.finish();
         if let Some(ts) = &mut self.ts {
             ts.finish();
+        }
+        if let Some(passthrough) = &mut self.passthrough {
+            passthrough.finish();
         }
         let shown = self.show();
         let journal = self.frames.finish();

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority};
 use timeous::{Arrival, Hints, Receiver, SendError, Sender, Stats, Status, clock};
-use timeous_media::{Control, MediaAdu, control};
+use timeous_media::{Control, MediaAdu, MediaDescription, control};
 
 use super::packets::Packets;
 use crate::failure::Failure;
+use crate::input::MediaPart;
 use crate::journal::{Entry, Journal, fate_name};
 use crate::notice::{RateLimitedMessages, tell};
 use crate::source::DueFrame;
@@ -31,6 +32,11 @@ pub(super) struct Link {
     peer: Option<SocketAddr>,
     pub(super) packets: Packets,
     entries: BTreeMap<AduSeq, Entry>,
+    /// Stream and frame of packets passed through whose fate is not known; the last frame of each stream that was given up.
+    passed: BTreeMap<AduSeq, (u8, u32)>,
+    given_up: BTreeMap<u8, u32>,
+    /// When the streams are described next.
+    next_description: Instant,
     /// Larger one of the latencies that both ends request.
     latency: Duration,
     way: PathDelay,
@@ -102,6 +108,9 @@ impl Link {
             peer,
             packets,
             entries: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            next_description: Instant::ZERO,
             latency,
             way,
             has_entered: false,
@@ -144,16 +153,18 @@ impl Link {
     ) -> Result<(), Failure> {
         let part = &due.part;
         if part.is_first() {
-            // A transport stream has sound and tables, too, and its receiver looks for an entry point.
-            let is_taken = self.has_entered || part.is_entry() || part.is_ts();
+            let is_taken = self.has_entered || part.is_entry() || part.begins_anywhere();
             self.frame = is_taken.then_some(part.number());
             let (sent, skipped) = if is_taken { (1, 0) } else { (0, 1) };
             self.counts.frames += sent;
             self.counts.skipped += skipped;
             self.counts.i_frames += u64::from(is_taken && part.is_keyframe());
         }
-        let is_left_out =
-            if part.is_ts() { self.left_out == Some(part.number()) } else { self.frame != Some(part.number()) };
+        let is_left_out = if part.begins_anywhere() {
+            self.left_out == Some(part.number())
+        } else {
+            self.frame != Some(part.number())
+        };
         if is_left_out {
             return Ok(());
         }
@@ -164,12 +175,20 @@ impl Link {
         for adu in self.packets.packetize(part, sets, &stamp) {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
                 // The rest of the frame would be useless.
+                if let MediaPart::Passthrough(unit) = part
+                    && self.given_up.insert(unit.stream, unit.frame) != Some(unit.frame)
+                {
+                    self.packets.count_given_up(unit.stream);
+                }
                 self.counts.skipped += 1;
                 self.frame = None;
                 self.left_out = Some(part.number());
                 self.wants_keyframe = true;
                 return Ok(());
             };
+            if let MediaPart::Passthrough(unit) = part {
+                self.passed.insert(seq, (unit.stream, unit.frame));
+            }
             if journal.is_wanted() {
                 let entry = journal.entry(&adu, due, clock::now(), deadline);
                 self.entries.insert(seq, entry);
@@ -214,9 +233,10 @@ impl Link {
     }
 
     /// Sends due control messages, and handles received ones.
-    pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64) {
+    pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64, streams: &[MediaDescription]) {
         let now = clock::now();
         self.way.update(now, || self.sender.stats());
+        self.describe(now, streams);
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
@@ -225,11 +245,8 @@ impl Link {
                 timestamp: self.packets.timestamp(ticks(now)),
             };
             let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
-            for message in [clock, terms] {
-                let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
-                // If the ring is full, video takes precedence.
-                let _ = self.sender.send(&message.write(), hints);
-            }
+            self.say(&clock);
+            self.say(&terms);
         }
         while !self.is_over {
             match self.receiver.poll_receive() {
@@ -241,6 +258,23 @@ impl Link {
                 Ok(Some(Arrival::End)) | Err(_) => self.is_over = true,
             }
         }
+    }
+
+    /// Describes the streams of a source of several, again and again: a receiver may miss it.
+    fn describe(&mut self, now: Instant, streams: &[MediaDescription]) {
+        if now < self.next_description || !matches!(self.sender.status(), Status::Open) {
+            return;
+        }
+        self.next_description = now + REPORTS;
+        for (number, stream) in (0..).zip(streams) {
+            self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) });
+        }
+    }
+
+    fn say(&mut self, message: &Control) {
+        let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
+        // If the ring is full, video takes precedence.
+        let _ = self.sender.send(&message.write(), hints);
     }
 
     fn on_control(&mut self, message: Control) {
@@ -255,7 +289,7 @@ impl Link {
                 self.way.excess = excess.or(self.way.excess);
             }
             Control::KeyframeWanted { .. } => self.wants_keyframe = true,
-            Control::SenderClock { .. } => {}
+            Control::SenderClock { .. } | Control::Stream { .. } => {}
         }
     }
 
@@ -269,6 +303,12 @@ impl Link {
         let mut lost = false;
         while let Some(delivery) = self.sender.poll_delivery() {
             lost |= matches!(delivery.fate, Fate::Lost | Fate::Dropped(_));
+            if let Some((stream, frame)) = self.passed.remove(&delivery.seq)
+                && matches!(delivery.fate, Fate::Dropped(_))
+                && self.given_up.insert(stream, frame) != Some(frame)
+            {
+                self.packets.count_given_up(stream);
+            }
             if let Some(entry) = self.entries.remove(&delivery.seq) {
                 journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)));
             }

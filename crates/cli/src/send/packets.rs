@@ -1,11 +1,12 @@
-//! RTP packets of a source: of H.264 frames, or of a transport stream.
+//! RTP packets of a source: of H.264 frames, of a transport stream, or those of another codec as they came.
 
 use timeous::core::Duration;
+use timeous_media::passthrough::PassthroughPacketizer;
 use timeous_media::ts::TsPacketizer;
 use timeous_media::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
 
 use crate::failure::Failure;
-use crate::input::MediaPart;
+use crate::input::{Format, MediaPart};
 
 /// Packetizer by the format of the source.
 pub(super) enum Packets {
@@ -13,30 +14,36 @@ pub(super) enum Packets {
     Video(Packetizer),
     /// RFC 2250.
     Ts(TsPacketizer),
+    /// Any payload.
+    Passthrough(PassthroughPacketizer),
 }
 
 impl Packets {
     /// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
-    pub(super) fn new(is_ts: bool, largest: usize, descriptors: bool) -> Result<Self, Failure> {
+    pub(super) fn new(format: Format, largest: usize, descriptors: bool) -> Result<Self, Failure> {
         let [ssrc, first_timestamp, sequence] = crate::random::words()?;
         let first_sequence = sequence as u16;
-        if is_ts {
-            return Ok(Self::Ts(TsPacketizer::new(largest, ssrc, first_sequence, first_timestamp)?));
-        }
-        Ok(Self::Video(Packetizer::new(PacketizerConfig {
-            ssrc,
-            first_sequence,
-            first_timestamp,
-            mtu: largest,
-            descriptors,
-            ..PacketizerConfig::default()
-        })?))
+        Ok(match format {
+            Format::Ts => Self::Ts(TsPacketizer::new(largest, ssrc, first_sequence, first_timestamp)?),
+            Format::Passthrough => {
+                Self::Passthrough(PassthroughPacketizer::new(largest, ssrc, first_sequence, first_timestamp)?)
+            }
+            Format::Video => Self::Video(Packetizer::new(PacketizerConfig {
+                ssrc,
+                first_sequence,
+                first_timestamp,
+                mtu: largest,
+                descriptors,
+                ..PacketizerConfig::default()
+            })?),
+        })
     }
 
     pub(super) fn ssrc(&self) -> u32 {
         match self {
             Self::Video(video) => video.ssrc(),
             Self::Ts(ts) => ts.ssrc(),
+            Self::Passthrough(passthrough) => passthrough.ssrc(),
         }
     }
 
@@ -44,6 +51,7 @@ impl Packets {
         match self {
             Self::Video(video) => video.timestamp(ticks),
             Self::Ts(ts) => ts.timestamp(ticks),
+            Self::Passthrough(passthrough) => passthrough.timestamp(ticks),
         }
     }
 
@@ -63,7 +71,19 @@ impl Packets {
                 let packets = ts.packetize(unit, stamp.capture, stamp.is_queued).into_iter();
                 packets.map(|(meta, rtp)| MediaAdu { meta, capture, handover, rtp }).collect()
             }
+            (Self::Passthrough(passthrough), MediaPart::Passthrough(unit)) => {
+                let (capture, handover) = (Duration::ZERO, Duration::ZERO);
+                let packets = passthrough.packetize(unit, stamp.capture, stamp.is_queued).into_iter();
+                packets.map(|(meta, rtp)| MediaAdu { meta, capture, handover, rtp }).collect()
+            }
             _ => Vec::new(),
+        }
+    }
+
+    /// Counts a frame that was given up.
+    pub(super) fn count_given_up(&mut self, stream: u8) {
+        if let Self::Passthrough(passthrough) = self {
+            passthrough.count_given_up(stream);
         }
     }
 }

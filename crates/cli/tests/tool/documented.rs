@@ -65,6 +65,13 @@ fn runs() -> Vec<Run> {
         run(
             "docs/guide/rtp.md",
             2,
+            &["@0", "@1", "@2", "ffplay -protocol_whitelist file,udp,rtp -i live.sdp"],
+            None,
+            Some("player.txt"),
+        ),
+        run(
+            "docs/guide/rtp.md",
+            3,
             &[RECEIVE, "@0", "PICTURES -f mpegts udp://127.0.0.1:9000?pkt_size=1316"],
             None,
             Some("helper.mp4"),

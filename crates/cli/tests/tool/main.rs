@@ -10,6 +10,7 @@ mod field;
 mod input;
 mod lives;
 mod native;
+mod passthrough;
 mod pictures;
 mod pipeline;
 mod promise;

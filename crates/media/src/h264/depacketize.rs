@@ -1,5 +1,6 @@
 //! RTP depacketizer: extracts NAL units from payloads (RFC 6184 §5.6–§5.8).
 
+use super::annexb::{START_CODE, write};
 use super::parameters::{nal_type, type_of};
 use super::payload::{FU_A, FU_END, FU_START, STAP_A};
 use super::slice::is_slice;
@@ -98,6 +99,34 @@ impl Payload {
             Shape::Fragment { .. } | Shape::Nothing => (None, &[][..]),
         };
         single.into_iter().chain(aggregated(stap))
+    }
+
+    /// Whether it is of types that encoders use, with bits in order that H.264 requires.
+    pub(crate) fn is_usual(&self) -> bool {
+        let is_usual = |header: u8| header & 0x80 == 0 && matches!(type_of(header), 1 | 5..=9 | 12);
+        match self.shape {
+            Shape::Fragment { start, end } => {
+                self.bytes[0] & 0x80 == 0
+                    && self.bytes[1] & 0x20 == 0
+                    && !(start && end)
+                    && is_usual(type_of(self.bytes[1]))
+            }
+            Shape::Nothing => false,
+            _ => self.bytes[0] & 0x80 == 0 && self.whole_nals().all(|nal| is_usual(nal[0])) && self.bytes.len() > 2,
+        }
+    }
+
+    /// Appends its NAL units to a byte stream (Annex B), as far as they are in it.
+    pub(crate) fn append_to(&self, annexb: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Fragment { start: false, .. } => annexb.extend_from_slice(&self.bytes[2..]),
+            Shape::Fragment { .. } => {
+                annexb.extend_from_slice(&START_CODE);
+                annexb.push(unfragmented(&self.bytes));
+                annexb.extend_from_slice(&self.bytes[2..]);
+            }
+            _ => write(self.whole_nals(), annexb),
+        }
     }
 
     /// Whether it has part of an IDR picture.

@@ -12,13 +12,15 @@ use timeous_core::Duration;
 const NAME: &str = "TMUS";
 /// Subtype of APP packets with latency and excess.
 const TERMS: u8 = 1;
-/// Length of that data: latency and excess, 32 bits each, in microseconds.
+/// Subtype of APP packets with the description of a stream.
+const STREAM: u8 = 2;
+/// Length of the data of terms: latency and excess, 32 bits each, in microseconds.
 const TERMS_LEN: usize = 8;
 /// Value for an unknown excess.
 const UNKNOWN: u32 = u32::MAX;
 
 /// RTCP message between the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Sender report: one instant on the sender's wall clock (NTP format) and on its media clock.
     SenderClock {
@@ -41,6 +43,15 @@ pub enum Control {
         /// Synchronisation source (SSRC) of the video.
         ssrc: u32,
     },
+    /// Description of a stream that is passed through.
+    Stream {
+        /// Number of the stream, from zero.
+        number: u8,
+        /// Number of streams.
+        of: u8,
+        /// Its lines of SDP, beginning with `m=`.
+        lines: String,
+    },
 }
 
 /// Whether a packet is RTCP and not RTP, where both share a port (RFC 5761 §4).
@@ -51,18 +62,25 @@ pub fn is_control(packet: &[u8]) -> bool {
 impl Control {
     /// Writes the message as an RTCP packet.
     pub fn write(&self) -> Vec<u8> {
-        match *self {
-            Self::SenderClock { ssrc, ntp, timestamp } => {
+        match self {
+            &Self::SenderClock { ssrc, ntp, timestamp } => {
                 written(SenderReport::builder(ssrc).ntp_timestamp(ntp).rtp_timestamp(timestamp))
             }
-            Self::Terms { latency, excess } => {
+            &Self::Terms { latency, excess } => {
                 let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(UNKNOWN - 1);
                 let mut data = [0; TERMS_LEN];
                 data[..4].copy_from_slice(&micros(latency).to_be_bytes());
                 data[4..].copy_from_slice(&excess.map_or(UNKNOWN, micros).to_be_bytes());
                 written(App::builder(0, NAME).subtype(TERMS).data(&data))
             }
-            Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
+            Self::Stream { number, of, lines } => {
+                let mut data = vec![*number, *of];
+                data.extend_from_slice(lines.as_bytes());
+                // RTCP has whole words.
+                data.resize(data.len().next_multiple_of(4), b'\n');
+                written(App::builder(0, NAME).subtype(STREAM).data(&data))
+            }
+            &Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
         }
     }
 
@@ -86,6 +104,11 @@ impl Control {
                 let micros = |value: u32| Duration::from_micros(value.into());
                 let latency = micros(u32::from_be_bytes(*latency));
                 Some(Self::Terms { latency, excess: (excess != UNKNOWN).then(|| micros(excess)) })
+            }
+            Packet::App(app) if app.padding().is_none() && app.name() == NAME.as_bytes() && app.subtype() == STREAM => {
+                let (&[number, of], lines) = app.data().split_first_chunk::<2>()?;
+                let lines = std::str::from_utf8(lines).ok()?.trim_end().to_owned();
+                Some(Self::Stream { number, of, lines })
             }
             Packet::PayloadFeedback(feedback) => {
                 let wanted = feedback.parse_fci::<Pli<'_>>().is_ok();
@@ -116,6 +139,7 @@ mod tests {
             Control::Terms { latency, excess: None },
             Control::Terms { latency, excess: Some(Duration::from_micros(1_500)) },
             Control::KeyframeWanted { ssrc: 9 },
+            Control::Stream { number: 1, of: 2, lines: "m=audio 0 RTP/AVP 0".to_owned() },
         ];
         for message in messages {
             let packet = message.write();

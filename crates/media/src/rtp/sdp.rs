@@ -30,6 +30,9 @@ pub enum SdpError {
     /// There is no `m=video` line.
     #[error("the SDP has no video (no line m=video)")]
     NoVideo,
+    /// No stream comes as plain RTP.
+    #[error("the SDP has no stream over RTP/AVP that is switched on")]
+    NoStream,
     /// The port of the video is zero.
     #[error("the SDP's video is switched off (its port is 0)")]
     Disabled,

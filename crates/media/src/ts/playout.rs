@@ -1,6 +1,6 @@
 //! Playout of a transport stream: PES packets that are complete, in time and decodable, whole, with their counters made continuous.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
@@ -8,46 +8,17 @@ use timeous_core::{Duration, Instant};
 use super::descriptor::PesDescriptor;
 use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, pcr_packet, set_continuity};
 use super::packetize::TS_PAYLOAD_TYPE;
-use crate::clock::{ClockChange, MediaClock};
+use crate::clock::ClockChange;
 use crate::error::RtpError;
+use crate::jitter::{JitterBuffer, Part, Whole, WholeFrameCounts};
 use crate::playout::Release;
-use crate::rtp::sequence::{Place, Sequence};
 
-/// Released PES packets that are remembered for those that refer to them: more than any distance that is told.
-const REMEMBERED: u32 = 1_024;
-/// Most bytes that wait for their playout time. Chosen by us: ten seconds at 50 Mbit/s; a higher value takes more memory.
-const MOST_WAITING: usize = 64 << 20;
-/// Most PES packets that wait. Chosen by us: ten seconds of a whole multiplex; a higher value takes more memory.
-const MOST_PES: usize = 16_384;
-/// Time after which a PES packet without a known end is given up. Chosen by us: an encoder's frame interval at four frames a second.
-const END_UNKNOWN: Duration = Duration::from_millis(250);
 /// Longest time without a clock value, after which one is inserted (ISO/IEC 13818-1 §2.7.2: at most 100 ms).
 const CLOCK_INTERVAL: Duration = Duration::from_millis(90);
 /// Time without a value from the sender after which none is inserted. Chosen by us: longer than any stretch of video that is given up.
 const CLOCK_KEPT: Duration = Duration::from_secs(30);
 /// Time by which an inserted value is behind the interpolated one, so that the next real one is later in any case. Chosen by us.
 const CLOCK_MARGIN: Duration = Duration::from_millis(10);
-
-/// Counts of a playout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TsStats {
-    /// PES packets given out, with all that they refer to.
-    pub released: u64,
-    /// Entry points of a video among them.
-    pub entries: u64,
-    /// PES packets of which a part did not come in time.
-    pub incomplete: u64,
-    /// PES packets that were complete after their playout time.
-    pub late: u64,
-    /// PES packets that refer to one which was not given out.
-    pub reference_missing: u64,
-    /// PES packets of which nothing came: given up by the sender, or lost.
-    pub missing: u64,
-    /// RTP packets that came twice.
-    pub duplicate: u64,
-    /// RTP packets that are not usable.
-    pub refused: u64,
-}
 
 /// Transport packets to be given out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,34 +40,9 @@ pub struct TsRelease {
 /// ```
 #[derive(Debug)]
 pub struct TsPlayout {
-    latency: Duration,
-    release: Release,
-    clock: MediaClock,
-    changes: VecDeque<ClockChange>,
-    sequence: Sequence,
-    ssrc: Option<u32>,
-    waiting: BTreeMap<u32, Pes>,
-    bytes: usize,
-    released: BTreeSet<u32>,
-    /// Number of the newest PES packet that came, and how many came.
-    newest: Option<u32>,
+    frames: JitterBuffer<Vec<u8>>,
     pids: BTreeMap<u16, PidOutput>,
     ready: VecDeque<TsRelease>,
-    stats: TsStats,
-}
-
-/// PES packet that waits.
-#[derive(Debug, Default)]
-struct Pes {
-    pid: Option<u16>,
-    parts: BTreeMap<u16, Vec<u8>>,
-    /// Number of its transport packets, if known.
-    len: Option<u16>,
-    references: Vec<u32>,
-    is_entry: bool,
-    /// Playout time of its latest part.
-    due: Instant,
-    completed_at: Option<Instant>,
 }
 
 /// Output of a PID.
@@ -110,68 +56,40 @@ struct PidOutput {
     clock_came: Instant,
 }
 
-impl Pes {
-    fn is_complete(&self) -> bool {
-        let mut next = 0;
-        for (first, packets) in &self.parts {
-            if *first != next {
-                return false;
-            }
-            next += (packets.len() / PACKET_LEN) as u16;
-        }
-        self.len == Some(next)
-    }
-}
-
 impl TsPlayout {
     /// Creates a playout that gives out packets one latency after their capture, or at once.
     pub fn new(latency: Duration, release: Release) -> Self {
-        Self {
-            latency,
-            release,
-            clock: MediaClock::new(latency / 2),
-            changes: VecDeque::new(),
-            sequence: Sequence::default(),
-            ssrc: None,
-            waiting: BTreeMap::new(),
-            bytes: 0,
-            released: BTreeSet::new(),
-            newest: None,
-            pids: BTreeMap::new(),
-            ready: VecDeque::new(),
-            stats: TsStats::default(),
-        }
+        Self { frames: JitterBuffer::new(latency, release), pids: BTreeMap::new(), ready: VecDeque::new() }
     }
 
     /// Latency in force.
     pub fn latency(&self) -> Duration {
-        self.latency
+        self.frames.latency()
     }
 
     /// Changes the latency.
     pub fn set_latency(&mut self, latency: Duration) {
-        self.latency = latency;
-        self.clock.set_tolerance(latency / 2);
+        self.frames.set_latency(latency);
     }
 
     /// Synchronisation source (SSRC) that is played.
     pub fn ssrc(&self) -> Option<u32> {
-        self.ssrc
+        self.frames.ssrc()
     }
 
     /// Extra delay of the fastest packets of the last second, against the clock.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
-        self.clock.excess(now)
+        self.frames.excess(now)
     }
 
-    /// Counts so far.
-    pub fn stats(&self) -> TsStats {
-        self.stats
+    /// Counts so far. Frames are PES packets.
+    pub fn stats(&self) -> WholeFrameCounts {
+        self.frames.counts()
     }
 
     /// Whether packets wait for their playout time.
     pub fn holds_packets(&self) -> bool {
-        !self.waiting.is_empty()
+        self.frames.holds_frames()
     }
 
     /// Handles an RTP packet.
@@ -180,7 +98,9 @@ impl TsPlayout {
     /// See [`RtpError`]: the stream goes on without the packet.
     pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
         let handled = self.take(now, rtp);
-        self.stats.refused += u64::from(handled.is_err());
+        if handled.is_err() {
+            self.frames.count_refused();
+        }
         self.handle_timeout(now);
         handled
     }
@@ -197,117 +117,33 @@ impl TsPlayout {
         if !is_whole || payload.is_empty() && descriptor.is_none() {
             return Err(RtpError::NotTransportStream);
         }
-        if self.ssrc != Some(packet.ssrc()) {
-            // A sender that begins anew numbers anew.
-            self.restart();
-            self.ssrc = Some(packet.ssrc());
-        }
-        let expected = self.sequence.next();
-        let ticks = match self.sequence.place(packet.sequence_number(), packet.timestamp()) {
-            Place::New { ticks, .. } => ticks,
-            Place::Duplicate => {
-                self.stats.duplicate += 1;
-                return Ok(());
-            }
-            Place::Stray => return Err(RtpError::SequenceJump { found: packet.sequence_number(), expected }),
-            Place::Restart => {
-                self.restart();
-                match self.sequence.place(packet.sequence_number(), packet.timestamp()) {
-                    Place::New { ticks, .. } => ticks,
-                    _ => return Err(RtpError::SequenceJump { found: packet.sequence_number(), expected }),
-                }
-            }
-        };
         let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
-        self.changes.extend(self.clock.observe(ticks, now, is_prompt));
-        let due = self.clock.instant(ticks) + self.latency;
+        let Some(due) = self.frames.admit(now, &packet, is_prompt)? else { return Ok(()) };
         match descriptor {
-            Some(descriptor) => self.wait(now, due, &descriptor, payload),
+            Some(descriptor) => self.frames.insert(now, due, part(&descriptor, payload)),
             // Another sender's: useful as it is.
             None => self.give_out(payload.to_vec(), due),
         }
         Ok(())
     }
 
-    fn restart(&mut self) {
-        self.sequence = Sequence::default();
-        self.clock = MediaClock::new(self.latency / 2);
-        self.waiting.clear();
-        self.bytes = 0;
-        self.released.clear();
-        self.newest = None;
-    }
-
-    fn wait(&mut self, now: Instant, due: Instant, descriptor: &PesDescriptor, payload: &[u8]) {
-        let number = descriptor.frame;
-        if self.newest.is_none_or(|newest| number > newest) {
-            let gap = self.newest.map_or(0, |newest| number - newest - 1);
-            self.stats.missing += u64::from(gap);
-            self.newest = Some(number);
-        } else if !self.waiting.contains_key(&number) {
-            // Counted as missing before; or given up, or given out.
-            if self.released.contains(&number) {
-                return;
-            }
-            self.stats.missing = self.stats.missing.saturating_sub(1);
-        }
-        let pes = self.waiting.entry(number).or_default();
-        pes.pid = pes.pid.or(payload.get(..PACKET_LEN).and_then(Packet::new).map(Packet::pid));
-        pes.due = pes.due.max(due);
-        pes.is_entry |= descriptor.is_entry;
-        if descriptor.count > 0 {
-            pes.references = descriptor.references().collect();
-        }
-        if descriptor.last {
-            pes.len = Some(descriptor.first.saturating_add((payload.len() / PACKET_LEN) as u16));
-        }
-        if !payload.is_empty() && pes.parts.insert(descriptor.first, payload.to_vec()).is_none() {
-            self.bytes += payload.len();
-        }
-        if pes.completed_at.is_none() && pes.is_complete() {
-            pes.completed_at = Some(now);
-        }
-    }
-
     /// Gives out what is due, and gives up what did not come.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while (self.bytes > MOST_WAITING || self.waiting.len() > MOST_PES)
-            && let Some((&oldest, _)) = self.waiting.first_key_value()
-        {
-            self.give_up(oldest);
-        }
-        let mut due: Vec<(Instant, u32)> = self
-            .waiting
-            .iter()
-            .filter(|(_, pes)| self.is_due(pes, now))
-            .map(|(&number, pes)| (pes.due, number))
-            .collect();
-        due.sort_unstable();
-        for (_, number) in due {
-            // An earlier one of its PID is given up with it.
-            if let Some(pes) = self.waiting.get(&number) {
-                if pes.completed_at.is_some() { self.release(number) } else { self.give_up(number) }
-            }
-        }
+        self.frames.handle_timeout(now);
+        self.take_released();
         self.insert_clocks(now);
     }
 
-    fn is_due(&self, pes: &Pes, now: Instant) -> bool {
-        match (pes.completed_at, self.release) {
-            (Some(_), Release::Immediate) => true,
-            (Some(_), _) => pes.due <= now,
-            (None, _) => pes.due + if pes.len.is_some() { Duration::ZERO } else { END_UNKNOWN } <= now,
+    fn take_released(&mut self) {
+        while let Some(Whole { parts, due, .. }) = self.frames.poll() {
+            self.give_out(parts.concat(), due);
         }
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = |pes: &Pes| match (pes.completed_at, pes.len) {
-            (None, None) => pes.due + END_UNKNOWN,
-            _ => pes.due,
-        };
         let clock = self.pids.values().filter_map(|output| Some(output.clock?.1 + CLOCK_INTERVAL)).min();
-        let due = self.waiting.values().map(due).min()?;
+        let due = self.frames.poll_timeout()?;
         Some(clock.map_or(due, |clock| due.min(clock)))
     }
 
@@ -318,59 +154,13 @@ impl TsPlayout {
 
     /// Returns the next change of the clock.
     pub fn poll_change(&mut self) -> Option<ClockChange> {
-        self.changes.pop_front()
+        self.frames.poll_change()
     }
 
     /// Ends the stream: what is complete is given out at once.
     pub fn finish(&mut self) {
-        for number in self.waiting.keys().copied().collect::<Vec<_>>() {
-            match self.waiting.get(&number).map(|pes| pes.completed_at.is_some()) {
-                Some(true) => self.release(number),
-                Some(false) => self.give_up(number),
-                None => {}
-            }
-        }
-    }
-
-    fn give_up(&mut self, number: u32) {
-        if let Some(pes) = self.waiting.remove(&number) {
-            self.bytes -= pes.parts.values().map(Vec::len).sum::<usize>();
-            self.stats.incomplete += 1;
-        }
-    }
-
-    /// Gives out a complete PES packet, after those before it on its PID: the clock may have been corrected in between, so that their
-    /// playout time is a little later.
-    fn release(&mut self, number: u32) {
-        let Some(pid) = self.waiting.get(&number).map(|pes| pes.pid) else { return };
-        let until = self.waiting.range(..=number).filter(|(_, pes)| pes.pid == pid);
-        for (number, is_complete) in
-            until.map(|(&number, pes)| (number, pes.completed_at.is_some())).collect::<Vec<_>>()
-        {
-            if is_complete { self.release_next(number) } else { self.give_up(number) }
-        }
-    }
-
-    /// Gives out a complete PES packet, if it was in time and can be decoded.
-    fn release_next(&mut self, number: u32) {
-        let Some(pes) = self.waiting.remove(&number) else { return };
-        self.bytes -= pes.parts.values().map(Vec::len).sum::<usize>();
-        if pes.references.iter().any(|reference| !self.released.contains(reference)) {
-            self.stats.reference_missing += 1;
-            return;
-        }
-        let is_late = self.release != Release::Immediate && pes.completed_at.is_some_and(|at| at > pes.due);
-        if is_late {
-            self.stats.late += 1;
-            return;
-        }
-        self.released.insert(number);
-        while self.released.first().is_some_and(|&first| first + REMEMBERED < number) {
-            self.released.pop_first();
-        }
-        self.stats.released += 1;
-        self.stats.entries += u64::from(pes.is_entry);
-        self.give_out(pes.parts.into_values().flatten().collect(), pes.due);
+        self.frames.finish();
+        self.take_released();
     }
 
     /// Makes the counters continuous, and queues the packets.
@@ -398,7 +188,7 @@ impl TsPlayout {
 
     /// Inserts clock values for PIDs whose clock was given up, while others of the stream wait.
     fn insert_clocks(&mut self, now: Instant) {
-        if self.waiting.is_empty() {
+        if !self.frames.holds_frames() {
             return;
         }
         for (&pid, output) in &mut self.pids {
@@ -417,5 +207,20 @@ impl TsPlayout {
             output.clock = Some((value, until));
             self.ready.push_back(TsRelease { packets: pcr_packet(pid, counter, value).to_vec(), playout_at: now });
         }
+    }
+}
+
+/// Part of a PES packet, in whole transport packets.
+fn part(descriptor: &PesDescriptor, payload: &[u8]) -> Part<Vec<u8>> {
+    Part {
+        frame: descriptor.frame,
+        stream: payload.get(..PACKET_LEN).and_then(Packet::new).map(Packet::pid),
+        first: descriptor.first,
+        count: (payload.len() / PACKET_LEN) as u16,
+        last: descriptor.last,
+        is_entry: descriptor.is_entry,
+        references: descriptor.references().collect(),
+        len: payload.len(),
+        units: (!payload.is_empty()).then(|| payload.to_vec()),
     }
 }

@@ -6,6 +6,7 @@ use timeous_core::{Duration, Instant, Priority};
 use super::packet::{PACKET_LEN, Packet, pcr_packet};
 use super::section::crc;
 use super::*;
+use crate::jitter::WholeFrameCounts;
 use crate::playout::Release;
 
 const PMT: u16 = 0x100;
@@ -112,7 +113,7 @@ fn units(bytes: &[u8]) -> Vec<TsUnit> {
 }
 
 /// Plays out RTP packets that are captured at their time by the program clock, and arrive 10 ms later.
-fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, TsStats) {
+fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, WholeFrameCounts) {
     let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0xffff_0000).unwrap();
     let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
     let mut out = Vec::new();

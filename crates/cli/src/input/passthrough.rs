@@ -1,0 +1,140 @@
+//! RTP of any payload from UDP: one socket for each stream.
+
+use std::io;
+use std::net::UdpSocket;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+use timeous_media::passthrough::PassthroughReader;
+use timeous_media::{Ending, MediaDescription, control};
+
+use super::captured::{CapturedFrame, Frames, Timing};
+use super::media::MediaPart;
+use crate::failure::Failure;
+use crate::notice::{RateLimitedMessages, tell};
+
+/// Silence of a source that is reported.
+const SILENT: Duration = Duration::from_secs(3);
+/// Longest wait between two checks.
+const TICK: Duration = Duration::from_millis(200);
+/// Largest datagram.
+const LARGEST: usize = 1 << 16;
+/// Datagrams that are read from a socket before the next one has its turn.
+const TURN: usize = 64;
+
+/// Streams of a source, each with its socket.
+pub(super) struct PassthroughSource {
+    pub(super) sockets: Vec<UdpSocket>,
+    pub(super) streams: Vec<MediaDescription>,
+    /// Payload type of the only stream, if others on its port are not to be passed on.
+    pub(super) payload_type: Option<u8>,
+}
+
+/// Reads until the receiving side is gone. `first` came before, on the first socket. RTP has no end of stream: a silent source may
+/// come back.
+pub(super) fn read_passthrough(
+    source: &PassthroughSource,
+    first: Vec<(Instant, Vec<u8>)>,
+    frames: &Frames,
+) -> Result<Ending, Failure> {
+    let mut reading = Streams {
+        reader: PassthroughReader::new(source.streams.iter().cloned()),
+        payload_type: source.payload_type,
+        refused: RateLimitedMessages::default(),
+        given: 0,
+    };
+    let broken = |error: &io::Error| Failure::file("the source", error);
+    for socket in &source.sockets {
+        socket.set_nonblocking(true).map_err(|error| broken(&error))?;
+    }
+    let mut is_going = frames.describe(source.streams.clone());
+    for (at, packet) in first {
+        reading.packet(at, 0, &packet);
+    }
+    let mut datagram = vec![0; LARGEST];
+    let (mut heard, mut is_silent) = (clock::now(), false);
+    while is_going && reading.give(frames) {
+        let now = clock::now();
+        if !is_silent && now.saturating_since(heard) > SILENT {
+            is_silent = true;
+            tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+        }
+        let wait = reading.reader.poll_timeout().map_or(TICK, |at| at.saturating_since(now)).min(TICK);
+        let ready = wait_for(&source.sockets, wait.max(Duration::from_millis(1)))?;
+        for (stream, socket) in source.sockets.iter().enumerate().filter(|(stream, _)| ready[*stream]) {
+            for _ in 0..TURN {
+                match socket.recv(&mut datagram) {
+                    Ok(len) => {
+                        let now = clock::now();
+                        if std::mem::take(&mut is_silent) {
+                            let silent = now.saturating_since(heard).as_secs_f64();
+                            tell(format_args!("the source goes on after {silent:.1} s"));
+                        }
+                        heard = now;
+                        reading.packet(now, stream, &datagram[..len]);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(broken(&error)),
+                }
+            }
+        }
+        reading.reader.handle_timeout(clock::now());
+        if reading.reader.take_has_found() {
+            let streams: Vec<_> = reading.reader.descriptions().cloned().collect();
+            tell_streams(&streams);
+            is_going = frames.describe(streams);
+        }
+    }
+    Ok(Ending { frames: reading.given, ..Ending::default() })
+}
+
+/// Tells what a source has.
+pub(super) fn tell_streams(streams: &[MediaDescription]) {
+    let names: Vec<String> = streams.iter().map(MediaDescription::to_string).collect();
+    tell(format_args!("the source is RTP that passes as it is: {}", names.join(", ")));
+}
+
+/// Waits for datagrams; returns which sockets have some.
+fn wait_for(sockets: &[UdpSocket], patience: Duration) -> Result<Vec<bool>, Failure> {
+    let nanos = patience.as_nanos();
+    let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+    let mut fds: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(error) => Err(Failure::file("the source", &error.into())),
+    }
+}
+
+/// Reader of the streams.
+struct Streams {
+    reader: PassthroughReader,
+    payload_type: Option<u8>,
+    refused: RateLimitedMessages,
+    given: u64,
+}
+
+impl Streams {
+    fn packet(&mut self, at: Instant, stream: usize, datagram: &[u8]) {
+        let payload_type = datagram.get(1).map(|second| second & 0x7f);
+        if control::is_control(datagram) || self.payload_type.is_some() && payload_type != self.payload_type {
+            return;
+        }
+        if let Err(error) = self.reader.push(at, stream, datagram) {
+            self.refused.tell_as(error.kind(), &format!("a packet of the source is not used: {error}"));
+        }
+    }
+
+    /// Passes units on; returns `false` if the receiving side is gone.
+    fn give(&mut self, frames: &Frames) -> bool {
+        while let Some(unit) = self.reader.next_unit() {
+            self.given += u64::from(unit.first == 0);
+            let timing = Timing::Live { captured: unit.captured, presented: None };
+            if !frames.give(CapturedFrame { part: MediaPart::Passthrough(unit), timing, encoding: frames.encoding }) {
+                return false;
+            }
+        }
+        true
+    }
+}

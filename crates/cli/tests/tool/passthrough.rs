@@ -1,0 +1,197 @@
+//! RTP of any payload: as it was sent, from ffmpeg and GStreamer to players, and through links that lose packets.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+
+use timeous::clock;
+use timeous::core::Duration;
+
+use crate::support::{
+    Files, Running, emulate, free_port, is_free, is_installed, side_by_side, skip, sleep_until, timeous, until,
+};
+
+/// Length of an RTP header (RFC 3550 §5.1).
+const HEADER: usize = 12;
+
+#[test]
+fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
+    let (port, input) = (free_port(), free_port());
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sink.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let to = format!("udp://{}", sink.local_addr().unwrap());
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=150ms"), &to]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &format!("udp://127.0.0.1:{input}"), &format!("timeous://127.0.0.1:{port}")]);
+    until("the sender listens", || !is_free(input));
+    let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let began = clock::now();
+    let packets: Vec<Vec<u8>> = (0..100u32)
+        .map(|n| {
+            let mut packet = vec![0x80, if n == 0 { 0x80 } else { 0 }];
+            packet.extend((n as u16).to_be_bytes());
+            packet.extend((160 * n).to_be_bytes());
+            packet.extend(77u32.to_be_bytes());
+            packet.resize(HEADER + 160, n as u8);
+            packet
+        })
+        .collect();
+    for (packet, n) in packets.iter().zip(0..) {
+        sleep_until(began + Duration::from_millis(20) * n);
+        source.send_to(packet, ("127.0.0.1", input)).unwrap();
+    }
+    let mut came: Vec<Vec<u8>> = Vec::new();
+    while came.len() < packets.len() {
+        let mut packet = vec![0; 2_000];
+        let len = sink.recv(&mut packet).expect("a packet");
+        packet.truncate(len);
+        // Reports are on the next port.
+        came.push(packet);
+    }
+    sender.stop();
+    receiver.ends_with(0);
+    assert!(sender.errors().contains("audio PCMU"), "{}", sender.errors());
+    let without_number = |packet: &Vec<u8>| [&packet[..2], &packet[4..8], &packet[HEADER..]].concat();
+    assert!(came.iter().map(without_number).eq(packets.iter().map(without_number)));
+    let number = |packet: &[u8]| u16::from_be_bytes([packet[2], packet[3]]);
+    assert!(came.windows(2).all(|pair| number(&pair[1]) == number(&pair[0]).wrapping_add(1)));
+    assert!(came.iter().all(|packet| packet[8..12] == came[0][8..12]), "one source");
+}
+
+/// Video and audio of four seconds by ffmpeg, sent by ffmpeg.
+struct Film {
+    files: Files,
+    film: String,
+    ports: [u16; 2],
+}
+
+/// Pictures of a film.
+const PICTURES: usize = 100;
+
+impl Film {
+    fn new(codecs: &[&str]) -> Self {
+        let files = Files::new();
+        let film = files.path("film.mkv");
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"]);
+        ffmpeg.args(["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000", "-t", "4", "-pix_fmt", "yuv420p"]);
+        ffmpeg.args(["-threads", "1", "-g", "25"]).args(codecs).args(["-y", &film]);
+        Running::start(silent(ffmpeg)).ends_with(0);
+        Self { files, film, ports: [free_port(), free_port()] }
+    }
+
+    /// ffmpeg that sends the film as RTP.
+    fn encoder(&self, pace: &[&str]) -> Command {
+        let [video, audio] = self.ports.map(|port| format!("rtp://127.0.0.1:{port}?pkt_size=1200"));
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-nostdin", "-v", "error"]).args(pace).args(["-i", &self.film, "-c", "copy", "-strict", "-2"]);
+        ffmpeg.args(["-map", "0:v", "-f", "rtp", &video, "-map", "0:a", "-c", "copy", "-f", "rtp", &audio]);
+        ffmpeg.args(["-sdp_file", &self.files.path("in.sdp")]);
+        silent(ffmpeg)
+    }
+
+    /// Session description of the source, and the same with other ports, for a player that is there first.
+    fn sessions(&self, outputs: [u16; 2]) -> [String; 2] {
+        Running::start(self.encoder(&["-t", "0.2"])).ends_with(0);
+        let mut told = fs::read_to_string(self.files.path("in.sdp")).unwrap();
+        for (from, to) in self.ports.iter().zip(outputs) {
+            told = told.replace(&format!(" {from} RTP"), &format!(" {to} RTP"));
+        }
+        [self.files.path("in.sdp"), self.files.write("play.sdp", told.as_bytes())]
+    }
+}
+
+/// First of two pairs of ports, one behind the other, that no other test takes.
+fn neighbours() -> u16 {
+    let mut first = free_port();
+    loop {
+        let second = free_port();
+        if second == first + 2 {
+            return first;
+        }
+        first = second;
+    }
+}
+
+fn silent(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Sends a film to ffmpeg as a player, through a link if one is given; returns how many pictures and pieces of sound it has decoded, and what it
+/// has complained of.
+fn play(codecs: &[&str], link: Option<&[&str]>) -> ([usize; 2], String) {
+    let film = Film::new(codecs);
+    let first = neighbours();
+    let [input, described] = film.sessions([first, first + 2]);
+    let decoded = film.files.path("decoded");
+    let mut player = Command::new("ffmpeg");
+    player.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,udp,rtp", "-i", &described]);
+    player.args(["-fps_mode", "passthrough", "-f", "framecrc", "-flush_packets", "1", "-y", &decoded]);
+    let mut player = Running::start(silent(player));
+    until("the player listens", || !is_free(first + 2));
+    let (near, far) = (free_port(), free_port());
+    let sink = format!("udp://127.0.0.1:{first}");
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?reconnect=off&latency=600ms"), &sink]);
+    receiver.until_it_says("listening");
+    let mut link = link.map(|options| emulate(near, far, options));
+    let to = format!("timeous://127.0.0.1:{}?latency=600ms", if link.is_some() { near } else { far });
+    let mut sender = timeous(&["send", &input, &to]);
+    until("the sender listens", || !is_free(film.ports[1]));
+    Running::start(film.encoder(&["-re"])).ends_with(0);
+    sender.stop();
+    receiver.ends_with(0);
+    link.iter_mut().for_each(Running::kill);
+    // Nothing more comes; it ends by itself, or is asked to.
+    player.signal(rustix::process::Signal::TERM);
+    player.end();
+    let told = fs::read_to_string(&decoded).unwrap();
+    let count = |stream: &str| told.lines().filter(|line| line.starts_with(stream)).count();
+    (["0,", "1,"].map(count), player.errors())
+}
+
+const H264_OPUS: [&str; 6] = ["-c:v", "libx264", "-preset", "ultrafast", "-c:a", "libopus"];
+const H265_AAC: [&str; 8] =
+    ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=error:pools=1", "-c:a", "aac"];
+const VP8_OPUS: [&str; 8] = ["-c:v", "libvpx", "-deadline", "realtime", "-b:v", "600k", "-c:a", "libopus"];
+const VP9_AAC: [&str; 10] =
+    ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "600k", "-c:a", "aac"];
+
+/// Complaints of the player that are not about itself.
+fn complaints(said: &str) -> Vec<&str> {
+    let own = ["experimental", "Exiting normally", "Connection timed out", "Immediate exit"];
+    said.lines().filter(|line| !own.iter().any(|own| line.contains(own)) && !line.trim().is_empty()).collect()
+}
+
+fn assert_plays(codecs: &[&str]) {
+    let ([pictures, sound], said) = play(codecs, None);
+    assert!(pictures + 5 >= PICTURES && sound > 150, "{pictures} pictures, {sound} of sound: {said}");
+    assert_eq!(complaints(&said), [""; 0]);
+}
+
+#[test]
+fn a_player_shows_all_of_ffmpegs_rtp_of_any_codec() {
+    if !is_installed("ffmpeg") {
+        return skip("a_player_shows_all_of_ffmpegs_rtp_of_any_codec", "ffmpeg");
+    }
+    side_by_side(&[("H.264", || assert_plays(&H264_OPUS)), ("H.265", || assert_plays(&H265_AAC))]);
+    side_by_side(&[("VP8", || assert_plays(&VP8_OPUS)), ("VP9", || assert_plays(&VP9_AAC))]);
+}
+
+fn assert_plays_through_losses(codecs: &[&str]) {
+    let link = ["--delay", "10ms", "--back-delay", "10ms", "--loss", "2%"];
+    let ([pictures, sound], said) = play(codecs, Some(&link));
+    assert!(pictures > PICTURES / 2 && sound > 100, "{pictures} pictures, {sound} of sound: {said}");
+    assert_eq!(complaints(&said), [""; 0]);
+}
+
+#[test]
+fn through_losses_a_decoder_has_nothing_to_complain_of() {
+    if !is_installed("ffmpeg") {
+        return skip("through_losses_a_decoder_has_nothing_to_complain_of", "ffmpeg");
+    }
+    side_by_side(&[
+        ("H.265", || assert_plays_through_losses(&H265_AAC)),
+        ("VP8", || assert_plays_through_losses(&VP8_OPUS)),
+    ]);
+}

@@ -1,0 +1,22 @@
+//! RTP of any payload as ADUs: packets of one frame are given up together, and come out as they were.
+
+mod av1;
+mod chain;
+mod codec;
+mod descriptor;
+mod nal;
+mod packetize;
+mod playout;
+mod reader;
+mod reorder;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod vp8;
+mod vp9;
+
+pub use nal::look_for_h264;
+pub use packetize::PassthroughPacketizer;
+pub use playout::{PassthroughPlayout, PassthroughRelease, is_passthrough};
+pub use reader::PassthroughReader;
+pub use unit::{PassthroughKind, PassthroughUnit};

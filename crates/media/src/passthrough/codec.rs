@@ -1,0 +1,105 @@
+//! Codecs whose payload headers tell kinds of frames.
+
+use super::chain::{Chain, Description, Header, Look};
+use super::unit::PassthroughKind;
+use super::{av1, nal, vp8, vp9};
+use crate::rtp::session::{MediaDescription, MediaKind};
+use crate::ts::TsKind;
+use crate::ts::kinds::VideoKinds;
+
+use timeous_core::{Priority, References};
+
+/// Priority of audio, above all video; then that of media of an unknown codec. Chosen by us: a gap in the sound disturbs more than one
+/// in the picture.
+const AUDIO: Priority = Priority(250);
+const OTHER: Priority = Priority(128);
+/// Bytes of an access unit within which its first slice is looked for. Chosen by us: longer ones have user data that is not waited for.
+const MAX_LOOK: usize = 16 << 10;
+
+/// How the frames of a stream are told apart by kind.
+#[derive(Debug)]
+pub(super) enum Codec {
+    /// Each packet stands for itself.
+    Audio,
+    /// By the headers of their slices.
+    H264(Box<VideoKinds>),
+    H265(Box<VideoKinds>),
+    /// By their payload headers.
+    Headers(fn(&[u8]) -> Look, Chain),
+    /// Frames of which nothing is known.
+    Unknown,
+}
+
+impl Codec {
+    /// Codec of a stream.
+    pub(super) fn of(stream: &MediaDescription) -> Self {
+        let headers = |look| Self::Headers(look, Chain::default());
+        match stream.codec.to_ascii_uppercase().as_str() {
+            _ if stream.kind == MediaKind::Audio => Self::Audio,
+            "H264" => Self::H264(Box::new(VideoKinds::h264())),
+            "H265" => Self::H265(Box::new(VideoKinds::h265())),
+            "VP8" => headers(vp8::look),
+            "VP9" => headers(vp9::look),
+            "AV1" => headers(av1::look),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Describes the frame `number` by the payloads of its packets so far. `None`: more are needed, unless these are `all`.
+    pub(super) fn describe<'a>(
+        &mut self,
+        number: u32,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        all: bool,
+    ) -> Option<Description> {
+        match self {
+            Self::Audio => Some(alone(PassthroughKind::Audio, AUDIO)),
+            Self::H264(kinds) => {
+                let mut annexb = Vec::new();
+                payloads.for_each(|payload| nal::append_h264(&mut annexb, payload));
+                described(kinds, number, &annexb, 0, all)
+            }
+            Self::H265(kinds) => {
+                let mut annexb = Vec::new();
+                payloads.for_each(|payload| nal::append_h265(&mut annexb, payload));
+                described(kinds, number, &annexb, nal::temporal_layer(&annexb).unwrap_or(0), all)
+            }
+            Self::Headers(look, chain) => {
+                let mut header: Option<Header> = None;
+                for payload in payloads {
+                    match look(payload) {
+                        Look::Frame(found) => header = header.or(Some(found)),
+                        Look::More => {}
+                        Look::Unknown => return Some(chain.describe(number, header)),
+                    }
+                }
+                (header.is_some() || all).then(|| chain.describe(number, header))
+            }
+            Self::Unknown => Some(alone(PassthroughKind::Other, OTHER)),
+        }
+    }
+}
+
+/// Description of a frame that stands for itself.
+fn alone(kind: PassthroughKind, priority: Priority) -> Description {
+    Description { kind, references: References::NONE, priority, layer: 0 }
+}
+
+fn described(kinds: &mut VideoKinds, number: u32, annexb: &[u8], layer: u8, all: bool) -> Option<Description> {
+    let all = all || annexb.len() > MAX_LOOK;
+    let (kind, references, priority) = kinds.describe(number, annexb, all)?;
+    let kind = match kind {
+        TsKind::VideoEntry => PassthroughKind::VideoEntry,
+        TsKind::VideoDisposable => PassthroughKind::VideoDisposable,
+        _ => PassthroughKind::Video,
+    };
+    Some(Description { kind, references, priority, layer })
+}
+
+/// Finds out the codec of a stream by a packet, if it is one that is hardly mistaken.
+pub(super) fn found(payload: &[u8]) -> Option<(MediaKind, &'static str)> {
+    if nal::has_h265_parameters(payload) {
+        return Some((MediaKind::Video, "H265"));
+    }
+    vp8::is_key_frame(payload).then_some((MediaKind::Video, "VP8"))
+}

@@ -1,0 +1,73 @@
+//! Payloads of H.264 (RFC 6184) and H.265 (RFC 7798) as the beginning of an access unit, from which its kind is read.
+
+use rtp_types::RtpPacket;
+
+use crate::h264::annexb::START_CODE;
+use crate::h264::depacketize::Payload;
+
+/// Types of payloads of H.265 (RFC 7798 §4.4): aggregation packet, fragmentation unit.
+const AP: u8 = 48;
+const FU: u8 = 49;
+/// Start of a fragmented NAL unit (RFC 7798 §4.4.3).
+const FU_START: u8 = 0x80;
+
+/// Appends the NAL units of a packet of H.264, with start codes, as far as they are in it.
+pub(super) fn append_h264(annexb: &mut Vec<u8>, payload: &[u8]) {
+    if let Ok(payload) = Payload::parse(payload) {
+        payload.append_to(annexb);
+    }
+}
+
+/// Appends the NAL units of a packet of H.265.
+pub(super) fn append_h265(annexb: &mut Vec<u8>, payload: &[u8]) {
+    let Some((&[first, second], rest)) = payload.split_first_chunk::<2>() else { return };
+    match first >> 1 & 0x3f {
+        AP => {
+            let mut rest = rest;
+            while let Some((size, after)) = rest.split_first_chunk::<2>() {
+                let Some((nal, after)) = after.split_at_checked(u16::from_be_bytes(*size).into()) else { return };
+                append(annexb, nal);
+                rest = after;
+            }
+        }
+        FU => {
+            let Some((&fu, data)) = rest.split_first() else { return };
+            if fu & FU_START == 0 {
+                annexb.extend_from_slice(data);
+                return;
+            }
+            append(annexb, &[&[first & 0x81 | (fu & 0x3f) << 1, second], data].concat());
+        }
+        _ => append(annexb, payload),
+    }
+}
+
+fn append(annexb: &mut Vec<u8>, nal: &[u8]) {
+    annexb.extend_from_slice(&START_CODE);
+    annexb.extend_from_slice(nal);
+}
+
+/// Temporal layer of the first slice of H.265, if one has come: NAL unit types below 32 (H.265 table 7-1).
+pub(super) fn temporal_layer(annexb: &[u8]) -> Option<u8> {
+    let codes = annexb.windows(6).filter(|bytes| bytes.starts_with(&START_CODE));
+    let mut slices = codes.filter(|bytes| bytes[4] >> 1 & 0x3f < 32);
+    slices.next().map(|bytes| (bytes[5] & 7).saturating_sub(1))
+}
+
+/// Whether a packet begins a parameter set of H.265 (types 32 to 34), alone or aggregated: for streams of an unknown codec.
+pub(super) fn has_h265_parameters(payload: &[u8]) -> bool {
+    let mut annexb = Vec::new();
+    let is_kind = |first: u8| first & 0x81 == 0 && matches!(first >> 1, 32..=34 | AP);
+    if payload.first().is_none_or(|&first| !is_kind(first)) || payload.get(1) != Some(&1) {
+        return false;
+    }
+    append_h265(&mut annexb, payload);
+    annexb.get(4..6).is_some_and(|header| matches!(header[0] >> 1, 32..=34) && header[1] == 1)
+}
+
+/// Payload type of an RTP packet, and whether it may be of H.264 (RFC 6184): of a type that encoders use, and consistent.
+pub fn look_for_h264(datagram: &[u8]) -> Option<(u8, bool)> {
+    let packet = RtpPacket::parse(datagram).ok()?;
+    let payload = Payload::parse(packet.payload());
+    Some((packet.payload_type(), payload.is_ok_and(|payload| payload.is_usual())))
+}

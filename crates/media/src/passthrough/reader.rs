@@ -1,0 +1,300 @@
+//! Reader: finds the frames of RTP streams of any payload, with their kinds and capture times.
+
+use std::collections::VecDeque;
+
+use rtp_types::RtpPacket;
+use timeous_core::{Duration, Instant, SubStream};
+
+use super::chain::Description;
+use super::codec::{Codec, found};
+use super::descriptor::MAX_STREAM;
+use super::reorder::{Ordered, Reorder};
+use super::unit::PassthroughUnit;
+use crate::clock::MediaClock;
+use crate::error::RtpError;
+use crate::rtp::RTP_CLOCK_HZ;
+use crate::rtp::session::{MediaDescription, MediaKind};
+
+/// Packets of a frame that wait until its kind is known, at most. Chosen by us: more than parameter sets and messages before a slice.
+const MOST_UNDESCRIBED: usize = 16;
+/// Packets of a frame, at most: its number has twelve bits, and a packet may need three parts.
+const MOST_PACKETS: u16 = 1_300;
+/// Frames without a marker in a row after which markers are not waited for. Chosen by us: more than losses remove.
+const UNMARKED: u32 = 4;
+/// Silence of a source before another takes its place. Chosen by us, as for H.264: with two on one port, the first one stays.
+const SILENCE: Duration = Duration::from_millis(100);
+/// Most by which a frame may have been captured before it arrived: jitter of a camera's network.
+const MOST_LATE: Duration = Duration::from_millis(60);
+/// Clock error that is ignored. Chosen by us, as half of a usual latency.
+const TOLERANCE: Duration = Duration::from_millis(100);
+
+/// Reads RTP streams.
+///
+/// ```
+/// use timeous_core::Instant;
+/// use timeous_media::{MediaDescription, passthrough::PassthroughReader};
+/// let mut reader = PassthroughReader::new([MediaDescription::of_payload_type(0)]);
+/// let packet = [0x80, 0, 0, 1, 0, 0, 0, 160, 0, 0, 0, 7, 0xff, 0xff];
+/// reader.push(Instant::ZERO, 0, &packet)?;
+/// assert!(reader.next_unit().is_some_and(|unit| unit.last && unit.packet == packet));
+/// # Ok::<(), timeous_media::RtpError>(())
+/// ```
+#[derive(Debug)]
+pub struct PassthroughReader {
+    streams: Vec<Stream>,
+    /// Number of frames so far.
+    frames: u32,
+    ready: VecDeque<PassthroughUnit>,
+    /// Whether the codec of a stream was found out since the last look.
+    has_found: bool,
+    /// How often a source has begun anew.
+    restarts: u32,
+    /// Latest instant passed in by the caller.
+    now: Instant,
+}
+
+/// One RTP stream.
+#[derive(Debug)]
+struct Stream {
+    description: MediaDescription,
+    codec: Codec,
+    substream: SubStream,
+    reorder: Reorder,
+    /// Synchronisation source (SSRC), and when it was last heard.
+    source: Option<(u32, Instant)>,
+    clock: MediaClock,
+    current: Option<Current>,
+    /// Frames in a row that ended without a marker.
+    unmarked: u32,
+    places: u32,
+}
+
+/// Frame that has not ended, or the last one.
+#[derive(Debug)]
+struct Current {
+    number: u32,
+    place: u32,
+    ticks: i64,
+    captured: Instant,
+    description: Option<Description>,
+    /// Packets that were passed on, and those that wait for the description; whether packets were lost before each.
+    passed: u16,
+    waiting: Vec<(Vec<u8>, bool)>,
+    has_ended: bool,
+}
+
+impl PassthroughReader {
+    /// Creates a reader of these streams, at most sixteen.
+    pub fn new(streams: impl IntoIterator<Item = MediaDescription>) -> Self {
+        let mut videos = 0;
+        let streams = streams.into_iter().take(usize::from(MAX_STREAM) + 1).map(|description| {
+            let substream = match description.kind {
+                MediaKind::Audio => SubStream::AUDIO,
+                _ => {
+                    videos += 1;
+                    SubStream(videos - 1)
+                }
+            };
+            Stream::new(description, substream)
+        });
+        Self {
+            streams: streams.collect(),
+            frames: 0,
+            ready: VecDeque::new(),
+            has_found: false,
+            restarts: 0,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Takes an RTP packet of a stream, counted from zero.
+    ///
+    /// # Errors
+    /// [`RtpError`] if the packet is refused. The stream goes on without it.
+    pub fn push(&mut self, now: Instant, stream: usize, packet: &[u8]) -> Result<(), RtpError> {
+        self.now = now.max(self.now);
+        let rtp = RtpPacket::parse(packet).map_err(|error| RtpError::NotRtp(error.to_string()))?;
+        let number = stream;
+        let Some(stream) = self.streams.get_mut(number) else { return Err(RtpError::NotPassthrough) };
+        self.restarts += u32::from(stream.admit(now, rtp.ssrc())?);
+        if !stream.description.is_known()
+            && let Some((kind, codec)) = found(rtp.payload())
+        {
+            let description =
+                MediaDescription { payload_types: vec![rtp.payload_type()], ..stream.description.clone() };
+            stream.description = description.with_codec(kind, codec, RTP_CLOCK_HZ);
+            stream.codec = Codec::of(&stream.description);
+            self.has_found = true;
+        }
+        if !stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet) {
+            stream.begin_anew();
+            self.restarts += 1;
+            stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet);
+        }
+        self.advance(number);
+        Ok(())
+    }
+
+    /// Gives up the wait for packets that did not come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = now.max(self.now);
+        (0..self.streams.len()).for_each(|number| self.advance(number));
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.streams.iter().filter_map(|stream| stream.reorder.poll_timeout()).min()
+    }
+
+    /// Returns the next packet, with the metadata of its frame.
+    pub fn next_unit(&mut self) -> Option<PassthroughUnit> {
+        self.ready.pop_front()
+    }
+
+    /// Descriptions of the streams, with what was found out about them.
+    pub fn descriptions(&self) -> impl Iterator<Item = &MediaDescription> {
+        self.streams.iter().map(|stream| &stream.description)
+    }
+
+    /// Whether a codec was found out since the last call.
+    pub fn take_has_found(&mut self) -> bool {
+        std::mem::take(&mut self.has_found)
+    }
+
+    fn advance(&mut self, number: usize) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        while let Some(packet) = stream.reorder.next(self.now) {
+            let before = self.ready.len();
+            stream.take(packet, &mut self.frames, &mut self.ready);
+            for unit in self.ready.range_mut(before..) {
+                (unit.stream, unit.restarts) = (number as u8, self.restarts);
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn new(description: MediaDescription, substream: SubStream) -> Self {
+        Self {
+            codec: Codec::of(&description),
+            description,
+            substream,
+            reorder: Reorder::default(),
+            source: None,
+            clock: MediaClock::new(TOLERANCE),
+            current: None,
+            unmarked: 0,
+            places: 0,
+        }
+    }
+
+    /// Checks the source of a packet; returns whether another one has taken over, when the last one was silent.
+    fn admit(&mut self, now: Instant, ssrc: u32) -> Result<bool, RtpError> {
+        let mut is_another = false;
+        if let Some((expected, heard)) = self.source.filter(|(known, _)| *known != ssrc) {
+            if now.saturating_since(heard) < SILENCE {
+                return Err(RtpError::Source { found: ssrc, expected });
+            }
+            self.begin_anew();
+            is_another = true;
+        }
+        self.source = Some((ssrc, now));
+        Ok(is_another)
+    }
+
+    /// Begins anew with another source, or the same one restarted.
+    fn begin_anew(&mut self) {
+        self.reorder = Reorder::default();
+        self.clock = MediaClock::new(TOLERANCE);
+        self.current = None;
+        self.codec = Codec::of(&self.description);
+    }
+
+    fn take(&mut self, packet: Ordered, frames: &mut u32, ready: &mut VecDeque<PassthroughUnit>) {
+        let Ok(rtp) = RtpPacket::parse(&packet.packet) else { return };
+        let marker = rtp.marker_bit();
+        let goes_on = self.current.as_ref().is_some_and(|current| {
+            !current.has_ended && current.ticks == packet.ticks && current.passed < MOST_PACKETS
+        });
+        if !goes_on {
+            self.end(ready);
+            *frames += 1;
+            self.current = Some(Current {
+                number: *frames,
+                place: self.places,
+                ticks: packet.ticks,
+                captured: self.captured(&packet),
+                description: None,
+                passed: 0,
+                waiting: Vec::new(),
+                has_ended: false,
+            });
+            self.places = self.places.wrapping_add(1);
+        }
+        // Packets of audio stand for themselves (RFC 7587 §4.2: each with a timestamp of its own); fragments of AAC are rare.
+        let is_last = marker || self.unmarked >= UNMARKED || matches!(self.codec, Codec::Audio);
+        self.unmarked = if marker { 0 } else { self.unmarked };
+        let Some(current) = &mut self.current else { return };
+        current.has_ended = is_last;
+        current.waiting.push((packet.packet, packet.has_gap));
+        let all = is_last || current.waiting.len() >= MOST_UNDESCRIBED;
+        current.pass(&mut self.codec, self.substream, all, ready);
+    }
+
+    /// Ends a frame that had no marker, so that its end is known.
+    fn end(&mut self, ready: &mut VecDeque<PassthroughUnit>) {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_ended) else { return };
+        self.unmarked += 1;
+        current.has_ended = true;
+        if current.waiting.is_empty() {
+            current.waiting.push((Vec::new(), false));
+        }
+        current.pass(&mut self.codec, self.substream, true, ready);
+    }
+
+    /// Capture time by the source's clock, corrected to the arrival where the two are far apart.
+    fn captured(&mut self, packet: &Ordered) -> Instant {
+        if self.description.clock_rate == 0 {
+            return packet.arrived;
+        }
+        let ticks = i128::from(packet.ticks) * i128::from(RTP_CLOCK_HZ) / i128::from(self.description.clock_rate);
+        let ticks = i64::try_from(ticks).unwrap_or(0);
+        self.clock.observe(ticks, packet.arrived, true);
+        self.clock.instant(ticks).clamp(packet.arrived.saturating_sub(MOST_LATE), packet.arrived)
+    }
+}
+
+impl Current {
+    /// Passes on the packets that wait, if the frame can be described.
+    fn pass(&mut self, codec: &mut Codec, substream: SubStream, all: bool, ready: &mut VecDeque<PassthroughUnit>) {
+        let description = match self.description {
+            Some(known) => known,
+            None => {
+                let packets = self.waiting.iter().filter_map(|(packet, _)| RtpPacket::parse(packet).ok());
+                let packets: Vec<_> = packets.collect();
+                let payloads = packets.iter().map(RtpPacket::payload);
+                let Some(told) = codec.describe(self.number, payloads, all) else { return };
+                *self.description.insert(told)
+            }
+        };
+        let count = self.waiting.len();
+        for (at, (packet, has_gap)) in self.waiting.drain(..).enumerate() {
+            ready.push_back(PassthroughUnit {
+                stream: 0,
+                frame: self.number,
+                place: self.place,
+                first: self.passed,
+                last: self.has_ended && at + 1 == count,
+                has_gap,
+                kind: description.kind,
+                restarts: 0,
+                references: description.references,
+                priority: description.priority,
+                substream,
+                captured: self.captured,
+                packet,
+            });
+            self.passed += 1;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! RTP packet of a source, with the metadata for late choice of its frame.
+
+use timeous_core::{AduMeta, FrameId, Instant, Priority, References, SubStream};
+
+/// Kind of a frame, for statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PassthroughKind {
+    /// Video at which a decoder can start.
+    VideoEntry,
+    /// Video that others refer to.
+    Video,
+    /// Video that no other refers to.
+    VideoDisposable,
+    /// Audio.
+    Audio,
+    /// Media of an unknown codec.
+    Other,
+}
+
+/// RTP packet of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassthroughUnit {
+    /// Stream of the source, from zero.
+    pub stream: u8,
+    /// Number of the frame over all streams, from one.
+    pub frame: u32,
+    /// Number of the frame in its stream.
+    pub place: u32,
+    /// Number of packets of the frame before this one.
+    pub first: u16,
+    /// Whether the frame ends with this packet.
+    pub last: bool,
+    /// Whether packets of the stream were lost on the way to this reader, just before this one.
+    pub has_gap: bool,
+    /// Kind of the frame.
+    pub kind: PassthroughKind,
+    /// Frames that it refers to.
+    pub references: References,
+    /// Priority.
+    pub priority: Priority,
+    /// Sub-stream: one for each video, one for audio.
+    pub substream: SubStream,
+    /// How often a source has begun anew.
+    pub restarts: u32,
+    /// Capture time of the frame.
+    pub captured: Instant,
+    /// The packet as it came; empty if only the end of the frame is told.
+    pub packet: Vec<u8>,
+}
+
+impl PassthroughUnit {
+    /// Metadata of its ADUs, without times.
+    pub fn meta(&self) -> AduMeta {
+        AduMeta {
+            frame: FrameId(self.frame),
+            references: self.references,
+            priority: self.priority,
+            substream: self.substream,
+            ..AduMeta::default()
+        }
+    }
+}

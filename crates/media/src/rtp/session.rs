@@ -1,0 +1,318 @@
+//! SDP (RFC 8866) of any media over RTP: the streams of a session, with their attributes as they are.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::sdp::SdpError;
+
+/// Kind of media (RFC 8866 §8.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MediaKind {
+    /// Audio.
+    Audio,
+    /// Video.
+    Video,
+    /// Data, text, or not known.
+    Other,
+}
+
+impl MediaKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Other => "application",
+        }
+    }
+}
+
+impl std::fmt::Display for MediaKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Stream of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaDescription {
+    /// Kind of media.
+    pub kind: MediaKind,
+    /// Destination address, unicast or multicast, of the stream or its session.
+    pub address: Option<IpAddr>,
+    /// Destination UDP port.
+    pub port: u16,
+    /// RTP payload types, the preferred one first.
+    pub payload_types: Vec<u8>,
+    /// Codec of the first payload type, as spelled in the SDP; empty if not known.
+    pub codec: String,
+    /// RTP clock rate of the first payload type, in ticks per second; zero if not known.
+    pub clock_rate: u32,
+    /// Attributes (`a=` lines without `a=`) that describe the formats.
+    pub attributes: Vec<String>,
+}
+
+/// Attributes that describe formats, which a receiver needs. Others are of the sender's transport.
+const KEPT: [&str; 6] = ["rtpmap", "fmtp", "ptime", "maxptime", "framerate", "extmap"];
+/// Transports that are plain RTP.
+const TRANSPORTS: [&str; 2] = ["RTP/AVP", "RTP/AVPF"];
+/// Formats that need no `a=rtpmap` (RFC 3551 tables 4 and 5).
+const STATIC: [(u8, MediaKind, &str, u32); 15] = [
+    (0, MediaKind::Audio, "PCMU", 8_000),
+    (3, MediaKind::Audio, "GSM", 8_000),
+    (4, MediaKind::Audio, "G723", 8_000),
+    (5, MediaKind::Audio, "DVI4", 8_000),
+    (8, MediaKind::Audio, "PCMA", 8_000),
+    (9, MediaKind::Audio, "G722", 8_000),
+    (10, MediaKind::Audio, "L16", 44_100),
+    (11, MediaKind::Audio, "L16", 44_100),
+    (14, MediaKind::Audio, "MPA", 90_000),
+    (15, MediaKind::Audio, "G728", 8_000),
+    (18, MediaKind::Audio, "G729", 8_000),
+    (26, MediaKind::Video, "JPEG", 90_000),
+    (31, MediaKind::Video, "H261", 90_000),
+    (32, MediaKind::Video, "MPV", 90_000),
+    (34, MediaKind::Video, "H263", 90_000),
+];
+
+impl MediaDescription {
+    /// Describes a stream of which only a payload type is known.
+    pub fn of_payload_type(payload_type: u8) -> Self {
+        let known = STATIC.iter().find(|(number, ..)| *number == payload_type);
+        let (kind, codec, clock_rate) =
+            known.map_or((MediaKind::Other, "", 0), |&(_, kind, codec, rate)| (kind, codec, rate));
+        Self {
+            kind,
+            address: None,
+            port: 0,
+            payload_types: vec![payload_type],
+            codec: codec.to_owned(),
+            clock_rate,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// The same with a codec that was found out otherwise.
+    #[must_use]
+    pub fn with_codec(mut self, kind: MediaKind, codec: &str, clock_rate: u32) -> Self {
+        (self.kind, self.clock_rate) = (kind, clock_rate);
+        codec.clone_into(&mut self.codec);
+        let payload_type = self.payload_types.first().copied().unwrap_or(0);
+        self.attributes.push(format!("rtpmap:{payload_type} {codec}/{clock_rate}"));
+        self
+    }
+
+    /// Whether a player knows what it is, by its description.
+    pub fn is_known(&self) -> bool {
+        !self.codec.is_empty()
+    }
+
+    /// Parses the lines of a stream, as [`lines`](Self::lines) writes them.
+    pub fn parse(lines: &str) -> Option<Self> {
+        let mut lines = lines.lines().map(str::trim);
+        let mut media = Self::parse_line(lines.next()?.strip_prefix("m=")?)?;
+        lines.for_each(|line| media.take(line));
+        media.find_codec();
+        Some(media)
+    }
+
+    /// Parses an `m=` line; `None` if it is not of media over RTP.
+    fn parse_line(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (kind, port, transport) = (words.next()?, words.next()?, words.next()?);
+        let kind = match kind.to_ascii_lowercase().as_str() {
+            "audio" => MediaKind::Audio,
+            "video" => MediaKind::Video,
+            _ => MediaKind::Other,
+        };
+        if !TRANSPORTS.iter().any(|known| transport.eq_ignore_ascii_case(known)) {
+            return None;
+        }
+        let port = port.split('/').next()?.parse().ok()?;
+        let payload_types: Vec<u8> =
+            words.filter_map(|word| word.parse().ok()).filter(|number| *number < 128).collect();
+        let first = *payload_types.first()?;
+        Some(Self { kind, port, payload_types, ..Self::of_payload_type(first) })
+    }
+
+    fn take(&mut self, line: &str) {
+        if let Some(address) = line.strip_prefix("c=") {
+            self.address = address_of(address).or(self.address);
+        } else if let Some(attribute) = line.strip_prefix("a=")
+            && KEPT.iter().any(|kept| attribute.split(':').next() == Some(kept))
+        {
+            self.attributes.push(attribute.to_owned());
+        }
+    }
+
+    fn find_codec(&mut self) {
+        let Some(first) = self.payload_types.first() else { return };
+        let prefix = format!("rtpmap:{first} ");
+        let map = self.attributes.iter().find_map(|attribute| attribute.strip_prefix(&prefix));
+        let mut parts = map.unwrap_or_default().trim().split('/');
+        if let (Some(codec), Some(rate)) = (parts.next(), parts.next().and_then(|rate| rate.parse().ok())) {
+            (self.codec, self.clock_rate) = (codec.to_owned(), rate);
+        }
+    }
+
+    /// Multicast group that it is sent to.
+    pub fn group(&self) -> Option<IpAddr> {
+        self.address.filter(IpAddr::is_multicast)
+    }
+
+    /// Whether the codec has this name; names are not case-sensitive (RFC 8866 §6.6).
+    pub fn is_codec(&self, name: &str) -> bool {
+        self.codec.eq_ignore_ascii_case(name)
+    }
+
+    /// Lines of the stream, with another port.
+    pub fn lines(&self, port: u16) -> String {
+        let types: Vec<String> = self.payload_types.iter().map(u8::to_string).collect();
+        let mut text = format!("m={} {port} RTP/AVP {}\r\n", self.kind, types.join(" "));
+        for attribute in &self.attributes {
+            text.push_str(&format!("a={attribute}\r\n"));
+        }
+        text
+    }
+}
+
+impl std::fmt::Display for MediaDescription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.is_known(), self.payload_types.first()) {
+            (true, _) => write!(f, "{} {}", self.kind, self.codec),
+            (false, Some(payload_type)) => write!(f, "payload type {payload_type}"),
+            (false, None) => write!(f, "{}", self.kind),
+        }
+    }
+}
+
+/// Streams of a session.
+///
+/// ```
+/// use timeous_media::{MediaKind, Session};
+/// let sdp = "v=0\nc=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 VP8/90000\nm=audio 5006 RTP/AVP 0\n";
+/// let session = Session::parse(sdp)?;
+/// assert_eq!(session.streams[0].codec, "VP8");
+/// assert_eq!((session.streams[1].kind, session.streams[1].clock_rate), (MediaKind::Audio, 8_000));
+/// # Ok::<(), timeous_media::SdpError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Session {
+    /// Streams over RTP, in the order of the SDP, without those that are switched off.
+    pub streams: Vec<MediaDescription>,
+}
+
+impl Session {
+    /// Most streams of a session: their number has four bits on the wire.
+    pub const MAX_STREAMS: usize = 16;
+
+    /// Parses a description. Streams that are not plain RTP are left out.
+    ///
+    /// # Errors
+    /// [`SdpError`] if it has none, or is no SDP.
+    pub fn parse(text: &str) -> Result<Self, SdpError> {
+        // ffmpeg prints a heading before the SDP.
+        let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("v=")).peekable();
+        if lines.peek().is_none() {
+            return Err(SdpError::Syntax("it has no line v=0".to_owned()));
+        }
+        let mut address = None;
+        // Streams, and `None` for one that is left out.
+        let mut streams: Vec<Option<MediaDescription>> = Vec::new();
+        for line in lines {
+            if let Some(media) = line.strip_prefix("m=") {
+                let stream = MediaDescription::parse_line(media).filter(|stream| stream.port > 0);
+                streams.push(stream.map(|stream| MediaDescription { address, ..stream }));
+            } else if let Some(stream) = streams.last_mut() {
+                if let Some(stream) = stream {
+                    stream.take(line);
+                }
+            } else if let Some(of_all) = line.strip_prefix("c=") {
+                address = address_of(of_all);
+            }
+        }
+        let mut streams: Vec<MediaDescription> = streams.into_iter().flatten().take(Self::MAX_STREAMS).collect();
+        streams.iter_mut().for_each(MediaDescription::find_codec);
+        if streams.is_empty() { Err(SdpError::NoStream) } else { Ok(Self { streams }) }
+    }
+
+    /// Writes a description of these streams, each sent to the address with its number; `version` must grow with each change (RFC
+    /// 8866 §5.2).
+    pub fn write(&self, to: impl Fn(usize) -> SocketAddr, version: u64) -> String {
+        let first = to(0).ip();
+        let net = |ip: IpAddr| if ip.is_ipv4() { "IP4" } else { "IP6" };
+        // Required for multicast over IPv4 (RFC 8866 §5.7); one hop is the default of sockets.
+        let hops = if first.is_ipv4() && first.is_multicast() { "/1" } else { "" };
+        let origin = if first.is_ipv4() { "IP4 127.0.0.1" } else { "IP6 ::1" };
+        let mut text = format!(
+            "v=0\r\no=- 0 {version} IN {origin}\r\ns=Timeous\r\nc=IN {} {first}{hops}\r\nt=0 0\r\n",
+            net(first)
+        );
+        for (number, stream) in self.streams.iter().enumerate() {
+            text.push_str(&stream.lines(to(number).port()));
+        }
+        text
+    }
+}
+
+/// Address of a `c=` line; a name, which only the sender may know, is not one.
+fn address_of(line: &str) -> Option<IpAddr> {
+    line.split_whitespace().nth(2)?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// SDP as ffmpeg prints it for two outputs of `-f rtp`.
+    const FFMPEG: &str = "SDP:\nv=0\no=- 0 0 IN IP4 127.0.0.1\ns=No Name\nc=IN IP4 127.0.0.1\nt=0 0\n\
+        a=tool:libavformat 59.27.100\nm=video 5004 RTP/AVP 96\nb=AS:400\na=rtpmap:96 H265/90000\n\
+        a=fmtp:96 sprop-vps=QAE=; sprop-sps=QgE=; sprop-pps=RAE=\nm=audio 5006 RTP/AVP 97\nb=AS:96\n\
+        a=rtpmap:97 opus/48000/2\na=fmtp:97 sprop-stereo=1\n";
+
+    #[test]
+    fn streams_keep_what_describes_their_formats() {
+        let session = Session::parse(FFMPEG).unwrap();
+        let [video, audio] = &session.streams[..] else { panic!("{session:?}") };
+        assert_eq!(
+            (video.kind, video.port, video.codec.as_str(), video.clock_rate),
+            (MediaKind::Video, 5004, "H265", 90_000)
+        );
+        assert_eq!(
+            (audio.kind, audio.port, audio.codec.as_str(), audio.clock_rate),
+            (MediaKind::Audio, 5006, "opus", 48_000)
+        );
+        assert_eq!(audio.attributes, ["rtpmap:97 opus/48000/2", "fmtp:97 sprop-stereo=1"]);
+        assert_eq!(video.address, Some([127, 0, 0, 1].into()));
+        let written = session.write(|number| SocketAddr::from(([127, 0, 0, 1], 7000 + 2 * number as u16)), 2);
+        assert!(written.contains("m=audio 7002 RTP/AVP 97\r\na=rtpmap:97 opus/48000/2\r\n"), "{written}");
+        assert_eq!(MediaDescription::parse(&audio.lines(9)).unwrap().codec, "opus");
+    }
+
+    #[test]
+    fn streams_that_cannot_be_received_are_left_out() {
+        let sdp = "v=0\nm=video 0 RTP/AVP 96\na=rtpmap:96 VP8/90000\nm=audio 5000 RTP/SAVP 0\nm=audio 5002 RTP/AVP 8\n\
+            c=IN IP6 ff15::1\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\n";
+        let session = Session::parse(sdp).unwrap();
+        let [audio] = &session.streams[..] else { panic!("{session:?}") };
+        assert_eq!((audio.codec.as_str(), audio.address), ("PCMA", Some("ff15::1".parse().unwrap())));
+        assert_eq!(Session::parse("v=0\nm=video 0 RTP/AVP 96\n"), Err(SdpError::NoStream));
+        assert!(matches!(Session::parse("nothing"), Err(SdpError::Syntax(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(lines in proptest::collection::vec((0usize..14, ".{0,30}"), 0..12)) {
+            let known: Vec<&str> = FFMPEG.lines().skip(1).collect();
+            let line = |(at, tail): &(usize, String)| {
+                let line = known[at % known.len()];
+                format!("{}{tail}", &line[..line.len().saturating_sub(at % 7)])
+            };
+            let mixed: Vec<String> = ["v=0".to_owned()].into_iter().chain(lines.iter().map(line)).collect();
+            if let Ok(session) = Session::parse(&mixed.join("\n")) {
+                let written = session.write(|_| SocketAddr::from(([127, 0, 0, 1], 5004)), 0);
+                let again = Session::parse(&written).unwrap();
+                prop_assert_eq!(session.streams.len(), again.streams.len());
+            }
+        }
+    }
+}
