@@ -18,6 +18,12 @@ use timeous_tcp::record::{Counts, Framing, MAX_SUBSTREAM, Ordered};
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAYLOAD: usize = 700;
 
+/// Lifetime of what goes stale: between the kernel's retransmissions 1400 and 3000 ms after the first transmission, so that either end of
+/// the time in which a test acts is far away.
+const SHORT: Duration = Duration::from_secs(2);
+/// Time before the end of [`SHORT`] at which the kernel has noticed the loss and sends nothing new.
+const NOTICED: Duration = Duration::from_secs(1);
+
 /// Reports that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
@@ -88,8 +94,15 @@ enum Form {
     Rfc4571,
 }
 
-/// Both forms of records.
-const RECORDS: [Form; 2] = [Form::Numbered, Form::Encrypted];
+/// Runs a test with both forms of records, side by side, as it mostly waits.
+fn with_records(test: impl Fn(Form) + Sync) {
+    thread::scope(|scope| {
+        for form in [Form::Numbered, Form::Encrypted] {
+            let test = &test;
+            scope.spawn(move || test(form));
+        }
+    });
+}
 
 fn passphrase() -> Option<Passphrase> {
     Some(Passphrase::from_key([1; 32]))
@@ -223,13 +236,13 @@ fn cut_after_one(scene: &Scene, form: Form, long: Instant) -> (Engine, Stream, t
 fn cut_and_mended(scene: &Scene, form: Form) -> (Engine, Stream, thread::JoinHandle<Bytes>) {
     let long = clock::now() + PATIENCE;
     let (engine, mut stream, received, _) = cut_after_one(scene, form, long);
-    let soon = clock::now() + Duration::from_millis(600);
+    let soon = clock::now() + SHORT;
     for seq in 1..5 {
         send(&mut stream, seq, soon);
     }
     until(&mut stream, "all are given to the kernel", |stream| stream.sending().snapshot().transport.data_sent == 5);
     // The kernel has noticed the loss, so that it sends nothing new.
-    until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
+    until(&mut stream, "it is time", |_| clock::now() + NOTICED > soon);
     for seq in 5..9 {
         send(&mut stream, seq, long);
     }
@@ -252,7 +265,7 @@ fn finish(stream: &mut Stream) -> Vec<(u64, Fate)> {
 
 #[test]
 fn what_went_stale_while_the_path_was_cut_never_arrives_and_the_fresh_goes_in_its_place() {
-    for form in RECORDS {
+    with_records(|form| {
         let Some(scene) = Scene::make(&format!("late-{form:?}")) else { return };
         let (_engine, mut stream, received) = cut_and_mended(&scene, form);
         until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked >= 5);
@@ -276,7 +289,7 @@ fn what_went_stale_while_the_path_was_cut_never_arrives_and_the_fresh_goes_in_it
             fates.iter().map(|fate| fate.1).collect::<Vec<_>>(),
             [[Fate::Lost; 4].as_slice(), &[Fate::Acked; 4]].concat()
         );
-    }
+    });
 }
 
 #[test]
@@ -293,16 +306,16 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
 /// Regression, found by `timeous-soak`: it was reported as dropped, which means that it was never sent.
 #[test]
 fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
-    for form in RECORDS {
+    with_records(|form| {
         let Some(scene) = Scene::make(&format!("copy-{form:?}")) else { return };
         let long = clock::now() + PATIENCE;
         let (_engine, mut stream, received, port) = cut_after_one(&scene, form, long);
         let began = clock::now();
         let after = |millis| began + Duration::from_millis(millis);
-        // Sent and lost at once, and again after 200 and 600 ms: the next transmissions are at 1400 and 3000 ms.
-        send(&mut stream, 1, after(700));
-        until(&mut stream, "a retransmission is lost", |_| clock::now() > after(500));
-        send(&mut stream, 2, after(2_200));
+        // Sent and lost at once, and again after 200, 600 and 1400 ms: the next transmissions are at 3000 and 6200 ms.
+        send(&mut stream, 1, after(2_000));
+        until(&mut stream, "a retransmission is lost", |_| clock::now() > after(1_000));
+        send(&mut stream, 2, after(4_600));
         until(&mut stream, "1 makes way for a copy of 2", |stream| view(stream).replaced == 1);
         scene.silence(port);
         until(&mut stream, "2 goes stale where it waits", |stream| view(stream).padded == 1);
@@ -310,14 +323,14 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
         let fates = finish(&mut stream);
         assert!(received.join().unwrap().contains(2), "its copy arrived");
         assert_eq!(fates, [(1, Fate::Lost), (2, Fate::Lost)]);
-    }
+    });
 }
 
 /// Regression, found by `tcp-expired`: it was reported as lost as soon as another retransmission would have been too late, and datagrams
 /// that refer to it were dropped, although it had arrived.
 #[test]
 fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
-    for form in RECORDS {
+    with_records(|form| {
         let Some(scene) = Scene::make(&format!("fate-{form:?}")) else { return };
         let (_engine, mut stream, peer) = scene.stream(form);
         let (port, mut socket) = (peer.port(), peer.socket.try_clone().unwrap());
@@ -334,20 +347,20 @@ fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
         let fates = finish(&mut stream);
         assert!(received.join().unwrap().contains(1));
         assert_eq!(fates, [(1, Fate::Acked)]);
-    }
+    });
 }
 
 /// Regression, found by `timeous-peer-trials`: it was copied into the kernel when there was room, shortly before its deadline, and
 /// retransmitted after that.
 #[test]
 fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
-    for form in RECORDS {
+    with_records(|form| {
         let Some(scene) = Scene::make(&format!("room-{form:?}")) else { return };
         // Room for a few segments.
         scene.0.set_sysctl("net/ipv4/tcp_wmem", "4096 6144 6144").unwrap();
         let long = clock::now() + PATIENCE;
         let (_engine, mut stream, received, _) = cut_after_one(&scene, form, long);
-        let soon = clock::now() + Duration::from_millis(600);
+        let soon = clock::now() + SHORT;
         for seq in 1..20 {
             send(&mut stream, seq, soon);
         }
@@ -363,25 +376,25 @@ fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
         let late: Vec<u64> = (1..20).filter(|&seq| bytes.contains(seq)).collect();
         assert_eq!(late, [], "of {given} given to the kernel");
         assert_eq!(fates.last(), Some(&(20, Fate::Acked)));
-    }
+    });
 }
 
 /// Regression, found by `tl-middleboxes --real`: with datagrams of two lengths, one in a hundred was reported as too large, and one in
 /// twenty where segments were split.
 #[test]
 fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
-    for form in RECORDS {
+    with_records(|form| {
         let Some(scene) = Scene::make(&format!("longer-{form:?}")) else { return };
         let long = clock::now() + PATIENCE;
         let (_engine, mut stream, received, _) = cut_after_one(&scene, form, long);
-        let soon = clock::now() + Duration::from_millis(600);
+        let soon = clock::now() + SHORT;
         for seq in 1..5 {
             send(&mut stream, seq, soon);
         }
         until(&mut stream, "all are given to the kernel", |stream| {
             stream.sending().snapshot().transport.data_sent == 5
         });
-        until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
+        until(&mut stream, "it is time", |_| clock::now() + NOTICED > soon);
         // More than the kernel takes at once.
         for seq in 5..200 {
             send_bytes(&mut stream, seq, long, &[payload(seq), vec![7; 100]].concat());
@@ -392,14 +405,14 @@ fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
         received.join().unwrap();
         let expected = (1..200).map(|seq| (seq, if seq < 5 { Fate::Lost } else { Fate::Acked }));
         assert!(fates.iter().copied().eq(expected), "{fates:?}");
-    }
+    });
 }
 
 /// Found by `tl-middleboxes --real`: where segments were split, half of the small datagrams arrived in time; three quarters do if two
 /// waiting ones share a segment.
 #[test]
 fn small_datagrams_that_wait_together_share_segments() {
-    for form in RECORDS {
+    with_records(|form| {
         const COUNT: u64 = 20;
         let Some(scene) = Scene::make(&format!("company-{form:?}")) else { return };
         let segments = || {
@@ -431,5 +444,5 @@ fn small_datagrams_that_wait_together_share_segments() {
         assert_eq!(finish(&mut stream).len(), COUNT as usize);
         let (got, _) = received.join().unwrap().datagrams();
         assert!(got.iter().cloned().eq((0..COUNT).map(payload)));
-    }
+    });
 }

@@ -69,7 +69,10 @@ fn a_sender_hears_of_a_full_inbox_and_counts_as_acked_only_what_was_delivered() 
     }
     let unread = receiver.receiving().snapshot().unread;
     let transport = sender.sending().snapshot().transport;
-    assert_eq!(got + unread, acked, "{lost} were lost: {transport:?}, {:?}", sender.status());
+    // What a timeout gave up may have arrived all the same. Exactly, in virtual time:
+    // `an_overrun_receiver_slows_its_sender_down_and_nothing_counts_as_arrived_that_was_dropped` of the DCCP tests.
+    let delivered = acked..=acked + transport.lost;
+    assert!(delivered.contains(&(got + unread)), "{got} + {unread}, {lost} were lost: {transport:?}");
     assert!(lost >= 10);
 }
 
