@@ -9,7 +9,7 @@ use timeous_ipc::messages::Failure;
 use timeous_ipc::{ClientError, Event, OpenFlow, Refusal};
 
 use crate::sender::Sender;
-use crate::support::{Host, granted, late, next, pause, view};
+use crate::support::{Host, late, next, pause, send_granted, view};
 
 fn somewhere() -> IpAddr {
     IpAddr::from([192, 0, 2, 7])
@@ -20,9 +20,7 @@ fn a_packet_is_asked_for_granted_sent_and_acknowledged() {
     let host = Host::start();
     let mut client = host.client();
     let flow = client.open(OpenFlow::to(somewhere(), 1_000)).unwrap();
-    client.request(flow).unwrap();
-    granted(&mut client, flow);
-    client.notify(flow, 900).unwrap();
+    send_granted(&mut client, flow, 900);
     host.until("what was sent is outstanding", || client.query(flow).unwrap().outstanding == 900);
     pause(Duration::from_millis(10));
     let update = Update { acked: 900, rtt: Some(Duration::from_millis(10)), ..Update::default() };
@@ -123,16 +121,12 @@ fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
     let host = Host::start();
     let mut client = host.client();
     let flow = client.open(OpenFlow::to(somewhere(), 1_000)).unwrap();
-    client.request(flow).unwrap();
-    granted(&mut client, flow);
-    client.notify(flow, 1_000).unwrap();
+    send_granted(&mut client, flow, 1_000);
     pause(Duration::from_millis(60));
     let rtt = Some(Duration::from_millis(60));
     client.update(flow, Update { acked: 1_000, rtt, ..Update::default() }).unwrap();
     host.until("the round trip is known", || client.query(flow).unwrap().srtt == rtt);
-    client.request(flow).unwrap();
-    granted(&mut client, flow);
-    client.notify(flow, 1_000).unwrap();
+    send_granted(&mut client, flow, 1_000);
     client.update(flow, Update { acked: 1_000, ..Update::default() }).unwrap();
     host.until("it counts", || {
         assert!(client.poll_event().is_none(), "nothing is refused");

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use timeous_core::{Duration, Instant};
 use timeous_daemon::view::View;
 use timeous_engine::{Waker, clock};
-use timeous_ipc::{Client, Event, Flow, Options};
+use timeous_ipc::{Client, Event, Flow, Options, Refusal};
 
 /// Maximum wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -154,6 +154,24 @@ pub(crate) fn granted(client: &mut Client, flow: Flow) {
     match next(client) {
         Event::Granted(which) if which == flow => {}
         other => panic!("{other:?} in place of a grant"),
+    }
+}
+
+/// Sends a packet on a grant. A grant lasts 50 ms: where the machine was busy for longer, another one is asked for.
+#[track_caller]
+pub(crate) fn send_granted(client: &mut Client, flow: Flow, bytes: u64) {
+    let end = late();
+    loop {
+        client.request(flow).unwrap();
+        granted(client, flow);
+        client.notify(flow, bytes).unwrap();
+        // Once a call is answered, all that was submitted before it is processed.
+        client.query(flow).unwrap();
+        match client.poll_event() {
+            None => return,
+            Some(Event::Refused { why: Refusal::NotGranted, .. }) => assert!(clock::now() < end, "grants are too late"),
+            Some(other) => panic!("{other:?}"),
+        }
     }
 }
 

@@ -62,11 +62,14 @@ fn a_user_who_lies_gains_nothing_and_two_others_lose_nothing() {
     let mut bob_says = BufReader::new(bob.0.stdout.take().unwrap());
     let flow = root.open(OpenFlow::to([192, 0, 2, 1].into(), 1_000)).unwrap();
     let mut sender = Sender::new(&mut root, &[flow], 1_000);
-    let mut heard = (0, 0);
-    // Two seconds, and more where the machine was busy when one of them began.
+    // Counted from when both have begun: a busy machine starts one of them later.
+    let mut arrived = || (Guard::arrived(&mut alice_says), Guard::arrived(&mut bob_says));
+    let (began, mut heard) = (arrived(), (0, 0));
+    // Two seconds, and more where one of them did not get its turns on the machine.
     for round in 0..1_000 {
         sender.run(clock::now() + Duration::from_millis(20));
-        heard = (Guard::arrived(&mut alice_says), Guard::arrived(&mut bob_says));
+        let now = arrived();
+        heard = (now.0 - began.0, now.1 - began.1);
         if round >= 100 && heard.1 * 10 <= heard.0 * 11 {
             break;
         }

@@ -72,7 +72,7 @@ fn siblings_share_the_path_and_nothing_else() {
     sibling.request(other).unwrap();
     assert_eq!(granted(&sibling), other);
     assert!(cm.poll_event().is_none());
-    sibling.notify(other, 0).unwrap();
+    sibling.answer_grant(other, 0).unwrap();
     assert_eq!(*sibling.place(), ManagerLocation::InProcess);
 }
 
@@ -83,17 +83,27 @@ fn bulk_forms_answer_each_entry_for_itself() {
     let gone = cm.open_to(remote, 1_000).unwrap();
     cm.close(gone).unwrap();
     let is_unknown = |answer: &Error| matches!(answer, Error::Refused(CmError::UnknownFlow(_)));
-    let asked = cm.bulk_request(&[(flows[0], 1), (gone, 1), (flows[1], 1)]);
-    assert!(asked[0].is_ok() && asked[2].is_ok() && asked[1].as_ref().is_err_and(is_unknown));
-    let mut who = [granted(&cm), granted(&cm)];
-    who.sort();
-    assert_eq!(who, flows);
-    let told = cm.bulk_notify(&[(flows[0], 400), (gone, 1), (flows[1], 300)]);
+    let acked = |acked| Update { acked, ..Update::default() };
+    let told = loop {
+        let asked = cm.bulk_request(&[(flows[0], 1), (gone, 1), (flows[1], 1)]);
+        assert!(asked[0].is_ok() && asked[2].is_ok() && asked[1].as_ref().is_err_and(is_unknown));
+        let mut who = [granted(&cm), granted(&cm)];
+        who.sort();
+        assert_eq!(who, flows);
+        let told = cm.bulk_notify(&[(flows[0], 400), (gone, 1), (flows[1], 300)]);
+        // A grant lasts 50 ms: where the machine was busy for longer, all begins again once what has left has arrived.
+        let is_late = |answer: &Result<(), Error>| matches!(answer, Err(Error::Refused(CmError::NotGranted(_))));
+        if !told.iter().any(is_late) {
+            break told;
+        }
+        for (flow, bytes) in [(flows[0], 400), (flows[1], 300)] {
+            let _ = cm.update(flow, acked(bytes));
+        }
+    };
     assert!(told[0].is_ok() && told[2].is_ok() && told[1].as_ref().is_err_and(is_unknown));
     let known = cm.bulk_query(&[flows[0], gone]);
     assert_eq!(known[0].as_ref().unwrap().outstanding, 700);
     assert!(known[1].as_ref().is_err_and(is_unknown));
-    let acked = |acked| Update { acked, ..Update::default() };
     let heard = cm.bulk_update(&[(flows[0], acked(401)), (flows[0], acked(400)), (flows[1], acked(300))]);
     let error = heard[0].as_ref().unwrap_err();
     assert!(matches!(error, Error::Refused(CmError::Implausible { .. })), "{error}");
