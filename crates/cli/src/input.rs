@@ -1,6 +1,7 @@
 //! Media input: reads frames from a SOURCE on a thread of its own, with their capture times.
 
 mod captured;
+mod container;
 mod left_out;
 mod media;
 mod passthrough;
@@ -12,6 +13,7 @@ mod ts;
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
@@ -56,12 +58,12 @@ pub(crate) fn open(
     let (to, input) = sync_channel(WAITING);
     let frames = Frames::new(to, 0);
     let is_live = match place {
-        Place::Standard => read(io::stdin(), rate, pace, frames),
+        Place::Standard => read(standard()?, rate, pace, frames),
         Place::File(path) => {
             let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
             if file.metadata().is_ok_and(|about| about.is_dir()) {
                 return Err(Failure::Environment(format!(
-                    "{path} is a directory: name a file of H.264 or MPEG-TS in it"
+                    "{path} is a directory: name a file of H.264, MPEG-TS, MP4 or Matroska in it"
                 )));
             }
             read(file, rate, pace, frames)
@@ -100,12 +102,13 @@ pub(crate) fn open(
     Ok(OpenedSource { input, is_live, encodings: 1 })
 }
 
-fn read(
-    from: impl io::Read + std::os::fd::AsFd + Send + 'static,
-    rate: Option<FrameRate>,
-    pace: Pace,
-    frames: Frames,
-) -> bool {
+/// Standard input as a file, which it may be.
+fn standard() -> Result<File, Failure> {
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    input.map(File::from).map_err(|error| Failure::file("standard input", &error))
+}
+
+fn read(from: File, rate: Option<FrameRate>, pace: Pace, frames: Frames) -> bool {
     let is_live = match pace {
         Pace::ByKind => pipe::is_live(&from),
         Pace::Live => true,

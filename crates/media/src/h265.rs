@@ -1,4 +1,4 @@
-//! H.265: NAL units, parameter sets and slice headers, as far as they tell which pictures a picture refers to.
+//! H.265: NAL units, parameter sets and slice headers, as far as they tell pictures and which others they refer to.
 
 pub(crate) mod nal;
 mod parameters;

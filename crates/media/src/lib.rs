@@ -35,6 +35,7 @@
 
 mod cadence;
 mod clock;
+pub mod container;
 mod error;
 mod frame;
 mod h264;

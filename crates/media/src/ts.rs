@@ -3,12 +3,12 @@
 mod codec;
 mod descriptor;
 pub(crate) mod kinds;
-mod packet;
+pub(crate) mod packet;
 mod packetize;
 mod playout;
 mod psi;
 mod reader;
-mod section;
+pub(crate) mod section;
 #[cfg(test)]
 mod tests;
 mod unit;

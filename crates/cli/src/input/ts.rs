@@ -1,4 +1,4 @@
-//! MPEG-TS from a file, a live pipe, or UDP with or without RTP (RFC 2250).
+//! MPEG-TS from a file, a live pipe, or UDP with or without RTP (RFC 2250), and raw H.265, which is made one.
 
 use std::io::Read;
 use std::net::UdpSocket;
@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use timeous::clock;
 use timeous::core::Duration;
+use timeous_media::container::H265Stream;
 use timeous_media::ts::{PACKET_LEN, TS_PAYLOAD_TYPE, TsReader};
 use timeous_media::{Ending, MediaError};
 
@@ -40,8 +41,13 @@ pub(super) fn packets_of(datagram: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads all packets of a file, paced by its program clock.
-pub(super) fn read_file(mut from: impl Read, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
-    let mut source = Source::new(frames, true);
+pub(super) fn read_file(
+    mut from: impl Read,
+    first: &[u8],
+    raw: Option<H265Stream>,
+    frames: &Frames,
+) -> Result<Ending, Failure> {
+    let mut source = Source { raw, ..Source::new(frames, true) };
     let mut chunk = vec![0; CHUNK];
     source.push(first)?;
     loop {
@@ -56,9 +62,29 @@ pub(super) fn read_file(mut from: impl Read, first: &[u8], frames: &Frames) -> R
     }
 }
 
+/// Reads packets of a file that become known one after another, paced by their program clock.
+pub(super) fn read_packets(
+    frames: &Frames,
+    mut next: impl FnMut() -> Result<Option<Vec<u8>>, Failure>,
+) -> Result<Ending, Failure> {
+    let mut source = Source::new(frames, true);
+    while let Some(packets) = next()? {
+        source.push(&packets)?;
+        if !source.give() {
+            break;
+        }
+    }
+    source.finish()
+}
+
 /// Reads a live pipe: packets are captured when they arrive.
-pub(super) fn read_live(mut from: impl Read + AsFd, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
-    let mut source = Source::new(frames, false);
+pub(super) fn read_live(
+    mut from: impl Read + AsFd,
+    first: &[u8],
+    raw: Option<H265Stream>,
+    frames: &Frames,
+) -> Result<Ending, Failure> {
+    let mut source = Source { raw, ..Source::new(frames, false) };
     let mut chunk = vec![0; CHUNK];
     source.push(first)?;
     loop {
@@ -96,6 +122,8 @@ pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], frames: &Frames) -> Res
 
 /// Reader of a source, with its queue.
 struct Source<'a> {
+    /// Reader of raw H.265, if that is what comes.
+    raw: Option<H265Stream>,
     reader: TsReader,
     frames: &'a Frames,
     is_paced: bool,
@@ -105,11 +133,14 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(frames: &'a Frames, is_paced: bool) -> Self {
-        Self { reader: TsReader::new(), frames, is_paced, given: 0, is_silent: false }
+        Self { raw: None, reader: TsReader::new(), frames, is_paced, given: 0, is_silent: false }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
-        self.reader.push(bytes)
+        match &mut self.raw {
+            Some(raw) => self.reader.push(&raw.push(bytes)?),
+            None => self.reader.push(bytes),
+        }
     }
 
     /// Waits for bytes; after a short pause, what has come is sent.
@@ -147,6 +178,10 @@ impl<'a> Source<'a> {
     }
 
     fn finish(mut self) -> Result<Ending, Failure> {
+        if let Some(raw) = &mut self.raw {
+            let last = raw.finish()?;
+            self.reader.push(&last)?;
+        }
         self.reader.finish();
         self.give();
         let counts = self.reader.counts();

@@ -5,6 +5,7 @@ pub(crate) const HEADER: usize = 2;
 /// Types of NAL units (table 7-1).
 pub(crate) const SPS: u8 = 33;
 pub(crate) const PPS: u8 = 34;
+pub(crate) const AUD: u8 = 35;
 
 /// Header of a NAL unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,12 @@ impl NalHeader {
     /// Whether decoding can start at its picture (IRAP: BLA, IDR, CRA and reserved ones).
     pub(crate) fn is_irap(self) -> bool {
         (16..=23).contains(&self.kind)
+    }
+
+    /// Whether a picture begins with it after another one (§7.4.2.4.4): parameter sets, a delimiter, prefix SEI and what is reserved.
+    /// A slice begins one if it says so itself.
+    pub(crate) fn begins_picture(self) -> bool {
+        matches!(self.kind, 32..=35 | 39 | 41..=44 | 48..=55)
     }
 
     /// Whether its picture is an instantaneous decoding refresh (IDR).

@@ -20,6 +20,8 @@ pub(super) struct Sps {
     pub(super) separate_colour_planes: bool,
     /// Bits of `slice_pic_order_cnt_lsb`.
     pub(super) poc_bits: u32,
+    /// Most pictures that precede one in coding order and follow it in output order.
+    pub(super) reordered: u64,
     pub(super) sets: Vec<ReferenceSet>,
     /// Long-term reference pictures: lowest bits of the picture order count, and whether the current picture may refer to it.
     pub(super) long_term: Option<Vec<(u32, bool)>>,
@@ -67,6 +69,7 @@ impl ParameterSets {
         let read = Sps {
             separate_colour_planes: sps.separate_colour_plane_flag,
             poc_bits: u32::from(sps.log2_max_pic_order_cnt_lsb_minus4.min(12)) + 4,
+            reordered: sps.sub_layer_ordering_info.sps_max_num_reorder_pics.last().copied().unwrap_or(0),
             sets,
             long_term,
         };

@@ -19,6 +19,10 @@ pub(crate) struct Picture {
     pub(crate) header: NalHeader,
     /// Pictures that it may refer to, without those that these lead to; of more than fit, those that were coded last.
     pub(crate) references: References,
+    /// Picture order count, which gives the order of output since the last IDR picture.
+    pub(crate) count: i64,
+    /// Most pictures that precede one in coding order and follow it in output order.
+    pub(crate) reordered: u64,
 }
 
 /// Pictures of a stream so far.
@@ -95,7 +99,7 @@ impl Pictures {
         if self.latest.len() > REMEMBERED {
             self.latest.pop_front();
         }
-        Picture { header, references }
+        Picture { header, references, count, reordered: slice.reordered }
     }
 
     /// Picture order count (§8.3.1).

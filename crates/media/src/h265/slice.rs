@@ -18,6 +18,8 @@ pub(super) struct SliceHeader {
     /// Lowest bits of the picture order count, and their number.
     pub(super) poc_lsb: u32,
     pub(super) poc_bits: u32,
+    /// Most pictures that precede one in coding order and follow it in output order.
+    pub(super) reordered: u64,
     /// Distances in output order of the short-term pictures that this one may refer to.
     pub(super) short_term: Vec<i32>,
     /// Long-term pictures that it may refer to, by the lowest bits of their count.
@@ -46,9 +48,9 @@ impl SliceHeader {
         if sps.separate_colour_planes {
             bits.read::<2, u8>("colour_plane_id").ok()?;
         }
-        let poc_bits = sps.poc_bits;
+        let (poc_bits, reordered) = (sps.poc_bits, sps.reordered);
         if header.is_idr() {
-            return Some(Self { poc_bits, ..Self::default() });
+            return Some(Self { poc_bits, reordered, ..Self::default() });
         }
         let poc_lsb = bits.read_var(poc_bits, "slice_pic_order_cnt_lsb").ok()?;
         let short_term = if bits.read_bit("short_term_ref_pic_set_sps_flag").ok()? {
@@ -61,7 +63,7 @@ impl SliceHeader {
             Some(_) => long_term(&mut bits, sps)?,
             None => Vec::new(),
         };
-        Some(Self { poc_lsb, poc_bits, short_term, long_term })
+        Some(Self { poc_lsb, poc_bits, reordered, short_term, long_term })
     }
 }
 

@@ -3,7 +3,7 @@
 /// Length of a packet in bytes (§2.4.3.2).
 pub const PACKET_LEN: usize = 188;
 /// First byte of each packet (§2.4.3.3).
-pub(super) const SYNC: u8 = 0x47;
+pub(crate) const SYNC: u8 = 0x47;
 /// PID of null packets (§2.4.3.3, table 2-3).
 pub(super) const NULL_PID: u16 = 0x1fff;
 /// Ticks of the program clock reference (PCR) a second (§2.4.3.5).

@@ -78,7 +78,7 @@ pub(super) fn body(section: &[u8]) -> &[u8] {
 }
 
 /// CRC of MPEG-2 sections (ISO/IEC 13818-1 annex A): zero over a section with its own.
-pub(super) fn crc(bytes: &[u8]) -> u32 {
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte) << 24, |crc, _| {
             if crc & 0x8000_0000 == 0 { crc << 1 } else { crc << 1 ^ 0x04c1_1db7 }

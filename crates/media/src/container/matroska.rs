@@ -1,0 +1,127 @@
+//! Matroska and WebM (RFC 9559), by matroska-demuxer.
+
+use std::io::{Read as IoRead, Seek};
+
+use matroska_demuxer::{ContentCompAlgo, ContentEncodingValue, DemuxError, Frame, MatroskaFile, TrackEntry, TrackType};
+
+use super::error::ContainerError;
+use super::merge::Read;
+use super::sample::Sample;
+use super::track::{AacFormat, NalFormat, Track, TrackFormat};
+
+/// Nanoseconds a tick of 90 kHz, as a fraction.
+const NANOS: (i128, i128) = (1_000_000_000, 90_000);
+
+/// Whether bytes begin a Matroska file (EBML header, RFC 8794 §11.2.1).
+pub(super) fn is_matroska(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1a, 0x45, 0xdf, 0xa3])
+}
+
+/// Tracks of a file.
+pub(super) struct MatroskaTracks<R: IoRead + Seek> {
+    file: MatroskaFile<R>,
+    /// Nanoseconds of a timestamp's unit.
+    scale: u64,
+    tracks: Vec<FileTrack>,
+    frame: Frame,
+}
+
+/// Track of a file that is sent.
+#[derive(Debug)]
+struct FileTrack {
+    number: u64,
+    format: TrackFormat,
+    /// Bytes that each frame begins with, and that are stored once.
+    stripped: Vec<u8>,
+    /// Delay of its codec in nanoseconds.
+    delay: u64,
+}
+
+impl<R: IoRead + Seek> std::fmt::Debug for MatroskaTracks<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MatroskaTracks").field("tracks", &self.tracks).finish_non_exhaustive()
+    }
+}
+
+impl<R: IoRead + Seek> MatroskaTracks<R> {
+    /// Opens a file; returns its tracks that are sent, and what is left out.
+    pub(super) fn open(from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
+        let file = MatroskaFile::open(from).map_err(unreadable)?;
+        let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in file.tracks() {
+            let number = entry.track_number().get();
+            match stripped_of(entry).and_then(|stripped| Ok((stripped, format_of(entry)?))) {
+                Ok((stripped, format)) => {
+                    let language = entry.language().and_then(|language| language.as_bytes().try_into().ok());
+                    formats.push(Track { format: format.clone(), language });
+                    tracks.push(FileTrack { number, format, stripped, delay: entry.codec_delay().unwrap_or(0) });
+                }
+                Err(reason) => left_out.push(format!("track {number}: {reason}")),
+            }
+        }
+        let scale = file.info().timestamp_scale().get();
+        Ok((Self { file, scale, tracks, frame: Frame::default() }, formats, left_out))
+    }
+
+    /// Next sample of a track that is sent.
+    pub(super) fn next_sample(&mut self) -> Result<Option<Read>, ContainerError> {
+        loop {
+            self.frame.duration = None;
+            if !self.file.next_frame(&mut self.frame).map_err(unreadable)? {
+                return Ok(None);
+            }
+            let frame = &mut self.frame;
+            let Some(index) = self.tracks.iter().position(|track| track.number == frame.track) else { continue };
+            let track = &self.tracks[index];
+            let nanos = i128::from(frame.timestamp) * i128::from(self.scale) - i128::from(track.delay);
+            let presented = i64::try_from(nanos * NANOS.1 / NANOS.0).unwrap_or(i64::MAX / 4);
+            let mut data = track.stripped.clone();
+            data.append(&mut frame.data);
+            // Blocks in groups do not tell; entry points of their codecs are found by their headers.
+            let is_entry = frame.is_keyframe.unwrap_or_else(|| track.format.is_entry(&data));
+            let Some(data) = track.format.elementary(data, is_entry) else { continue };
+            return Ok(Some(Read::Presented(Sample { track: index, decode: presented, presented, is_entry, data })));
+        }
+    }
+}
+
+/// Bytes that frames begin with. Other compressions and encryption are not supported.
+fn stripped_of(entry: &TrackEntry) -> Result<Vec<u8>, String> {
+    let mut stripped = Vec::new();
+    for encoding in entry.content_encodings().unwrap_or_default() {
+        match encoding.encoding() {
+            ContentEncodingValue::Compression(how) if how.algo() == ContentCompAlgo::Stripping => {
+                stripped.extend_from_slice(how.settings().unwrap_or_default());
+            }
+            ContentEncodingValue::Encryption(_) => return Err("it is encrypted".to_owned()),
+            _ => return Err("it is compressed".to_owned()),
+        }
+    }
+    Ok(stripped)
+}
+
+fn format_of(entry: &TrackEntry) -> Result<TrackFormat, String> {
+    let private = entry.codec_private().unwrap_or_default();
+    let damaged = || format!("its header cannot be read ({})", entry.codec_id());
+    match entry.codec_id() {
+        "V_MPEG4/ISO/AVC" => NalFormat::read_avc(private).map(TrackFormat::H264).ok_or_else(damaged),
+        "V_MPEGH/ISO/HEVC" => NalFormat::read_hevc(private).map(TrackFormat::H265).ok_or_else(damaged),
+        "V_MPEG1" | "V_MPEG2" => Ok(TrackFormat::Mpeg2 { header: private.to_vec() }),
+        "A_MPEG/L1" | "A_MPEG/L2" | "A_MPEG/L3" => Ok(TrackFormat::MpegAudio),
+        "A_AC3" => Ok(TrackFormat::Ac3),
+        "A_EAC3" => Ok(TrackFormat::Eac3),
+        "A_OPUS" => {
+            // OpusHead (RFC 7845 §5.1): the channels are its tenth byte.
+            let channels = private.get(9).copied().unwrap_or(2);
+            Ok(TrackFormat::Opus { channels })
+        }
+        "A_AAC" => AacFormat::read(private).map(TrackFormat::Aac).ok_or_else(damaged),
+        id if entry.track_type() == TrackType::Subtitle => Err(format!("subtitles ({id})")),
+        id => Err(format!("a transport stream cannot hold {id}")),
+    }
+}
+
+/// Some of the demuxer's errors have no text of their own.
+fn unreadable(error: DemuxError) -> ContainerError {
+    ContainerError::Damaged(format!("{error:?}"))
+}

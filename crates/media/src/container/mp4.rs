@@ -1,0 +1,192 @@
+//! MP4 and fragmented MP4 (ISO/IEC 14496-12), by shiguredo_mp4.
+
+use std::io::{Read as IoRead, Seek};
+
+use shiguredo_mp4::boxes::{MoovBox, SampleEntry};
+use shiguredo_mp4::demux::{DemuxError, Mp4FileDemuxer};
+use shiguredo_mp4::{BoxHeader, Decode};
+
+use super::error::ContainerError;
+use super::fragments::Fragments;
+use super::merge::Read;
+use super::read::{Found, HZ, read_at};
+use super::sample::Sample;
+use super::track::{AacFormat, NalFormat, Track, TrackFormat};
+
+/// Object types of MPEG audio in `esds`: MPEG-2 and MPEG-1 (ISO/IEC 14496-1 table 5).
+const MPEG_AUDIO: [u8; 2] = [0x69, 0x6b];
+
+/// Whether bytes begin an MP4 file.
+pub(super) fn is_mp4(bytes: &[u8]) -> bool {
+    matches!(bytes.get(4..8), Some(b"ftyp" | b"styp"))
+}
+
+/// Tracks of a file.
+#[derive(Debug)]
+pub(super) struct Mp4Tracks<R> {
+    from: R,
+    demuxer: Demuxer,
+    /// Of each track of the file by its identifier.
+    tracks: Vec<FileTrack>,
+}
+
+#[derive(Debug)]
+enum Demuxer {
+    Whole(Box<Mp4FileDemuxer>),
+    Fragmented(Fragments),
+}
+
+/// Track of a file that is sent.
+#[derive(Debug)]
+struct FileTrack {
+    id: u32,
+    format: TrackFormat,
+    /// What its edit list adds to presentation times, in ticks of 90 kHz.
+    shift: i64,
+}
+
+impl<R: IoRead + Seek> Mp4Tracks<R> {
+    /// Opens a file; returns its tracks that are sent, and what is left out.
+    pub(super) fn open(mut from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
+        let moov = read_moov(&mut from)?;
+        let demuxer = match Fragments::new(&moov) {
+            Some(fragments) => Demuxer::Fragmented(fragments),
+            None => Demuxer::Whole(Box::new(open_whole(&mut from)?)),
+        };
+        let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        for trak in &moov.trak_boxes {
+            let id = trak.tkhd_box.track_id;
+            let entry = trak.mdia_box.minf_box.stbl_box.stsd_box.entries.first();
+            match entry.ok_or_else(|| "it has no format".to_owned()).and_then(format_of) {
+                Ok(format) => {
+                    let shift = shift_of(&moov, trak);
+                    formats.push(Track { format: format.clone(), language: language_of(trak) });
+                    tracks.push(FileTrack { id, format, shift });
+                }
+                Err(reason) => left_out.push(format!("track {id}: {reason}")),
+            }
+        }
+        Ok((Self { from, demuxer, tracks }, formats, left_out))
+    }
+
+    /// Next sample of a track that is sent.
+    pub(super) fn next_sample(&mut self) -> Result<Option<Read>, ContainerError> {
+        loop {
+            let found = match &mut self.demuxer {
+                Demuxer::Whole(demuxer) => next_of_whole(demuxer)?,
+                Demuxer::Fragmented(fragments) => fragments.next_sample(&mut self.from)?,
+            };
+            let Some(found) = found else { return Ok(None) };
+            let Some(index) = self.tracks.iter().position(|track| track.id == found.id) else { continue };
+            let data = read_at(&mut self.from, found.offset, Some(found.size as u64))?;
+            if data.len() < found.size {
+                // The file is cut off.
+                return Ok(None);
+            }
+            let track = &self.tracks[index];
+            let Some(data) = track.format.elementary(data, found.is_entry) else { continue };
+            let (decode, presented) = (found.decode + track.shift, found.presented + track.shift);
+            return Ok(Some(Read::Timed(Sample { track: index, decode, presented, is_entry: found.is_entry, data })));
+        }
+    }
+}
+
+fn open_whole(from: &mut (impl IoRead + Seek)) -> Result<Mp4FileDemuxer, ContainerError> {
+    let mut demuxer = Mp4FileDemuxer::new();
+    while let Some(required) = demuxer.required_input() {
+        let bytes = read_at(from, required.position, required.size.map(|size| size as u64))?;
+        demuxer.handle_input(required.to_input(&bytes));
+    }
+    demuxer.tracks().map_err(ContainerError::damaged)?;
+    Ok(demuxer)
+}
+
+fn next_of_whole(demuxer: &mut Mp4FileDemuxer) -> Result<Option<Found>, ContainerError> {
+    let sample = demuxer.next_sample().map_err(|error| match error {
+        DemuxError::InputRequired(_) => ContainerError::Damaged("its index is cut off".to_owned()),
+        error => ContainerError::damaged(error),
+    })?;
+    Ok(sample.map(|sample| {
+        let (hz, shift) = (sample.track.timescale.get(), sample.composition_time_offset.unwrap_or(0));
+        let (id, is_entry) = (sample.track.track_id, sample.keyframe);
+        Found::new(id, hz, sample.timestamp, shift, is_entry, sample.data_offset, sample.data_size)
+    }))
+}
+
+fn format_of(entry: &SampleEntry) -> Result<TrackFormat, String> {
+    let nals = |length: u8, sets: Vec<Vec<u8>>| NalFormat { length_size: usize::from(length) + 1, sets };
+    match entry {
+        SampleEntry::Avc1(entry) => {
+            let avcc = &entry.avcc_box;
+            let sets = avcc.sps_list.iter().chain(&avcc.pps_list).cloned().collect();
+            Ok(TrackFormat::H264(nals(avcc.length_size_minus_one.get(), sets)))
+        }
+        SampleEntry::Hev1(shiguredo_mp4::boxes::Hev1Box { hvcc_box, .. })
+        | SampleEntry::Hvc1(shiguredo_mp4::boxes::Hvc1Box { hvcc_box, .. }) => {
+            let sets = hvcc_box.nalu_arrays.iter().flat_map(|array| array.nalus.iter().cloned()).collect();
+            Ok(TrackFormat::H265(nals(hvcc_box.length_size_minus_one.get(), sets)))
+        }
+        SampleEntry::Mp4a(entry) => {
+            let config = &entry.esds_box.es.dec_config_descr;
+            if MPEG_AUDIO.contains(&config.object_type_indication) {
+                return Ok(TrackFormat::MpegAudio);
+            }
+            let specific = config.dec_specific_info.as_ref().map(|info| info.payload.as_slice());
+            let format = specific.and_then(AacFormat::read);
+            format.map(TrackFormat::Aac).ok_or_else(|| "this kind of AAC has no ADTS".to_owned())
+        }
+        SampleEntry::Opus(entry) => Ok(TrackFormat::Opus { channels: entry.dops_box.output_channel_count }),
+        SampleEntry::Unknown(entry) => {
+            let kind = entry.box_type.as_bytes();
+            match kind {
+                b"ac-3" => Ok(TrackFormat::Ac3),
+                b"ec-3" => Ok(TrackFormat::Eac3),
+                b".mp3" => Ok(TrackFormat::MpegAudio),
+                _ => Err(format!("a transport stream cannot hold {}", String::from_utf8_lossy(kind))),
+            }
+        }
+        SampleEntry::Vp08(_) => Err("a transport stream cannot hold VP8".to_owned()),
+        SampleEntry::Vp09(_) => Err("a transport stream cannot hold VP9".to_owned()),
+        SampleEntry::Av01(_) => Err("players do not know AV1 in a transport stream".to_owned()),
+        SampleEntry::Flac(_) => Err("a transport stream cannot hold FLAC".to_owned()),
+    }
+}
+
+/// Language of a track, three letters of five bits.
+fn language_of(trak: &shiguredo_mp4::boxes::TrakBox) -> Option<[u8; 3]> {
+    let language = trak.mdia_box.mdhd_box.language;
+    (language != *b"und").then_some(language)
+}
+
+/// What a track's edit list adds to its times: an empty edit delays it, and the beginning of media is taken off.
+fn shift_of(moov: &MoovBox, trak: &shiguredo_mp4::boxes::TrakBox) -> i64 {
+    let edits = trak.edts_box.as_ref().and_then(|edts| edts.elst_box.as_ref());
+    let (mut delay, mut begin) = (0i128, 0i128);
+    for edit in edits.iter().flat_map(|list| &list.entries) {
+        if edit.media_time < 0 {
+            delay += i128::from(edit.edit_duration) * HZ / i128::from(moov.mvhd_box.timescale.get());
+        } else {
+            begin = i128::from(edit.media_time) * HZ / i128::from(trak.mdia_box.mdhd_box.timescale.get());
+            break;
+        }
+    }
+    i64::try_from(delay - begin).unwrap_or(0)
+}
+
+/// Reads the movie's header.
+fn read_moov(from: &mut (impl IoRead + Seek)) -> Result<MoovBox, ContainerError> {
+    let mut at: u64 = 0;
+    loop {
+        let head = read_at(from, at, Some(BoxHeader::MAX_SIZE as u64))?;
+        let (header, _) = BoxHeader::decode(&head).map_err(ContainerError::damaged)?;
+        let size = header.box_size.get();
+        if header.box_type == MoovBox::TYPE {
+            let bytes = read_at(from, at, (size > 0).then_some(size))?;
+            return Ok(MoovBox::decode(&bytes).map_err(ContainerError::damaged)?.0);
+        }
+        at = match at.checked_add(size) {
+            Some(next) if size > 0 => next,
+            _ => return Err(ContainerError::Damaged("it has no index (moov)".to_owned())),
+        };
+    }
+}

@@ -1,0 +1,156 @@
+//! Containers that ffmpeg writes, as transport streams that ffmpeg reads: the same pictures, in step with the sound.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use timeous_media::container::{Container, ContainerError, H265Stream};
+
+/// Containers: name of the file, and ffmpeg's options.
+const CASES: [(&str, &[&str]); 8] = [
+    ("bframes.mp4", &["-c:v", "libx264", "-bf", "2", "-c:a", "aac"]),
+    ("index-first.mp4", &["-c:v", "libx264", "-bf", "3", "-c:a", "aac", "-movflags", "faststart"]),
+    ("fragments.mp4", &["-c:v", "libx264", "-bf", "2", "-c:a", "aac", "-movflags", "frag_keyframe+empty_moov"]),
+    ("base.mp4", &["-c:v", "libx264", "-c:a", "libopus", "-movflags", "frag_keyframe+empty_moov+default_base_moof"]),
+    ("hevc.mp4", &["-c:v", "libx265", "-x265-params", "log-level=none:bframes=3", "-c:a", "eac3"]),
+    ("hevc.mkv", &["-c:v", "libx265", "-x265-params", "log-level=none:bframes=4", "-c:a", "libopus"]),
+    ("mpeg2.mkv", &["-c:v", "mpeg2video", "-bf", "2", "-c:a", "ac3"]),
+    ("mp3.mkv", &["-c:v", "libx264", "-bf", "2", "-c:a", "libmp3lame"]),
+];
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let done = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && said.is_empty(), "{program} {arguments:?}: {said}");
+    Some(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Writes two seconds of a test picture and a tone.
+fn write(path: &Path, codecs: &[&str]) -> Option<()> {
+    let mut arguments = vec!["-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25"];
+    arguments.extend(["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000", "-t", "2", "-g", "25"]);
+    arguments.extend(["-pix_fmt", "yuv420p"]);
+    arguments.extend(codecs);
+    arguments.push(path.to_str().unwrap());
+    output("ffmpeg", &arguments).map(drop)
+}
+
+/// Hash of all decoded pictures, in order.
+fn pictures(path: &str) -> String {
+    let arguments = ["-nostdin", "-v", "error", "-xerror", "-i", path, "-map", "0:v", "-fps_mode", "passthrough"];
+    let hashes = output("ffmpeg", &[&arguments[..], &["-f", "framemd5", "-"]].concat()).unwrap();
+    let hashes = hashes.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit(',').next());
+    hashes.map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Start of the picture after that of the sound, in seconds.
+fn lip_sync(path: &str) -> f64 {
+    let start = |stream| {
+        let told = output(
+            "ffprobe",
+            &[
+                "-v",
+                "error",
+                "-select_streams",
+                stream,
+                "-show_entries",
+                "stream=start_time",
+                "-of",
+                "default=nk=1:nw=1",
+                path,
+            ],
+        );
+        told.unwrap().lines().find_map(|line| line.parse::<f64>().ok()).unwrap()
+    };
+    start("v:0") - start("a:0")
+}
+
+fn transport_stream(path: &Path) -> Vec<u8> {
+    let mut container = Container::open(File::open(path).unwrap()).unwrap();
+    assert_eq!((container.tracks().len(), container.left_out().len()), (2, 0));
+    let mut out = Vec::new();
+    while let Some(packets) = container.next_packets().unwrap() {
+        out.extend(packets);
+    }
+    out
+}
+
+#[test]
+fn pictures_and_sound_of_containers_stay_as_they_are() {
+    if Command::new("ffmpeg").arg("-version").output().is_err() {
+        println!("skipped pictures_and_sound_of_containers_stay_as_they_are: ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, codecs) in CASES {
+        let source = folder.path().join(name);
+        write(&source, codecs).unwrap();
+        let stream = folder.path().join("out.ts");
+        fs::write(&stream, transport_stream(&source)).unwrap();
+        let (source, stream) = (source.to_str().unwrap(), stream.to_str().unwrap());
+        assert_eq!(pictures(source), pictures(stream), "{name}");
+        assert_eq!(pictures(stream).split(' ').count(), 50, "{name}");
+        // The sound decodes, too, and is where it was; Opus and AAC begin with a frame that decoders drop.
+        output("ffmpeg", &["-nostdin", "-v", "error", "-xerror", "-i", stream, "-map", "0:a", "-f", "null", "-"]);
+        let off = lip_sync(source) - lip_sync(stream);
+        assert!(off.abs() < 0.030, "{name}: {off} s");
+    }
+}
+
+#[test]
+fn a_container_that_is_cut_off_is_read_as_far_as_it_goes() {
+    if Command::new("ffmpeg").arg("-version").output().is_err() {
+        println!("skipped a_container_that_is_cut_off_is_read_as_far_as_it_goes: ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, codecs) in [CASES[1], CASES[2]] {
+        let path = folder.path().join(name);
+        write(&path, codecs).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() * 2 / 3]).unwrap();
+        let mut container = Container::open(File::open(&path).unwrap()).unwrap();
+        let mut packets = 0;
+        let end = loop {
+            match container.next_packets() {
+                Ok(Some(_)) => packets += 1,
+                end => break end,
+            }
+        };
+        assert!(matches!(end, Ok(None) | Err(ContainerError::Damaged(_))), "{name}: {end:?}");
+        assert!(packets > 20, "{name}: {packets}");
+    }
+}
+
+/// Presentation times of the pictures in seconds, in their order.
+fn times(path: &str) -> Vec<f64> {
+    let arguments = ["-v", "error", "-select_streams", "v:0", "-show_entries", "frame=pts_time", "-of"];
+    let told = output("ffprobe", &[&arguments[..], &["default=nk=1:nw=1", path]].concat()).unwrap();
+    told.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+#[test]
+fn raw_h265_gets_the_times_of_its_order() {
+    if Command::new("ffmpeg").arg("-version").output().is_err() {
+        println!("skipped raw_h265_gets_the_times_of_its_order: ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for options in ["log-level=none:bframes=4:open-gop=1", "log-level=none:bframes=3:open-gop=0:repeat-headers=1"] {
+        let [raw, stream] = ["raw.h265", "out.ts"].map(|name| folder.path().join(name));
+        let codecs = ["-map", "0:v", "-c:v", "libx265", "-x265-params", options, "-f", "hevc"];
+        write(&raw, &codecs).unwrap();
+        let mut reader = H265Stream::new(None);
+        let mut out = Vec::new();
+        for chunk in fs::read(&raw).unwrap().chunks(1_000) {
+            out.extend(reader.push(chunk).unwrap());
+        }
+        out.extend(reader.finish().unwrap());
+        fs::write(&stream, out).unwrap();
+        let (raw, stream) = (raw.to_str().unwrap(), stream.to_str().unwrap());
+        assert_eq!(pictures(raw), pictures(stream), "{options}");
+        let times = times(stream);
+        let is_even = times.windows(2).all(|pair| (pair[1] - pair[0] - 0.04).abs() < 0.001);
+        assert!(times.len() == 50 && is_even, "{times:?}");
+    }
+}
