@@ -15,6 +15,7 @@ use std::thread;
 
 use timeous::core::Duration;
 use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::ts::TsRelease;
 use timeous_media::{MediaDescription, PlayoutFrame, annexb};
 
 pub(crate) use self::args::SinkArgs;
@@ -76,8 +77,8 @@ impl Output {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub(crate) fn write_packets(&mut self, packets: Vec<u8>) -> Result<(), Failure> {
-        self.give(SinkItem::Packets(packets))
+    pub(crate) fn write_packets(&mut self, release: TsRelease) -> Result<(), Failure> {
+        self.give(SinkItem::Packets(release))
     }
 
     /// Queues RTP packets of any payload, as [`write_packets`](Self::write_packets).

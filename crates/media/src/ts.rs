@@ -1,6 +1,7 @@
 //! MPEG-2 transport streams (ISO/IEC 13818-1) as ADUs: whole PES packets are given up, never parts; RTP payload type 33 (RFC 2250).
 
 mod codec;
+mod constant;
 mod descriptor;
 pub(crate) mod kinds;
 pub(crate) mod packet;
@@ -13,6 +14,7 @@ pub(crate) mod section;
 mod tests;
 mod unit;
 
+pub use constant::ConstantRate;
 pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer};
 pub use playout::{TsPlayout, TsRelease};

@@ -1,6 +1,8 @@
 //! Command line options of a sink.
 
 use clap::Args;
+use timeous::core::Rate;
+use timeous::core::units::parse_rate;
 
 /// Options of a sink.
 #[derive(Args, Clone, Debug, Default)]
@@ -17,4 +19,9 @@ pub(crate) struct SinkArgs {
     /// replaced. A player reads it by 'ffplay -protocol_whitelist file,udp,rtp -i FILE'.
     #[arg(long, value_name = "FILE")]
     pub(super) sdp: Option<String>,
+    /// Constant bitrate of MPEG-TS that is written, such as 6M: null packets fill it, and the program clock follows the place in the stream
+    ///
+    /// For decoders and modulators that need one. It must be above the rate of the stream; a keyframe above it delays what follows.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub(super) bitrate: Option<Rate>,
 }

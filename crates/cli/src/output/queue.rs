@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
 use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::ts::TsRelease;
 use timeous_media::{MediaDescription, PlayoutFrame};
 
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ pub(crate) struct SinkStats {
 pub(super) enum SinkItem {
     Frame(PlayoutFrame),
     /// Packets of a transport stream.
-    Packets(Vec<u8>),
+    Packets(TsRelease),
     /// RTP packets of any payload.
     Passthrough(PassthroughRelease),
     /// Descriptions of their streams.
@@ -45,7 +46,7 @@ impl SinkItem {
     fn len(&self) -> usize {
         match self {
             Self::Frame(frame) => frame.annexb.len(),
-            Self::Packets(packets) => packets.len(),
+            Self::Packets(release) => release.packets.len(),
             Self::Passthrough(release) => release.packets.iter().map(Vec::len).sum(),
             Self::Streams(_) => 0,
         }

@@ -1,8 +1,10 @@
 //! Writer thread of a sink: writes frames as raw H.264, MP4, RTP or MPEG-TS.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use timeous_media::mp4::Mp4Writer;
+use timeous_media::ts::{ConstantRate, TsRelease};
 
 use super::args::SinkArgs;
 use super::error::WriteError;
@@ -17,8 +19,15 @@ use crate::place::Place;
 /// First port of players on this host, by convention (RFC 3551 §8).
 const FIRST_PORT: u16 = 5004;
 
+/// Writer of a sink.
+pub(super) struct Writer {
+    format: Format,
+    /// Constant bitrate of a transport stream.
+    constant: Option<ConstantRate>,
+}
+
 /// Sink by output format.
-pub(super) enum Writer {
+enum Format {
     /// An Annex B byte stream, or MPEG-TS.
     Bytes(SinkFile),
     /// A fragmented MP4 file.
@@ -33,58 +42,70 @@ impl Writer {
         if args.sdp.is_some() && !matches!(place, Place::Udp(_)) {
             return Err(Failure::Usage("--sdp describes RTP: it needs a SINK udp://host:port".to_owned()));
         }
-        match place {
-            Place::Standard => Ok(Self::Bytes(SinkFile::standard_output()?)),
+        let is_stream = match place {
+            Place::File(path) => !path.to_ascii_lowercase().ends_with(".mp4"),
+            Place::Sdp(_) => false,
+            Place::Standard | Place::Udp(_) => true,
+        };
+        if args.bitrate.is_some() && !is_stream {
+            return Err(Failure::Usage(
+                "--bitrate is that of MPEG-TS: name a file .ts, '-' or udp://host:port".to_owned(),
+            ));
+        }
+        let format = match place {
+            Place::Standard => Format::Bytes(SinkFile::standard_output()?),
             Place::File(path) => {
                 let file = SinkFile::new(Target::new(path, args.overwrite)?);
                 let is_mp4 = path.to_ascii_lowercase().ends_with(".mp4");
-                Ok(if is_mp4 { Self::Mp4(Box::default(), file) } else { Self::Bytes(file) })
+                if is_mp4 { Format::Mp4(Box::default(), file) } else { Format::Bytes(file) }
             }
             Place::Sdp(path) => {
                 let to = free_ports(SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT)));
-                Ok(Self::Rtp(Box::new(RtpWriter::new(to, Some(path), args.overwrite)?)))
+                Format::Rtp(Box::new(RtpWriter::new(to, Some(path), args.overwrite)?))
             }
-            Place::Udp(to) => Ok(Self::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?))),
-        }
+            Place::Udp(to) => Format::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?)),
+        };
+        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new) })
     }
 
     /// Name of the sink.
     pub(super) fn name(&self) -> String {
-        match self {
-            Self::Bytes(file) | Self::Mp4(_, file) => file.name(),
-            Self::Rtp(rtp) => rtp.name(),
+        match &self.format {
+            Format::Bytes(file) | Format::Mp4(_, file) => file.name(),
+            Format::Rtp(rtp) => rtp.name(),
         }
     }
 
     /// Writes a frame; returns the bytes added.
     fn write(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
-        match (self, item) {
-            (Self::Bytes(file), SinkItem::Frame(frame)) => {
+        let constant = self.constant.as_mut();
+        match (&mut self.format, item) {
+            (Format::Bytes(file), SinkItem::Frame(frame)) => {
                 if has_suffix(&file.name(), &TRANSPORT_STREAMS) {
                     return Err(misnamed(&file.name(), "H.264", ".h264 or .mp4").into());
                 }
                 Ok(file.append(&frame.annexb)?)
             }
-            (Self::Bytes(file), SinkItem::Packets(packets)) => {
+            (Format::Bytes(file), SinkItem::Packets(release)) => {
                 if has_suffix(&file.name(), &RAW_VIDEO) {
                     return Err(misnamed(&file.name(), "MPEG-TS", ".ts").into());
                 }
-                Ok(file.append(packets)?)
+                Ok(file.append(&filled(release, constant))?)
             }
-            (Self::Mp4(mp4, file), SinkItem::Frame(frame)) => {
+            (Format::Mp4(mp4, file), SinkItem::Frame(frame)) => {
                 mp4.push(frame).map_err(|error| WriteError::Frame(error.to_string()))?;
                 Ok(file.append(&mp4.take())?)
             }
-            (Self::Mp4(_, file), SinkItem::Packets(_)) => Err(misnamed(&file.name(), "MPEG-TS", ".ts").into()),
-            (Self::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
-            (Self::Rtp(rtp), SinkItem::Packets(packets)) => rtp.write_packets(packets),
-            (Self::Rtp(rtp), SinkItem::Passthrough(release)) => rtp.write_passthrough(release),
-            (Self::Rtp(rtp), SinkItem::Streams(streams)) => {
+            (Format::Mp4(_, file), SinkItem::Packets(_)) => Err(misnamed(&file.name(), "MPEG-TS", ".ts").into()),
+            (Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
+            (Format::Rtp(rtp), SinkItem::Packets(release)) => rtp.write_packets(&filled(release, constant)),
+            (Format::Rtp(rtp), SinkItem::Passthrough(release)) => rtp.write_passthrough(release),
+            (Format::Rtp(rtp), SinkItem::Streams(streams)) => {
                 rtp.describe(streams);
                 Ok(0)
             }
             (_, SinkItem::Streams(_)) => Ok(0),
-            (Self::Bytes(file) | Self::Mp4(_, file), SinkItem::Passthrough(_)) => Err(Failure::Peer(format!(
+            (Format::Bytes(file) | Format::Mp4(_, file), SinkItem::Passthrough(_)) => Err(Failure::Peer(format!(
                 "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp",
                 file.name()
             ))
@@ -94,8 +115,8 @@ impl Writer {
 
     /// Completes the output; returns the bytes added.
     fn finish(&mut self) -> Result<usize, Failure> {
-        match self {
-            Self::Mp4(mp4, file) => {
+        match &mut self.format {
+            Format::Mp4(mp4, file) => {
                 mp4.finish();
                 let added = file.append(&mp4.take())?;
                 // An empty MP4 file is invalid, an empty byte stream is not.
@@ -104,14 +125,22 @@ impl Writer {
                 }
                 Ok(added)
             }
-            Self::Bytes(file) => {
+            Format::Bytes(file) => {
                 if file.is_missing() {
                     eprintln!("timeous: {}{NOTHING}", file.name());
                 }
                 Ok(0)
             }
-            Self::Rtp(_) => Ok(0),
+            Format::Rtp(_) => Ok(0),
         }
+    }
+}
+
+/// Packets of a release, filled up to the constant bitrate if there is one.
+fn filled<'a>(release: &'a TsRelease, constant: Option<&mut ConstantRate>) -> Cow<'a, [u8]> {
+    match constant {
+        Some(constant) => Cow::Owned(constant.push(&release.packets, release.playout_at)),
+        None => Cow::Borrowed(&release.packets),
     }
 }
 

@@ -290,7 +290,7 @@ impl Screen {
             self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
         }
         while let Some(release) = self.ts.as_mut().and_then(TsPlayout::poll_release) {
-            self.output.write_packets(release.packets)?;
+            self.output.write_packets(release)?;
         }
         while let Some(change) = self.passthrough.as_mut().and_then(PassthroughPlayout::poll_change) {
             self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));

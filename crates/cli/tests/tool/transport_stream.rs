@@ -9,6 +9,8 @@ use crate::support::{
 };
 
 const PACKET: usize = 188;
+/// PID of null packets.
+const NULL: u16 = 0x1fff;
 
 /// ffmpeg that writes a test picture with sound as MPEG-TS.
 fn encoder(seconds: &str, codecs: &[&str], output: &[&str]) -> Command {
@@ -45,7 +47,7 @@ fn check(path: &str) -> (BTreeMap<u16, usize>, u64) {
     for packet in bytes.chunks_exact(PACKET) {
         assert_eq!(packet[0], 0x47);
         let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
-        if packet[3] & 0x10 != 0 {
+        if packet[3] & 0x10 != 0 && pid != NULL {
             let before = counters.insert(pid, packet[3] & 0x0f);
             assert!(before.is_none_or(|before: u8| (before + 1) & 0x0f == packet[3] & 0x0f), "PID {pid}");
             *packets.entry(pid).or_default() += 1;
@@ -155,6 +157,42 @@ fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
     player.end();
     let [video, audio] = packets_of(&received);
     assert!(video >= 60 && audio > 100, "{video} pictures, {audio} packets of sound");
+}
+
+#[test]
+fn a_constant_bitrate_is_filled_and_its_clock_follows_the_place_in_the_stream() {
+    let files = Files::new();
+    let Some(source) = encode(&files, &H264_AAC) else {
+        return skip("a_constant_bitrate_is_filled_and_its_clock_follows_the_place_in_the_stream", "ffmpeg");
+    };
+    let (port, out) = (free_port(), files.path("out.ts"));
+    let at = format!("timeous://:{port}?latency=1s&reconnect=off");
+    let mut receiver = timeous(&["recv", "--bitrate", "3M", &at, &out]);
+    receiver.until_it_says("listening");
+    timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=1s")]).ends_with(0);
+    receiver.ends_with(0);
+    assert_decodes(&out);
+    let (packets, _) = check(&out);
+    assert_eq!(packets, check(&source).0, "packets of each PID");
+    let bytes = fs::read(&out).unwrap();
+    let nulls = bytes.chunks_exact(PACKET).filter(|packet| packet[1..3] == [0x1f, 0xff]).count();
+    assert!(nulls * 2 > bytes.len() / PACKET, "{nulls} null packets");
+    // Each value of the clock (27 MHz) is that of its place at 3 Mbit/s: 188 bytes take 13536 ticks.
+    let clocks = (0u64..)
+        .zip(bytes.chunks_exact(PACKET))
+        .filter(|(_, packet)| packet[3] & 0x20 != 0 && packet[4] >= 7 && packet[5] & 0x10 != 0);
+    let values: Vec<(u64, u64)> = clocks
+        .map(|(place, packet)| {
+            let base =
+                u64::from(u32::from_be_bytes(packet[6..10].try_into().unwrap())) << 1 | u64::from(packet[10] >> 7);
+            (place, base * 300 + (u64::from(packet[10] & 1) << 8 | u64::from(packet[11])))
+        })
+        .collect();
+    assert!(values.len() > 30);
+    for pair in values.windows(2) {
+        let (packets, ticks) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
+        assert!(ticks.abs_diff(packets * 13_536) <= 1, "{packets} packets, {ticks} ticks");
+    }
 }
 
 #[test]

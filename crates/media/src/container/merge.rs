@@ -129,7 +129,9 @@ impl DecodeOrder {
     /// How far presentation times of the first samples are behind the sorted ones.
     fn needed_lead(&self) -> i64 {
         let sorted = self.times.iter().flat_map(|(time, count)| std::iter::repeat_n(*time, *count));
-        let leads = sorted.zip(&self.waiting).map(|(sorted, sample)| sorted - sample.presented);
+        // Pictures that are still to come belong between the last ones.
+        let certain = if self.waiting.len() > self.depth { self.depth / 2 + 1 } else { self.waiting.len() };
+        let leads = sorted.zip(&self.waiting).take(certain).map(|(sorted, sample)| sorted - sample.presented);
         leads.max().unwrap_or(0).max(0)
     }
 }
@@ -155,7 +157,7 @@ mod tests {
         assert!(out.iter().map(|sample| sample.presented).eq(presented));
         assert!(out.windows(2).all(|pair| pair[0].decode < pair[1].decode));
         assert!(out.iter().all(|sample| sample.decode <= sample.presented));
-        assert!(out.iter().all(|sample| sample.presented - sample.decode <= 30));
+        assert_eq!(out.iter().map(|sample| sample.presented - sample.decode).max(), Some(30));
     }
 
     #[test]

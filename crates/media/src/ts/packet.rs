@@ -154,24 +154,28 @@ pub(super) fn set_continuity(packet: &mut [u8], counter: u8) {
     packet[3] = packet[3] & 0xf0 | counter & 0x0f;
 }
 
+/// Replaces the clock value of a packet that has one.
+pub(super) fn set_pcr(packet: &mut [u8], pcr: u64) {
+    packet[6..12].copy_from_slice(&pcr_field(pcr));
+}
+
+/// Sets the discontinuity indicator of a packet with an adaptation field (§2.4.3.5).
+pub(super) fn mark_discontinuous(packet: &mut [u8]) {
+    packet[5] |= 0x80;
+}
+
+/// Clock value in an adaptation field (§2.4.3.4).
+fn pcr_field(pcr: u64) -> [u8; 6] {
+    let (base, extension) = (pcr % PCR_VALUES / 300, pcr % 300);
+    let last = ((base & 1) << 7) as u8 | 0x7e | (extension >> 8) as u8;
+    [(base >> 25) as u8, (base >> 17) as u8, (base >> 9) as u8, (base >> 1) as u8, last, extension as u8]
+}
+
 /// Builds a packet without payload that carries a PCR (§2.4.3.5), with the continuity counter of the packet before it.
 pub(super) fn pcr_packet(pid: u16, counter: u8, pcr: u64) -> [u8; PACKET_LEN] {
     let mut packet = [0xff; PACKET_LEN];
     let [high, low] = (pid & 0x1fff).to_be_bytes();
-    let (base, extension) = (pcr % PCR_VALUES / 300, pcr % 300);
-    packet[..12].copy_from_slice(&[
-        SYNC,
-        high,
-        low,
-        0x20 | counter & 0x0f,
-        (PACKET_LEN - HEADER - 1) as u8,
-        0x10,
-        (base >> 25) as u8,
-        (base >> 17) as u8,
-        (base >> 9) as u8,
-        (base >> 1) as u8,
-        ((base & 1) << 7) as u8 | 0x7e | (extension >> 8) as u8,
-        extension as u8,
-    ]);
+    packet[..6].copy_from_slice(&[SYNC, high, low, 0x20 | counter & 0x0f, (PACKET_LEN - HEADER - 1) as u8, 0x10]);
+    packet[6..12].copy_from_slice(&pcr_field(pcr));
     packet
 }

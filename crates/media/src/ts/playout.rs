@@ -6,7 +6,7 @@ use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
 
 use super::descriptor::PesDescriptor;
-use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, pcr_packet, set_continuity};
+use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, pcr_packet, set_continuity, set_pcr};
 use super::packetize::TS_PAYLOAD_TYPE;
 use crate::clock::ClockChange;
 use crate::error::RtpError;
@@ -52,8 +52,19 @@ struct PidOutput {
     counters: Option<(u8, u8)>,
     /// The last clock value, and its playout time.
     clock: Option<(u64, Instant)>,
+    /// The last value that came, as it came.
+    clock_value: u64,
     /// Playout time of the last one that came.
     clock_came: Instant,
+}
+
+impl PidOutput {
+    /// Clock value to give for one that came: if it is behind those that were inserted while the source stood still, just after them.
+    fn after_inserted(&self, pcr: u64) -> u64 {
+        let Some((last, _)) = self.clock else { return pcr };
+        let since = |value: u64| (value + PCR_VALUES - self.clock_value) % PCR_VALUES;
+        if since(pcr) < since(last) { (last + 1) % PCR_VALUES } else { pcr }
+    }
 }
 
 impl TsPlayout {
@@ -179,7 +190,11 @@ impl TsPlayout {
             } & 0x0f;
             output.counters = Some((came, counter));
             if let Some(pcr) = pcr {
-                (output.clock, output.clock_came) = (Some((pcr, due)), due);
+                let given = output.after_inserted(pcr);
+                if given != pcr {
+                    set_pcr(bytes, given);
+                }
+                (output.clock, output.clock_came, output.clock_value) = (Some((given, due)), due, pcr);
             }
             set_continuity(bytes, counter);
         }

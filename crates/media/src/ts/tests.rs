@@ -269,6 +269,34 @@ fn a_corrected_clock_gives_up_nothing_that_came() {
     assert_eq!(playout.stats().incomplete, 0, "{:?}", playout.stats());
 }
 
+/// Found beside builds: an encoder that stands still writes several pictures at once, and the clock values of the first ones were behind
+/// those that had been inserted meanwhile.
+#[test]
+fn clock_values_never_go_back_behind_a_source_that_stood_still() {
+    let units = units(&Mux::stream().bytes);
+    let mut packetizer = TsPacketizer::new(1_400, 1, 0, 0).unwrap();
+    let mut playout = TsPlayout::new(Duration::from_millis(800), Release::Constant);
+    let (mut clocks, mut inserted) = (Vec::new(), 0);
+    for unit in &units {
+        let time = Duration::from_millis(unit.time.unwrap_or_default().as_millis() / 400 * 400);
+        let now = Instant::ZERO + time;
+        while let Some(due) = playout.poll_timeout().filter(|due| *due <= now) {
+            playout.handle_timeout(due);
+        }
+        for (_, rtp) in packetizer.packetize(unit, time.as_millis() * 90, false) {
+            playout.handle_packet(now, &rtp).unwrap();
+        }
+        while let Some(release) = playout.poll_release() {
+            for packet in release.packets.chunks_exact(PACKET_LEN).filter_map(Packet::new) {
+                inserted += usize::from(!packet.has_payload());
+                clocks.extend(packet.adaptation().pcr);
+            }
+        }
+    }
+    assert!(inserted > 5 && clocks.len() > 20, "{inserted} of {} were inserted", clocks.len());
+    assert!(clocks.is_sorted(), "{clocks:?}");
+}
+
 /// Found by reading: the clock of the sender before was kept, and what the next one sent was late, or due in hours.
 #[test]
 fn another_sender_has_a_clock_of_its_own() {
