@@ -2,10 +2,12 @@
 
 mod boxes;
 mod error;
+mod program;
 mod samples;
 
 use self::boxes::{Fragment, Sample};
 pub use self::error::Mp4Error;
+pub use self::program::TsMp4Writer;
 use self::samples::{CodedFrame, SampleFormat};
 use crate::playout::PlayoutFrame;
 use crate::rtp::RTP_CLOCK_HZ;
@@ -17,6 +19,9 @@ const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 /// Largest fragment, in bytes of media, unless a single frame is larger. Chosen by us: a higher value takes more
 /// memory.
 const FRAGMENT_BYTES: usize = 1 << 20;
+
+/// The only track of a file of raw H.264.
+const VIDEO: usize = 0;
 
 /// Latest presentation time, in ticks since the start of the file: 99 years. Chosen by us: a later one is a damaged
 /// timestamp, and would leave no room for the frames after it.
@@ -106,13 +111,15 @@ impl Mp4Writer {
         let coded = self.format.read(annexb, is_entry)?;
         let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
         let offset = shown.checked_sub(decode).and_then(|offset| i32::try_from(offset).ok()).ok_or(Mp4Error::Time)?;
-        let CodedFrame { data, header } = self.format.accept(coded);
+        let CodedFrame { data, track } = self.format.accept(coded);
         self.zero = Some(zero);
-        self.out.extend(header);
+        if let Some(track) = track {
+            self.out.extend(boxes::header(vec![track])?);
+        }
         if self.ends_before(decode, data.len(), is_entry) {
             self.end_fragment(decode);
         }
-        self.fragment.push(Sample { decode, offset, size: data.len(), is_entry, is_reference }, &data);
+        self.fragment.push(VIDEO, Sample { decode, offset, size: data.len(), is_entry, is_reference }, &data);
         self.earliest = decode + 1;
         self.frames += 1;
         Ok(())
@@ -125,9 +132,9 @@ impl Mp4Writer {
 
     /// Ends the last fragment, for [`take`](Self::take) to return. More frames may follow.
     pub fn finish(&mut self) {
-        let Some((first, last)) = self.fragment.span() else { return };
+        let Some((first, last)) = self.fragment.span(VIDEO) else { return };
         let fallback = self.interval.unwrap_or(i64::from(RTP_CLOCK_HZ) / 25);
-        let gaps = i64::try_from(self.fragment.len() - 1).unwrap_or(i64::MAX);
+        let gaps = i64::try_from(self.fragment.len(VIDEO) - 1).unwrap_or(i64::MAX);
         let interval = if gaps == 0 { fallback } else { (last - first) / gaps };
         self.end_fragment(last + interval.max(1));
     }
@@ -151,17 +158,17 @@ impl Mp4Writer {
 
     /// Whether the fragment must end before this frame.
     fn ends_before(&self, decode: i64, size: usize, is_entry: bool) -> bool {
-        let Some((first, _)) = self.fragment.span() else { return false };
+        let Some((first, _)) = self.fragment.span(VIDEO) else { return false };
         is_entry || decode - first >= FRAGMENT_TICKS || self.fragment.bytes() + size > FRAGMENT_BYTES
     }
 
     /// Ends the fragment; its last frame lasts until `end`.
     fn end_fragment(&mut self, end: i64) {
-        let Some((first, last)) = self.fragment.span() else { return };
-        if self.fragment.len() > 1 {
-            self.interval = Some((last - first) / (self.fragment.len() as i64 - 1));
+        let Some((first, last)) = self.fragment.span(VIDEO) else { return };
+        if self.fragment.len(VIDEO) > 1 {
+            self.interval = Some((last - first) / (self.fragment.len(VIDEO) as i64 - 1));
         }
         self.earliest = end;
-        self.fragment.write(end, &mut self.out);
+        self.fragment.write(&[end], &mut self.out);
     }
 }

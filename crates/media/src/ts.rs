@@ -2,6 +2,7 @@
 
 mod codec;
 mod constant;
+pub(crate) mod demux;
 mod descriptor;
 pub(crate) mod kinds;
 pub(crate) mod packet;

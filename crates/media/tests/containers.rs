@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use timeous_media::container::{Container, ContainerError, H265Stream};
+use timeous_media::mp4::TsMp4Writer;
 
 /// Containers: name of the file, and ffmpeg's options.
 const CASES: [(&str, &[&str]); 8] = [
@@ -152,5 +153,57 @@ fn raw_h265_gets_the_times_of_its_order() {
         let times = times(stream);
         let is_even = times.windows(2).all(|pair| (pair[1] - pair[0] - 0.04).abs() < 0.001);
         assert!(times.len() == 50 && is_even, "{times:?}");
+    }
+}
+
+/// Number of frames of sound, all of which decode.
+fn sound(path: &str) -> u64 {
+    output("ffmpeg", &["-nostdin", "-v", "error", "-xerror", "-i", path, "-map", "0:a", "-f", "null", "-"]);
+    let arguments = ["-v", "error", "-select_streams", "a:0", "-count_packets", "-show_entries"];
+    let told =
+        output("ffprobe", &[&arguments[..], &["stream=nb_read_packets", "-of", "default=nk=1:nw=1", path]].concat());
+    told.unwrap().lines().find_map(|line| line.parse().ok()).unwrap()
+}
+
+#[test]
+fn a_transport_stream_is_recorded_as_mp4_with_its_sound() {
+    if Command::new("ffmpeg").arg("-version").output().is_err() {
+        println!("skipped a_transport_stream_is_recorded_as_mp4_with_its_sound: ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for codecs in [
+        &["-c:v", "libx264", "-bf", "3", "-c:a", "aac"][..],
+        &["-c:v", "libx264", "-bf", "0", "-ar", "44100", "-ac", "1"],
+    ] {
+        let [source, mp4] = ["in.ts", "out.mp4"].map(|name| folder.path().join(name));
+        let codecs: Vec<&str> = codecs.iter().copied().chain(["-c:a", "aac", "-f", "mpegts"]).collect();
+        write(&source, &codecs).unwrap();
+        let mut writer = TsMp4Writer::default();
+        let bytes = fs::read(&source).unwrap();
+        let mut file = Vec::new();
+        // A PES packet of the video or of the audio at a time, as the playout gives them out.
+        let mut at = 0;
+        for end in (188..=bytes.len()).step_by(188) {
+            let is_start = bytes.get(end + 1).is_none_or(|flags| flags & 0x40 != 0);
+            let is_same = bytes
+                .get(end..end + 3)
+                .is_some_and(|next| next[1] & 0x1f == bytes[end - 187] & 0x1f && next[2] == bytes[end - 186]);
+            if is_start || !is_same {
+                writer.push(&bytes[at..end]).unwrap();
+                file.extend(writer.take());
+                at = end;
+            }
+        }
+        writer.finish();
+        file.extend(writer.take());
+        fs::write(&mp4, file).unwrap();
+        let (source, mp4) = (source.to_str().unwrap(), mp4.to_str().unwrap());
+        assert_eq!(pictures(source), pictures(mp4));
+        // The sound before the first picture is left out.
+        let [all, recorded] = [source, mp4].map(sound);
+        assert!(recorded <= all && recorded + 8 > all, "{recorded} of {all} frames of sound");
+        let off = lip_sync(source) - lip_sync(mp4);
+        assert!(off.abs() < 0.030, "{off} s");
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use timeous_media::mp4::Mp4Writer;
+use timeous_media::mp4::{Mp4Writer, TsMp4Writer};
 use timeous_media::ts::{ConstantRate, TsRelease};
 
 use super::args::SinkArgs;
@@ -26,12 +26,19 @@ pub(super) struct Writer {
     constant: Option<ConstantRate>,
 }
 
+/// Writers of MP4 by the format of the stream, of which one is used.
+#[derive(Default)]
+struct Mp4Writers {
+    frames: Mp4Writer,
+    program: TsMp4Writer,
+}
+
 /// Sink by output format.
 enum Format {
     /// An Annex B byte stream, or MPEG-TS.
     Bytes(SinkFile),
-    /// A fragmented MP4 file.
-    Mp4(Box<Mp4Writer>, SinkFile),
+    /// A fragmented MP4 file, of raw H.264 or of a transport stream.
+    Mp4(Box<Mp4Writers>, SinkFile),
     /// RTP packets.
     Rtp(Box<RtpWriter>),
 }
@@ -93,11 +100,19 @@ impl Writer {
                 Ok(file.append(&filled(release, constant))?)
             }
             (Format::Mp4(mp4, file), SinkItem::Frame(frame)) => {
-                mp4.push(frame).map_err(|error| WriteError::Frame(error.to_string()))?;
-                Ok(file.append(&mp4.take())?)
+                mp4.frames.push(frame).map_err(|error| WriteError::Frame(error.to_string()))?;
+                Ok(file.append(&mp4.frames.take())?)
             }
-            (Format::Mp4(_, file), SinkItem::Packets(_)) => Err(misnamed(&file.name(), "MPEG-TS", ".ts").into()),
-            (Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
+            (Format::Mp4(mp4, file), SinkItem::Packets(release)) => {
+                let pushed = mp4.program.push(&release.packets);
+                if mp4.program.has_video() == Some(false) {
+                    return Err(misnamed(&file.name(), "MPEG-TS without H.264", ".ts").into());
+                }
+                let added = file.append(&mp4.program.take())?;
+                pushed.map_err(|error| WriteError::Frame(error.to_string()))?;
+                Ok(added)
+            }
+(Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
             (Format::Rtp(rtp), SinkItem::Packets(release)) => rtp.write_packets(&filled(release, constant)),
             (Format::Rtp(rtp), SinkItem::Passthrough(release)) => rtp.write_passthrough(release),
             (Format::Rtp(rtp), SinkItem::Streams(streams)) => {
@@ -117,8 +132,9 @@ impl Writer {
     fn finish(&mut self) -> Result<usize, Failure> {
         match &mut self.format {
             Format::Mp4(mp4, file) => {
-                mp4.finish();
-                let added = file.append(&mp4.take())?;
+                mp4.frames.finish();
+                mp4.program.finish();
+                let added = file.append(&[mp4.frames.take(), mp4.program.take()].concat())?;
                 // An empty MP4 file is invalid, an empty byte stream is not.
                 if file.is_missing() {
                     return Err(Failure::Peer(format!("{}{NOTHING}", file.name())));

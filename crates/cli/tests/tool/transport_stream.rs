@@ -160,6 +160,27 @@ fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
 }
 
 #[test]
+fn mp4_with_sound_goes_in_and_comes_out() {
+    let files = Files::new();
+    if !is_installed("ffmpeg") {
+        return skip("mp4_with_sound_goes_in_and_comes_out", "ffmpeg");
+    }
+    let (source, out, port) = (files.path("in.mp4"), files.path("out.mp4"), free_port());
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-f", "lavfi"]);
+    ffmpeg.args(["-i", "sine=frequency=440", "-t", "3", "-pix_fmt", "yuv420p", "-g", "25"]).args(H264_AAC);
+    ffmpeg.args(["-bf", "2", &source]).stdin(Stdio::null());
+    Running::start(ffmpeg).ends_with(0);
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=1s&reconnect=off"), &out]);
+    receiver.until_it_says("listening");
+    timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=1s")]).ends_with(0);
+    receiver.ends_with(0);
+    assert_decodes(&out);
+    let ([pictures, sound], [came, heard]) = (packets_of(&source), packets_of(&out));
+    assert!(came == pictures && heard + 8 > sound, "{came} of {pictures} pictures, {heard} of {sound} frames of sound");
+}
+
+#[test]
 fn a_constant_bitrate_is_filled_and_its_clock_follows_the_place_in_the_stream() {
     let files = Files::new();
     let Some(source) = encode(&files, &H264_AAC) else {

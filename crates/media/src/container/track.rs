@@ -72,7 +72,7 @@ pub struct AacFormat {
 
 impl AacFormat {
     /// Reads an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1). `None`: ADTS cannot express it.
-    pub(super) fn read(config: &[u8]) -> Option<Self> {
+    pub(crate) fn read(config: &[u8]) -> Option<Self> {
         let &[first, second, ..] = config else { return None };
         let (object, rate, channels) = (first >> 3, (first & 7) << 1 | second >> 7, second >> 3 & 0x0f);
         // Spectral band replication names the frequency of its output and, behind it, the basic object.

@@ -4,17 +4,16 @@ use std::num::NonZeroU32;
 
 use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
 use shiguredo_mp4::boxes::{
-    Avc1Box, AvccBox, Brand, DinfBox, FtypBox, HdlrBox, MdhdBox, MdiaBox, MfhdBox, MinfBox, MoofBox, MoovBox, MvexBox,
-    MvhdBox, SampleEntry, StblBox, StcoBox, StscBox, StsdBox, StszBox, SttsBox, TfdtBox, TfhdBox, TkhdBox, TrafBox,
-    TrakBox, TrexBox, TrunBox, TrunSample, VisualSampleEntryFields, VmhdBox,
+    AudioSampleEntryFields, Avc1Box, AvccBox, Brand, DinfBox, EsdsBox, FtypBox, HdlrBox, MdhdBox, MdiaBox, MfhdBox,
+    MinfBox, MoofBox, MoovBox, Mp4aBox, MvexBox, MvhdBox, SampleEntry, SmhdBox, StblBox, StcoBox, StscBox, StsdBox,
+    StszBox, SttsBox, TfdtBox, TfhdBox, TkhdBox, TrafBox, TrakBox, TrexBox, TrunBox, TrunSample,
+    VisualSampleEntryFields, VmhdBox,
 };
+use shiguredo_mp4::descriptors::{DecoderConfigDescriptor, DecoderSpecificInfo, EsDescriptor, SlConfigDescriptor};
 use shiguredo_mp4::{Either, Encode, FixedPointNumber, Mp4FileTime, SampleFlags, Uint, Utf8String};
 
 use super::error::Mp4Error;
 use crate::rtp::RTP_CLOCK_HZ;
-
-/// Identifier of the only track.
-const TRACK: u32 = 1;
 
 /// Size of the header of an `mdat` box, in bytes.
 const MDAT_HEADER: usize = 8;
@@ -37,49 +36,79 @@ pub(super) struct Sample {
 /// Fragment being filled.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
-    samples: Vec<Sample>,
-    data: Vec<u8>,
+    tracks: Vec<TrackFragment>,
     /// Number of fragments written before.
     sequence: u32,
 }
 
+/// Samples of a track in a fragment.
+#[derive(Debug, Default)]
+struct TrackFragment {
+    samples: Vec<Sample>,
+    data: Vec<u8>,
+}
+
 impl Fragment {
-    /// Adds a frame. Decoding times must increase.
-    pub(super) fn push(&mut self, sample: Sample, data: &[u8]) {
-        self.samples.push(sample);
-        self.data.extend_from_slice(data);
+    /// Adds a sample of a track. Decoding times of a track must increase.
+    pub(super) fn push(&mut self, track: usize, sample: Sample, data: &[u8]) {
+        if self.tracks.len() <= track {
+            self.tracks.resize_with(track + 1, TrackFragment::default);
+        }
+        self.tracks[track].samples.push(sample);
+        self.tracks[track].data.extend_from_slice(data);
     }
 
-    /// Decoding times of the first and last frame.
-    pub(super) fn span(&self) -> Option<(i64, i64)> {
-        Some((self.samples.first()?.decode, self.samples.last()?.decode))
+    /// Decoding times of the first and last sample of a track.
+    pub(super) fn span(&self, track: usize) -> Option<(i64, i64)> {
+        let samples = &self.tracks.get(track)?.samples;
+        Some((samples.first()?.decode, samples.last()?.decode))
     }
 
-    /// Number of frames.
-    pub(super) fn len(&self) -> usize {
-        self.samples.len()
+    /// Number of samples of a track.
+    pub(super) fn len(&self, track: usize) -> usize {
+        self.tracks.get(track).map_or(0, |track| track.samples.len())
     }
 
     /// Bytes of media.
     pub(super) fn bytes(&self) -> usize {
-        self.data.len()
+        self.tracks.iter().map(|track| track.data.len()).sum()
     }
 
-    /// Appends the fragment to `out`, and starts a new one at `end`.
-    pub(super) fn write(&mut self, end: i64, out: &mut Vec<u8>) {
-        let Some(first) = self.samples.first() else { return };
+    /// Appends the fragment to `out`; the last sample of each track lasts until that track's end.
+    pub(super) fn write(&mut self, ends: &[i64], out: &mut Vec<u8>) {
+        let tracks: Vec<(usize, &TrackFragment)> =
+            self.tracks.iter().enumerate().filter(|(_, track)| !track.samples.is_empty()).collect();
+        if tracks.is_empty() {
+            return;
+        }
         self.sequence = self.sequence.wrapping_add(1);
-        let ends = self.samples.iter().skip(1).map(|sample| sample.decode).chain([end]);
-        let samples: Vec<TrunSample> = self.samples.iter().zip(ends).map(|(sample, end)| sample.entry(end)).collect();
-        let mut moof = moof(self.sequence, first.decode, samples);
-        // The offset has a fixed length, so that the size of the box is known before its value.
-        let size = encode(&moof).len() + MDAT_HEADER;
-        moof.traf_boxes[0].trun_boxes[0].data_offset = i32::try_from(size).ok();
+        let traf_boxes = tracks.iter().map(|(index, track)| {
+            let end = ends.get(*index).copied().unwrap_or_default();
+            let ends = track.samples.iter().skip(1).map(|sample| sample.decode).chain([end]);
+            traf(
+                *index,
+                track.samples[0].decode,
+                track.samples.iter().zip(ends).map(|(sample, end)| sample.entry(end)).collect(),
+            )
+        });
+        let mut moof = MoofBox {
+            mfhd_box: MfhdBox { sequence_number: self.sequence },
+            traf_boxes: traf_boxes.collect(),
+            unknown_boxes: Vec::new(),
+        };
+        // Offsets have a fixed length, so that the size of the box is known before their values.
+        let mut offset = encode(&moof).len() + MDAT_HEADER;
+        for (traf, (_, track)) in moof.traf_boxes.iter_mut().zip(&tracks) {
+            traf.trun_boxes[0].data_offset = i32::try_from(offset).ok();
+            offset += track.data.len();
+        }
         out.extend(encode(&moof));
-        out.extend(u32::try_from(self.data.len() + MDAT_HEADER).expect("a frame is far below 4 GB").to_be_bytes());
+        out.extend(u32::try_from(self.bytes() + MDAT_HEADER).expect("a fragment is far below 4 GB").to_be_bytes());
         out.extend(b"mdat");
-        out.append(&mut self.data);
-        self.samples.clear();
+        for track in &mut self.tracks {
+            out.append(&mut track.data);
+            track.samples.clear();
+        }
     }
 }
 
@@ -102,9 +131,9 @@ impl Sample {
     }
 }
 
-fn moof(sequence_number: u32, first: i64, samples: Vec<TrunSample>) -> MoofBox {
+fn traf(track: usize, first: i64, samples: Vec<TrunSample>) -> TrafBox {
     let tfhd_box = TfhdBox {
-        track_id: TRACK,
+        track_id: id_of(track),
         base_data_offset: None,
         sample_description_index: None,
         default_sample_duration: None,
@@ -115,38 +144,88 @@ fn moof(sequence_number: u32, first: i64, samples: Vec<TrunSample>) -> MoofBox {
     };
     let tfdt_box = TfdtBox { version: 1, base_media_decode_time: first.unsigned_abs() };
     let trun_box = TrunBox { data_offset: Some(0), first_sample_flags: None, samples };
-    MoofBox {
-        mfhd_box: MfhdBox { sequence_number },
-        traf_boxes: vec![TrafBox {
-            tfhd_box,
-            tfdt_box: Some(tfdt_box),
-            trun_boxes: vec![trun_box],
-            unknown_boxes: Vec::new(),
-        }],
-        unknown_boxes: Vec::new(),
-    }
+    TrafBox { tfhd_box, tfdt_box: Some(tfdt_box), trun_boxes: vec![trun_box], unknown_boxes: Vec::new() }
+}
+
+/// Identifier of a track, from one.
+fn id_of(track: usize) -> u32 {
+    track as u32 + 1
 }
 
 fn encode(part: &MoofBox) -> Vec<u8> {
     part.encode_to_vec().expect("every field of a fragment is within its range")
 }
 
-/// Start of a file with these parameter sets; `sps` is the first SPS.
-pub(super) fn header(
+/// Track in the header of a file.
+pub(super) struct TrackHeader {
+    entry: SampleEntry,
+    /// Width and height of a picture; `None`: audio.
+    size: Option<[u16; 2]>,
+}
+
+/// Track of H.264 with these parameter sets; `sps` is the first SPS.
+pub(super) fn avc_track(
     sps: &SeqParameterSet,
     sps_list: Vec<Vec<u8>>,
     pps_list: Vec<Vec<u8>>,
-) -> Result<Vec<u8>, Mp4Error> {
+) -> Result<TrackHeader, Mp4Error> {
     let (width, height) = sps.pixel_dimensions().map_err(|error| format(format_args!("{error:?}")))?;
     let [width, height] = [width, height].map(|side| u16::try_from(side).ok().filter(|&side| side <= i16::MAX as u16));
     let (width, height) = width.zip(height).ok_or_else(|| format("the picture is larger than 32767 pixels"))?;
     let entry = sample_entry(sps, [width, height], sps_list, pps_list)?;
+    Ok(TrackHeader { entry, size: Some([width, height]) })
+}
+
+/// Track of AAC with this AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
+pub(super) fn aac_track(config: [u8; 2], hz: u32, channels: u8) -> TrackHeader {
+    let entry = SampleEntry::Mp4a(Mp4aBox {
+        audio: AudioSampleEntryFields {
+            data_reference_index: AudioSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
+            channelcount: channels.into(),
+            samplesize: AudioSampleEntryFields::DEFAULT_SAMPLESIZE,
+            // Above 65535 the field is unused (ISO/IEC 14496-12 §12.2.3): the configuration tells.
+            samplerate: FixedPointNumber::new(u16::try_from(hz).unwrap_or(0), 0),
+        },
+        esds_box: EsdsBox {
+            es: EsDescriptor {
+                es_id: EsDescriptor::MIN_ES_ID,
+                stream_priority: EsDescriptor::LOWEST_STREAM_PRIORITY,
+                depends_on_es_id: None,
+                url_string: None,
+                ocr_es_id: None,
+                dec_config_descr: DecoderConfigDescriptor {
+                    object_type_indication: DecoderConfigDescriptor::OBJECT_TYPE_INDICATION_AUDIO_ISO_IEC_14496_3,
+                    stream_type: DecoderConfigDescriptor::STREAM_TYPE_AUDIO,
+                    up_stream: DecoderConfigDescriptor::UP_STREAM_FALSE,
+                    buffer_size_db: Uint::new(0),
+                    max_bitrate: 0,
+                    avg_bitrate: 0,
+                    dec_specific_info: Some(DecoderSpecificInfo { payload: config.to_vec() }),
+                },
+                sl_config_descr: SlConfigDescriptor,
+            },
+        },
+        unknown_boxes: Vec::new(),
+    });
+    TrackHeader { entry, size: None }
+}
+
+/// Start of a file with these tracks.
+pub(super) fn header(tracks: Vec<TrackHeader>) -> Result<Vec<u8>, Mp4Error> {
     let ftyp = FtypBox {
         // Signed composition offsets and `tfdt` need version 6 of the format.
         major_brand: Brand::ISO6,
         minor_version: 0,
         compatible_brands: vec![Brand::ISO5, Brand::ISO6, Brand::MP41, Brand::AVC1],
     };
+    let trex = |track| TrexBox {
+        track_id: id_of(track),
+        default_sample_description_index: 1,
+        default_sample_duration: 0,
+        default_sample_size: 0,
+        default_sample_flags: SampleFlags::empty(),
+    };
+    let count = tracks.len();
     let moov = MoovBox {
         mvhd_box: MvhdBox {
             creation_time: NEVER,
@@ -156,18 +235,12 @@ pub(super) fn header(
             rate: MvhdBox::DEFAULT_RATE,
             volume: MvhdBox::DEFAULT_VOLUME,
             matrix: MvhdBox::DEFAULT_MATRIX,
-            next_track_id: TRACK + 1,
+            next_track_id: id_of(count),
         },
-        trak_boxes: vec![trak(entry, [width, height])],
+        trak_boxes: tracks.into_iter().enumerate().map(|(index, track)| trak(index, track)).collect(),
         mvex_box: Some(MvexBox {
             mehd_box: None,
-            trex_boxes: vec![TrexBox {
-                track_id: TRACK,
-                default_sample_description_index: 1,
-                default_sample_duration: 0,
-                default_sample_size: 0,
-                default_sample_flags: SampleFlags::empty(),
-            }],
+            trex_boxes: (0..count).map(trex).collect(),
             unknown_boxes: Vec::new(),
         }),
         unknown_boxes: Vec::new(),
@@ -183,7 +256,9 @@ const NEVER: Mp4FileTime = Mp4FileTime::from_secs(0);
 /// Clock rate of all times in the file.
 const TIMESCALE: NonZeroU32 = NonZeroU32::new(RTP_CLOCK_HZ).expect("it is not zero");
 
-fn trak(entry: SampleEntry, [width, height]: [u16; 2]) -> TrakBox {
+fn trak(track: usize, TrackHeader { entry, size }: TrackHeader) -> TrakBox {
+    let is_audio = size.is_none();
+    let [width, height] = size.unwrap_or_default();
     let stbl_box = StblBox {
         stsd_box: StsdBox { entries: vec![entry] },
         stts_box: SttsBox::from_sample_deltas(std::iter::empty()),
@@ -204,11 +279,11 @@ fn trak(entry: SampleEntry, [width, height]: [u16; 2]) -> TrakBox {
             flag_track_size_is_aspect_ratio: false,
             creation_time: NEVER,
             modification_time: NEVER,
-            track_id: TRACK,
+            track_id: id_of(track),
             duration: 0,
             layer: TkhdBox::DEFAULT_LAYER,
             alternate_group: TkhdBox::DEFAULT_ALTERNATE_GROUP,
-            volume: TkhdBox::DEFAULT_VIDEO_VOLUME,
+            volume: if is_audio { TkhdBox::DEFAULT_AUDIO_VOLUME } else { TkhdBox::DEFAULT_VIDEO_VOLUME },
             matrix: TkhdBox::DEFAULT_MATRIX,
             width: FixedPointNumber::new(width.cast_signed(), 0),
             height: FixedPointNumber::new(height.cast_signed(), 0),
@@ -223,11 +298,15 @@ fn trak(entry: SampleEntry, [width, height]: [u16; 2]) -> TrakBox {
                 language: MdhdBox::LANGUAGE_UNDEFINED,
             },
             hdlr_box: HdlrBox {
-                handler_type: HdlrBox::HANDLER_TYPE_VIDE,
+                handler_type: if is_audio { HdlrBox::HANDLER_TYPE_SOUN } else { HdlrBox::HANDLER_TYPE_VIDE },
                 name: Utf8String::EMPTY.into_null_terminated_bytes(),
             },
             minf_box: MinfBox {
-                smhd_or_vmhd_box: Some(Either::B(VmhdBox::default())),
+                smhd_or_vmhd_box: Some(if is_audio {
+                    Either::A(SmhdBox::default())
+                } else {
+                    Either::B(VmhdBox::default())
+                }),
                 dinf_box: DinfBox::LOCAL_FILE,
                 stbl_box,
                 unknown_boxes: Vec::new(),

@@ -4,7 +4,7 @@
 //! sets, but cannot change once a fragmented file has begun, so changed sets go into the samples. From then on every
 //! entry point carries all sets: Chromium feeds those of the sample entry first, FFmpeg where a sample has none.
 
-use super::boxes;
+use super::boxes::{self, TrackHeader};
 use super::error::Mp4Error;
 use crate::h264::annexb::NalSplitter;
 use crate::h264::parameters::{ParameterSets, nal_type, type_of};
@@ -14,20 +14,18 @@ use crate::h264::slice::{SliceHeader, is_slice};
 const MAX_SETS: usize = 31;
 
 /// Frame as stored in the file.
-#[derive(Debug)]
 pub(super) struct CodedFrame {
     /// Sample data.
     pub(super) data: Vec<u8>,
-    /// Header of the file, if it starts here.
-    pub(super) header: Vec<u8>,
+    /// Track in the file's header, if the file starts here.
+    pub(super) track: Option<TrackHeader>,
 }
 
 /// Frame that can become a sample.
-#[derive(Debug)]
 pub(super) struct ParsedFrame {
     nals: Vec<Vec<u8>>,
     is_entry: bool,
-    header: Vec<u8>,
+    track: Option<TrackHeader>,
 }
 
 /// Parameter sets of the stream, and those that a player of the file has.
@@ -52,12 +50,12 @@ impl SampleFormat {
         }
         let slice = nals.iter().find(|nal| is_slice(nal)).ok_or(Mp4Error::NoPicture)?;
         let slice = SliceHeader::read_if_slice(slice, &self.stream).ok_or(Mp4Error::NoParameterSets)?;
-        let header = match self.known {
-            Some(_) => Vec::new(),
-            None if is_entry => self.header(slice.pps_id)?,
+        let track = match self.known {
+            Some(_) => None,
+            None if is_entry => Some(self.track(slice.pps_id)?),
             None => return Err(Mp4Error::NoEntry),
         };
-        Ok(ParsedFrame { nals, is_entry, header })
+        Ok(ParsedFrame { nals, is_entry, track })
     }
 
     /// Turns a frame into a sample, and records its parameter sets as known to the player.
@@ -78,11 +76,11 @@ impl SampleFormat {
             data.extend_from_slice(nal);
         }
         self.known = Some(stream);
-        CodedFrame { data, header: frame.header }
+        CodedFrame { data, track: frame.track }
     }
 
-    /// Header of the file, whose first frame refers to this PPS.
-    fn header(&self, pps_id: u32) -> Result<Vec<u8>, Mp4Error> {
+    /// Track of a file whose first frame refers to this PPS.
+    fn track(&self, pps_id: u32) -> Result<TrackHeader, Mp4Error> {
         let (sps, _) = self.stream.of(pps_id).ok_or(Mp4Error::NoParameterSets)?;
         let main = self.stream.raw_of(pps_id).ok_or(Mp4Error::NoParameterSets)?;
         let all: Vec<Vec<u8>> = self.stream.raw().map(<[u8]>::to_vec).collect();
@@ -90,7 +88,7 @@ impl SampleFormat {
         // Players use the first SPS for the track.
         let (sps_list, pps_list): (Vec<_>, Vec<_>) =
             main.into_iter().chain(others).map(<[u8]>::to_vec).partition(|nal| type_of(nal[0]) == nal_type::SPS);
-        boxes::header(sps, sps_list, pps_list)
+        boxes::avc_track(sps, sps_list, pps_list)
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Tables {
     programs: Sections,
     maps: BTreeMap<u16, Sections>,
     streams: BTreeMap<u16, Content>,
+    /// Stream types of PIDs (§2.4.4.9), by their maps.
+    types: BTreeMap<u16, u8>,
     /// PIDs of sections, which have no PES packets.
     sections: BTreeSet<u16>,
 }
@@ -61,6 +63,21 @@ impl Tables {
             return Content::Tables;
         }
         self.streams.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// Stream type of a PID (§2.4.4.9), if a map names it.
+    pub(super) fn stream_type(&self, pid: u16) -> Option<u8> {
+        self.types.get(&pid).copied()
+    }
+
+    /// Whether a map has come.
+    pub(super) fn has_maps(&self) -> bool {
+        !self.types.is_empty()
+    }
+
+    /// PIDs that maps name with this stream type, from the lowest.
+    pub(super) fn of_type(&self, kind: u8) -> impl Iterator<Item = u16> + '_ {
+        self.types.iter().filter(move |(_, of)| **of == kind).map(|(pid, _)| *pid)
     }
 
     /// Whether a PID carries sections, not PES packets.
@@ -93,6 +110,7 @@ impl Tables {
             let pid = pid_of(*pid_high, *pid_low);
             if self.streams.len() < MAX_PIDS || self.streams.contains_key(&pid) {
                 self.streams.insert(pid, content_of(*kind, descriptors));
+                self.types.insert(pid, *kind);
                 if is_sections(*kind) {
                     self.sections.insert(pid);
                 }

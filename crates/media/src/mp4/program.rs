@@ -1,0 +1,242 @@
+//! MP4 of a transport stream: its H.264 and AAC, in step.
+
+use std::collections::VecDeque;
+
+use super::boxes::{self, Fragment, Sample, aac_track};
+use super::error::Mp4Error;
+use super::samples::{CodedFrame, SampleFormat};
+use crate::rtp::RTP_CLOCK_HZ;
+use crate::ts::demux::{Demuxer, Elementary, Pes};
+
+/// Tracks of the file.
+const VIDEO: usize = 0;
+const AUDIO: usize = 1;
+/// Longest fragment, as of files without audio.
+const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
+const FRAGMENT_BYTES: usize = 4 << 20;
+/// Values of a time stamp (ISO/IEC 13818-1 §2.4.3.7: 33 bits).
+const TIMES: i64 = 1 << 33;
+/// Step of the times beyond which the source has begun anew: ten seconds. Chosen by us: longer than what is given up at a time.
+const MOST_STEP: i64 = 10 * RTP_CLOCK_HZ as i64;
+/// Most PES packets that wait for the first picture and sound. Chosen by us: over five seconds.
+const MOST_WAITING: usize = 256;
+/// Samples of a frame of AAC (ISO/IEC 14496-3 §4.5.2.1.1).
+const AAC_FRAME: i64 = 1_024;
+/// Sampling frequencies by their index (ISO/IEC 14496-3 table 1.18).
+const AAC_HZ: [u32; 13] =
+    [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
+
+/// Writes a transport stream's first H.264 and AAC into a fragmented MP4 file.
+///
+/// The file begins with the first entry point of the video, with the sound from there on. What was given up is a gap: the picture before
+/// it stays, and the sound is silent.
+///
+/// ```
+/// use timeous_media::mp4::TsMp4Writer;
+/// let mut writer = TsMp4Writer::default();
+/// writer.push(&[0x47; 188])?; // packets of whole PES packets, as `TsPlayout` gives them out
+/// writer.finish();
+/// assert!(writer.take().is_empty(), "no picture came");
+/// # Ok::<(), timeous_media::mp4::Mp4Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct TsMp4Writer {
+    demuxer: Demuxer,
+    format: SampleFormat,
+    fragment: Fragment,
+    /// Clock that does not wrap: the last time, as it came and as it is counted.
+    clock: Option<(i64, i64)>,
+    /// Time that is zero in the file.
+    zero: Option<i64>,
+    /// Header of the audio; `None` before a frame of it has come.
+    audio: Option<Adts>,
+    /// Whether the file has a track of audio.
+    has_audio_track: bool,
+    /// What waits for the first picture, and for the first sound if the tables name some.
+    waiting: VecDeque<Pes>,
+    /// Earliest decoding time of the next sample of each track, and its usual duration.
+    earliest: [i64; 2],
+    usual: [i64; 2],
+    out: Vec<u8>,
+}
+
+/// Header of ADTS (ISO/IEC 13818-7 §6.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Adts {
+    profile: u8,
+    rate: u8,
+    channels: u8,
+}
+
+impl TsMp4Writer {
+    /// Takes whole packets of whole PES packets.
+    ///
+    /// # Errors
+    /// [`Mp4Error`]: a picture cannot be stored. The others are.
+    pub fn push(&mut self, packets: &[u8]) -> Result<(), Mp4Error> {
+        let pes = self.demuxer.push(packets, true);
+        pes.into_iter().map(|pes| self.take_pes(pes)).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the stream has H.264, which the file needs; `None` before its tables have come.
+    pub fn has_video(&self) -> Option<bool> {
+        self.demuxer.has_video()
+    }
+
+    /// Returns the bytes to append to the file now.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Ends the last fragment, for [`take`](Self::take) to return.
+    pub fn finish(&mut self) {
+        self.end_fragment();
+    }
+
+    fn take_pes(&mut self, pes: Pes) -> Result<(), Mp4Error> {
+        if self.zero.is_some() {
+            return self.store(pes);
+        }
+        if pes.of == Elementary::Audio && self.audio.is_none() {
+            self.audio = Adts::read(&pes.data).map(|(adts, _)| adts);
+        }
+        self.waiting.push_back(pes);
+        if self.waiting.len() > MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        if self.waits_for_audio() {
+            return Ok(());
+        }
+        // The sound of the first picture came before it.
+        let (pictures, sound): (Vec<Pes>, Vec<Pes>) =
+            self.waiting.drain(..).partition(|pes| pes.of == Elementary::Video);
+        let stored = pictures.into_iter().map(|pes| self.store(pes)).fold(Ok(()), Result::and);
+        if self.zero.is_some() {
+            sound.into_iter().map(|pes| self.store(pes)).fold(stored, Result::and)
+        } else {
+            self.waiting = sound.into();
+            stored
+        }
+    }
+
+    /// Whether a track of audio is expected of which nothing has come: a file's tracks stand at its beginning.
+    fn waits_for_audio(&self) -> bool {
+        self.demuxer.has_audio() && self.audio.is_none() && self.waiting.len() < MOST_WAITING / 2
+    }
+
+    fn store(&mut self, pes: Pes) -> Result<(), Mp4Error> {
+        let decode = self.count(pes.decode);
+        let presented = decode + wrapped(pes.presented as i64 - pes.decode as i64);
+        match pes.of {
+            Elementary::Video => self.store_picture(&pes, decode, presented),
+            Elementary::Audio => {
+                self.store_sound(&pes, presented);
+                Ok(())
+            }
+        }
+    }
+
+    fn store_picture(&mut self, pes: &Pes, decode: i64, presented: i64) -> Result<(), Mp4Error> {
+        let frame = self.format.read(&pes.data, pes.is_entry)?;
+        let CodedFrame { data, track } = self.format.accept(frame);
+        if let Some(video) = track {
+            let audio = self.audio.map(Adts::track);
+            self.has_audio_track = audio.is_some();
+            self.out.extend(boxes::header([video].into_iter().chain(audio).collect())?);
+            self.zero = Some(decode);
+        }
+        let zero = self.zero.unwrap_or(decode);
+        let at = (decode - zero).max(self.earliest[VIDEO]);
+        let offset = i32::try_from(presented - zero - at).map_err(|_| Mp4Error::Time)?;
+        let span = self.fragment.span(VIDEO);
+        let is_long = span.is_some_and(|(first, _)| at - first >= FRAGMENT_TICKS);
+        if span.is_some() && (pes.is_entry || is_long || self.fragment.bytes() + data.len() > FRAGMENT_BYTES) {
+            self.end_fragment_at(at);
+        }
+        let sample = Sample { decode: at, offset, size: data.len(), is_entry: pes.is_entry, is_reference: true };
+        self.add(VIDEO, sample, &data);
+        Ok(())
+    }
+
+    /// Stores the frames of a PES packet of audio.
+    fn store_sound(&mut self, pes: &Pes, presented: i64) {
+        let Some(zero) = self.zero.filter(|_| self.has_audio_track) else { return };
+        let mut rest = pes.data.as_slice();
+        let mut index = 0;
+        while let Some((adts, frame)) = Adts::read(rest) {
+            rest = &rest[7 + usize::from(rest[1] & 1 == 0) * 2 + frame.len()..];
+            let hz = i64::from(AAC_HZ[usize::from(adts.rate)]);
+            let duration = AAC_FRAME * i64::from(RTP_CLOCK_HZ) / hz;
+            let at = presented - zero + index * AAC_FRAME * i64::from(RTP_CLOCK_HZ) / hz;
+            index += 1;
+            // Rounding and jitter of time stamps do not leave gaps.
+            let at = if (at - self.earliest[AUDIO]).abs() < duration / 2 { self.earliest[AUDIO] } else { at };
+            if at < self.earliest[AUDIO] || self.audio != Some(adts) {
+                continue;
+            }
+            self.usual[AUDIO] = duration;
+            let sample = Sample { decode: at, offset: 0, size: frame.len(), is_entry: true, is_reference: true };
+            self.add(AUDIO, sample, frame);
+            self.earliest[AUDIO] = at + duration;
+        }
+    }
+
+    fn add(&mut self, track: usize, sample: Sample, data: &[u8]) {
+        let last = self.fragment.span(track).map(|(_, last)| last);
+        self.fragment.push(track, sample, data);
+        if track == VIDEO {
+            self.usual[VIDEO] = last.map_or(self.usual[VIDEO], |last| sample.decode - last);
+            self.earliest[VIDEO] = sample.decode + 1;
+        }
+    }
+
+    /// Ends the fragment before a picture.
+    fn end_fragment_at(&mut self, picture: i64) {
+        self.earliest[VIDEO] = picture;
+        self.fragment.write(&[picture, self.earliest[AUDIO]], &mut self.out);
+    }
+
+    fn end_fragment(&mut self) {
+        let last = self.fragment.span(VIDEO).map_or(0, |(_, last)| last);
+        self.end_fragment_at(last + self.usual[VIDEO].max(1));
+    }
+
+    /// Counts a time on, over wraps of its 33 bits; a source that begins anew goes on where it was.
+    fn count(&mut self, time: u64) -> i64 {
+        let time = time as i64;
+        let counted = match self.clock {
+            None => 0,
+            Some((last, counted)) => {
+                let step = wrapped(time - last);
+                if step.abs() > MOST_STEP { counted } else { counted + step }
+            }
+        };
+        self.clock = Some((time, counted));
+        counted
+    }
+}
+
+/// Difference of two times of 33 bits.
+fn wrapped(difference: i64) -> i64 {
+    (difference + TIMES / 2).rem_euclid(TIMES) - TIMES / 2
+}
+
+impl Adts {
+    /// Reads a header, and the frame behind it.
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let &[0xff, second, third, fourth, fifth, sixth, _, ..] = bytes else { return None };
+        let (rate, len) =
+            (third >> 2 & 0x0f, usize::from(fourth & 3) << 11 | usize::from(fifth) << 3 | usize::from(sixth >> 5));
+        if second & 0xf6 != 0xf0 || usize::from(rate) >= AAC_HZ.len() {
+            return None;
+        }
+        let header = if second & 1 == 0 { 9 } else { 7 };
+        let frame = bytes.get(header..len)?;
+        Some((Self { profile: third >> 6, rate, channels: (third & 1) << 2 | fourth >> 6 }, frame))
+    }
+
+    fn track(self) -> boxes::TrackHeader {
+        let config = [(self.profile + 1) << 3 | self.rate >> 1, (self.rate & 1) << 7 | self.channels << 3];
+        aac_track(config, AAC_HZ[usize::from(self.rate)], self.channels)
+    }
+}
