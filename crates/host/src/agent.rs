@@ -24,8 +24,12 @@ pub trait Agent: Any + Send {
     /// Handles expired timers.
     fn handle_timeout(&mut self, now: Instant, cm: &mut Congestion);
 
-    /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this agent's.
-    fn granted(&mut self, flow: FlowId) -> bool;
+    /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this agent's; an
+    /// agent that is a client of the manager hears of grants as such, and has none here.
+    fn granted(&mut self, flow: FlowId) -> bool {
+        let _ = flow;
+        false
+    }
 
     /// Returns the next packet to send now, or `None`.
     fn poll_transmit(&mut self, now: Instant, cm: &mut Congestion) -> Option<Packet>;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous_cm::{FlowId, Manager};
+use timeous_cm::Manager;
 use timeous_core::{AduMeta, AduSeq, Ecn, Instant};
 use timeous_net::sim::{Packet, Protocol};
 use timeous_ring::Producer;
@@ -96,10 +96,6 @@ impl Agent for Udp {
     }
 
     fn handle_timeout(&mut self, _: Instant, _: &mut Manager) {}
-
-    fn granted(&mut self, _: FlowId) -> bool {
-        false
-    }
 
     fn poll_transmit(&mut self, now: Instant, _: &mut Manager) -> Option<Packet> {
         self.run(now);

@@ -8,6 +8,7 @@ mod cm_ensemble;
 mod cm_host;
 mod cm_layers;
 mod cm_loss;
+mod cm_programs;
 mod cm_sharing;
 mod cm_trust;
 mod cm_vat;
@@ -55,7 +56,7 @@ mod tl_timelines;
 use crate::experiment::Experiment;
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [Experiment; 36] = [
+pub(crate) const ALL: [Experiment; 37] = [
     lai_overhead::EXPERIMENT,
     lai_notify::EXPERIMENT,
     lai_age::EXPERIMENT,
@@ -69,6 +70,7 @@ pub(crate) const ALL: [Experiment; 36] = [
     cm_host::EXPERIMENT,
     cm_cpu::EXPERIMENT,
     cm_api::EXPERIMENT,
+    cm_programs::EXPERIMENT,
     tl_datagrams::EXPERIMENT,
     tl_timelines::EXPERIMENT,
     tl_dependencies::EXPERIMENT,

@@ -6,6 +6,7 @@ pub mod error;
 pub mod machine;
 pub mod network;
 pub mod process;
+pub mod programs;
 pub mod progress;
 pub mod report;
 pub mod rig;

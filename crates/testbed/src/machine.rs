@@ -17,6 +17,7 @@ use rustix::thread::{
     ClockId, CpuSet, Timespec, clock_nanosleep_absolute, nanosleep, sched_getaffinity, sched_setaffinity,
 };
 use timeous_core::{Duration, Instant};
+use timeous_engine::{Status, Stream, clock};
 use timeous_net::capture::Interface;
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::{Counters, Direction};
@@ -36,6 +37,18 @@ pub fn machine(error: impl std::fmt::Display) -> RunError {
 /// Returns the error for a connection without an answer.
 pub fn no_connection() -> RunError {
     machine("nobody answered at the other end of the link: is a firewall between the namespaces?")
+}
+
+/// Waits until a stream is open.
+///
+/// # Errors
+/// It does not open in time.
+pub fn opened(stream: &mut Stream, patience: Duration) -> Result<(), RunError> {
+    let end = clock::now() + patience;
+    while stream.status() == Status::Connecting && clock::now() < end {
+        stream.sending().wait(Some(end));
+    }
+    if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
 }
 
 /// Returns a time as the kernel's.

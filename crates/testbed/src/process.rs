@@ -1,6 +1,7 @@
 //! Child processes that end with their owner, processes of the same program among them, and processor time.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use nix::time::{ClockId, clock_getcpuclockid};
@@ -8,6 +9,7 @@ use nix::unistd::Pid;
 use timeous_core::Duration;
 
 use crate::error::RunError;
+use crate::machine::machine;
 
 /// Child process, killed when dropped.
 #[derive(Debug)]
@@ -47,6 +49,19 @@ pub fn own_command(subcommand: &str) -> Result<Command, RunError> {
     let mut command = Command::new(std::env::current_exe().map_err(RunError::system("find this program"))?);
     command.arg(subcommand);
     Ok(command)
+}
+
+/// Returns the path of the tool `timeous`, which is built beside this program.
+///
+/// # Errors
+/// It was not built.
+pub fn tool() -> Result<PathBuf, RunError> {
+    let own = std::env::current_exe().map_err(RunError::system("find this program"))?;
+    let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
+    match tool.is_file() {
+        true => Ok(tool),
+        false => Err(machine(format_args!("there is no {}: build it with `cargo build --release`", tool.display()))),
+    }
 }
 
 /// Process of this program, run by a hidden subcommand. It is told to go on and tells its results by lines; it ends when

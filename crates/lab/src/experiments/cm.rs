@@ -228,10 +228,6 @@ impl<A: Application> Agent for Sender<A> {
         self.report_feedback(now, cm, update);
     }
 
-    fn granted(&mut self, _: FlowId) -> bool {
-        false
-    }
-
     fn poll_transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<sim::Packet> {
         let (client, id) = self.open(now, cm)?;
         loop {
@@ -341,10 +337,6 @@ impl Agent for Receiver {
     }
 
     fn handle_timeout(&mut self, _: Instant, _: &mut Manager) {}
-
-    fn granted(&mut self, _: FlowId) -> bool {
-        false
-    }
 
     fn poll_transmit(&mut self, now: Instant, _: &mut Manager) -> Option<sim::Packet> {
         if self.due()? > now {

@@ -3,7 +3,7 @@
 
 mod real;
 
-use real::{QUEUE, RATE, RTT, WARM_UP};
+use real::{EVEN, JAIN, QUEUE, RATE, RTT, WARM_UP};
 
 use std::net::SocketAddr;
 
@@ -24,11 +24,6 @@ use crate::experiment::{
     Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Rows, Run, RunError, Sabotage, Stats,
     jain, sabotages, setup, values,
 };
-
-/// Accepted range of the first side's share.
-const SHARE: (f64, f64) = (0.4, 0.6);
-/// Least Jain's index inside a macroflow.
-const FAIR: f64 = 0.98;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cm-ensemble",
@@ -109,9 +104,9 @@ fn claims(outcomes: &Grid<Case, Outcome>) -> Vec<Claim> {
     let fair = |case: Case, side: usize, name: &str| {
         let least = outcomes.stats(&case, |outcome| outcome.fairness(side)).least;
         let what = format!("{}: Jain's index inside {name}, the least of the seeds", case.name());
-        Claim::number(what, "1: they do not compete", 4, least).pass(FAIR..)
+        Claim::number(what, "1: they do not compete", 4, least).pass(JAIN)
     };
-    let even = |case| share(case).pass(SHARE.0..=SHARE.1);
+    let even = |case| share(case).pass(EVEN);
     vec![
         even(Case::One),
         fair(Case::One, 0, "the macroflow"),

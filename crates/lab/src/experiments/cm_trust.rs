@@ -174,23 +174,17 @@ const SHORT: Duration = Duration::from_secs(2);
 const LOST_EACH: u64 = 40;
 const LEN: usize = 1_000;
 
-/// Path, and sharing of macroflows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Setting {
-    /// Bottleneck; one macroflow per user.
-    Apart,
-    /// Bottleneck; all users share one macroflow, as in the paper.
-    Together,
-    /// Path with room for all; one macroflow per user.
-    Room,
-    /// Path with room for all; all users share one macroflow.
-    RoomTogether,
+values! {
+    /// Path, and sharing of macroflows.
+    enum Setting {
+        Apart = "bottleneck, a macroflow for each user",
+        Together = "bottleneck, one for all, as in the paper",
+        Room = "room for all, a macroflow for each user",
+        RoomTogether = "room for all, one macroflow",
+    }
 }
 
 impl Setting {
-    const ALL: [Self; 4] = [Self::Apart, Self::Together, Self::Room, Self::RoomTogether];
-
     fn is_narrow(self) -> bool {
         matches!(self, Self::Apart | Self::Together)
     }
@@ -473,10 +467,6 @@ impl Agent for Sender {
         self.claim(now, cm);
         let update = self.feedback.handle_timeout(now);
         self.report_feedback(now, cm, update);
-    }
-
-    fn granted(&mut self, _: FlowId) -> bool {
-        false
     }
 
     fn poll_transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<sim::Packet> {

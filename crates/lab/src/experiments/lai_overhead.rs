@@ -10,7 +10,9 @@ use super::sending::engine_calls;
 use super::sending::method::SendMethod;
 use super::sending::sink::Sink;
 use super::sending::{choices, choices_of_counts, data, data_of_counts, largest, of, table, table_of_counts};
-use crate::experiment::{Chart, Choice, Claim, Experiment, Findings, Forms, Run, RunError, cross, most, sabotages};
+use crate::experiment::{
+    Chart, Choice, Claim, Experiment, Findings, Forms, Run, RunError, cross, most, sabotages, setup,
+};
 
 /// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
@@ -123,18 +125,15 @@ fn findings(costs: &[Cost]) -> Result<Findings, RunError> {
 }
 
 fn own_choices() -> Vec<Choice> {
-    vec![control(), Choice::paper("payload", "0 to 1400 bytes", "figure 7"), ours_is_a_thread()]
+    let judged = setup! {
+        paper "payload": "0 to 1400 bytes" => "figure 7";
+        ours "judged": "the ring with the transport in its thread; the time of both threads"
+            => "so it is in the engine: the application notifies at each packet, which rings an eventfd if that thread sleeps, and it \
+            sends what has been queued meanwhile. A call of the transport at each packet, the paper's own case, is judged beside";
+    };
+    [vec![control()], judged].concat()
 }
 
 fn control() -> Choice {
     Choice::paper("control", "handed over at each packet", "§4.1: dccp_notify() after each")
-}
-
-fn ours_is_a_thread() -> Choice {
-    Choice::ours(
-        "judged",
-        "the ring with the transport in its thread; the time of both threads",
-        "so it is in the engine: the application notifies at each packet, which rings an eventfd if that thread sleeps, and it sends \
-         what has been queued meanwhile. A call of the transport at each packet, the paper's own case, is judged beside",
-    )
 }

@@ -1,6 +1,5 @@
 //! Shared parts of the experiments with TFRC: bulk flows of several transports over one bottleneck.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -270,7 +269,12 @@ impl Topology {
     }
 
     /// Returns the increase of `count` in each of `slices` slices of `time` from now on, in kbit/s.
-    pub(crate) fn rates(&mut self, time: Duration, slices: u64, count: impl Fn(&Self) -> Vec<u64>) -> Vec<Vec<f64>> {
+    pub(crate) fn rates(
+        &mut self,
+        time: Duration,
+        slices: u64,
+        mut count: impl FnMut(&Self) -> Vec<u64>,
+    ) -> Vec<Vec<f64>> {
         let begin = self.network.now();
         let mut before = count(self);
         let mut rates = vec![Vec::new(); before.len()];
@@ -283,6 +287,16 @@ impl Topology {
             before = after;
         }
         rates
+    }
+
+    /// Returns the rates of what arrives in each second, and the flows' means at each end of one.
+    pub(crate) fn rates_and_means(&mut self, seconds: u64) -> (Vec<Vec<f64>>, Vec<Vec<SenderStats>>) {
+        let mut looks = Vec::new();
+        let count = |topology: &Self| {
+            looks.push(topology.means());
+            topology.received()
+        };
+        (self.rates(Duration::from_secs(seconds), seconds, count), looks)
     }
 }
 
@@ -400,13 +414,7 @@ impl PairResult {
         let mut topology = Topology::new(seed, &bottleneck, &flows);
         topology.network.run_until(Instant::ZERO + warm_up);
         topology.network.record_journeys();
-        let looks = RefCell::new(Vec::new());
-        let count = |topology: &Topology| {
-            looks.borrow_mut().push(topology.means());
-            topology.received()
-        };
-        let rates = topology.rates(Duration::from_secs(seconds), seconds, count);
-        let looks = looks.into_inner();
+        let (rates, looks) = topology.rates_and_means(seconds);
         let means = [0..1, 1..2].map(|flow| FlowMeans::of(&looks, flow));
         let PacketRecords { drops, arrived, bursts } = topology.take_journeys();
         let of = |flow: usize| drops.iter().filter(move |(_, of)| *of == flow).map(|(at, _)| *at);

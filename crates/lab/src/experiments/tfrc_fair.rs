@@ -1,8 +1,6 @@
 //! tfrc-fair: TFRC flows beside an equal number of TCP flows: long-run share, and variation of
 //! their rates (RFC 5348 §1).
 
-use std::cell::RefCell;
-
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
 use timeous_net::link::Capacity;
@@ -168,13 +166,8 @@ impl Cell {
         if sabotage == Some(UNANSWERED) {
             topology.steer(Rate::from_bps(2 * SHARE.as_bps()));
         }
-        let looks = RefCell::new(Vec::new());
-        let count = |topology: &Topology| {
-            looks.borrow_mut().push(topology.means());
-            topology.received()
-        };
-        let mut tfrc = topology.rates(Duration::from_secs(self.seconds), self.seconds, count);
-        let (tcp, looks) = (tfrc.split_off(self.pairs), looks.into_inner());
+        let (mut tfrc, looks) = topology.rates_and_means(self.seconds);
+        let tcp = tfrc.split_off(self.pairs);
         let means = [0..self.pairs, self.pairs..2 * self.pairs].map(|flows| FlowMeans::of(&looks, flows));
         Outcome { tfrc, tcp, means }
     }

@@ -12,6 +12,7 @@ use timeous_net::emulator::Namespace;
 use timeous_net::link::Limit;
 use timeous_testbed::machine::{Call, drain, machine, send_until, sleep};
 use timeous_testbed::network::{Links, TestNetwork};
+use timeous_testbed::process::tool;
 
 use super::super::daemon::false_feedback::FalseFeedback;
 use super::super::daemon::feedback_receiver::FeedbackReceiver;
@@ -29,10 +30,10 @@ pub(super) const WARM_UP: Duration = Duration::from_secs(20);
 const TIME: Duration = Duration::from_secs(60);
 /// Links per case, run at the same time.
 const COPIES: usize = 3;
-/// Share of an ensemble that is as aggressive as one flow.
-const EVEN: Bound = Bound::Within(0.4, 0.6);
-/// Jain's index among the ensemble's flows.
-const JAIN: Bound = Bound::AtLeast(0.98);
+/// Share of a side that is as aggressive as one flow.
+pub(super) const EVEN: Bound = Bound::Within(0.4, 0.6);
+/// Jain's index inside a macroflow.
+pub(super) const JAIN: Bound = Bound::AtLeast(0.98);
 /// Addresses of the far end, and of a second host there.
 const RIGHT: [[u8; 4]; 2] = [[10, 77, 0, 2], [10, 77, 0, 3]];
 /// User of the UDP program, and its packet size in bytes.
@@ -84,6 +85,8 @@ impl Outcome {
 /// # Errors
 /// Missing features of the machine.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, RunError> {
+    // Checked first: all links run before one of them starts the daemon.
+    tool()?;
     let trials: Vec<Case> = Case::ALL.into_iter().flat_map(|case| [case; COPIES]).collect();
     let lasts = (WARM_UP + TIME).as_secs_f64();
     let task = run.progress.task(&format!("{} links at once, for {lasts:.0} s", trials.len()), trials.len() as u64);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::json;
 use timeous::core::{Duration, Rate};
@@ -15,6 +15,7 @@ use timeous_net::link::Limit;
 use timeous_testbed::machine::{machine, sleep};
 use timeous_testbed::network::{Links, TestNetwork};
 use timeous_testbed::process::ChildProcess;
+use timeous_testbed::programs::start;
 
 use super::super::managed::Managed;
 use crate::experiment::{Chart, Choice, Claim, Findings, Rows, Run, RunError, cross, mean, setup, values};
@@ -139,12 +140,12 @@ fn fetches(
         let packets = packets.to_string();
         network.left.ip(&route.split_whitespace().chain([&*packets]).collect::<Vec<_>>()).map_err(machine)?;
     }
-    let mut server = Server::start(&network.left, directory)?;
+    let mut server = serve(&network.left, directory)?;
     let mut seconds = Vec::new();
     for number in 0..FETCHES {
         if number == RESTART_AFTER {
             drop(server);
-            server = Server::start(&network.left, directory)?;
+            server = serve(&network.left, directory)?;
         }
         seconds.push(fetch(&network.right)?);
         step();
@@ -153,31 +154,22 @@ fn fetches(
     Ok(seconds)
 }
 
-/// Python's unmodified HTTP server.
-struct Server {
-    _process: ChildProcess,
-}
-
-impl Server {
-    fn start(namespace: &Namespace, directory: &Path) -> Result<Self, RunError> {
-        let address: SocketAddr = SERVER.parse().expect("an address and a port");
-        let mut command = Command::new("python3");
-        command.args(["-m", "http.server", "--bind", &address.ip().to_string(), &address.port().to_string()]);
-        command.arg("--directory").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = namespace.within(|| command.spawn()).map_err(machine)?;
-        let child = child.map_err(RunError::system("run python3 (install it: scripts/tools.sh)"))?;
-        let server = Self { _process: child.into() };
-        // Connects on the server's own host, so that the path to the client stays unused.
-        namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
-        let end = clock::now() + PATIENCE;
-        while namespace.within(|| TcpStream::connect(address)).map_err(machine)?.is_err() {
-            if clock::now() > end {
-                return Err(RunError::Machine("python3 -m http.server does not answer".to_owned()));
-            }
-            sleep(Duration::from_millis(20));
+/// Starts Python's unmodified HTTP server.
+fn serve(namespace: &Namespace, directory: &Path) -> Result<ChildProcess, RunError> {
+    let address: SocketAddr = SERVER.parse().expect("an address and a port");
+    let (ip, port) = (address.ip(), address.port());
+    let words = format!("python3 -m http.server --bind {ip} {port} --directory {}", directory.display());
+    let server = start(namespace, (&[], &words))?;
+    // Connects on the server's own host, so that the path to the client stays unused.
+    namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
+    let end = clock::now() + PATIENCE;
+    while namespace.within(|| TcpStream::connect(address)).map_err(machine)?.is_err() {
+        if clock::now() > end {
+            return Err(machine("python3 -m http.server does not answer"));
         }
-        Ok(server)
+        sleep(Duration::from_millis(20));
     }
+    Ok(server)
 }
 
 fn fetch(namespace: &Namespace) -> Result<f64, RunError> {

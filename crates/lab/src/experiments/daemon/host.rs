@@ -13,7 +13,7 @@ use timeous::core::Duration;
 use timeous_daemon::view::View;
 use timeous_ipc::{Client, Options};
 use timeous_testbed::machine::{machine, sleep};
-use timeous_testbed::process::{ChildProcess, Member};
+use timeous_testbed::process::{ChildProcess, Member, tool};
 
 use super::messages::{COMMAND, FinalReport, ProgressReport, Work};
 use crate::experiment::RunError;
@@ -36,17 +36,11 @@ impl DaemonHost {
     /// Starts a daemon with these options, too.
     pub(crate) fn start_with(options: &[String]) -> Result<Self, RunError> {
         let failed = || RunError::system("start the daemon");
-        let own = std::env::current_exe().map_err(failed())?;
-        let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
-        if !tool.is_file() {
-            let place = tool.display();
-            return Err(RunError::Machine(format!("there is no {place}: build it with `cargo build --release`")));
-        }
         let directory = tempfile::tempdir().map_err(failed())?;
         // Other users must be able to reach the socket.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).map_err(failed())?;
         let log = File::create(directory.path().join("log")).map_err(failed())?;
-        let daemon = Command::new(tool)
+        let daemon = Command::new(tool()?)
             .args(["daemon", "--no-store", "--socket"])
             .arg(directory.path().join("socket"))
             .args(options)

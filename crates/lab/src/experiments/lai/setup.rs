@@ -2,7 +2,7 @@
 
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
-use timeous_net::link::Jitter;
+use timeous_net::link::{Jitter, Limit};
 
 use crate::experiment::{Choice, Claim, setup, values};
 
@@ -27,11 +27,16 @@ pub(crate) const OF_FRAMES: [Transport; 4] = [Transport::Udp, Transport::Tcp, Tr
 /// Rate of the link: 50 kB/s (§4.2).
 pub(crate) const RATE: Rate = Rate::from_bps(400_000);
 /// Size of the token bucket, in bytes: one packet, and the tokens that accrue meanwhile.
-pub(crate) const BURST: u64 = 3_000;
+const BURST: u64 = 3_000;
 /// Queue of the token bucket, in packets.
-pub(crate) const QUEUE: usize = 20;
+const QUEUE: usize = 20;
 /// One-way delay of the link.
 pub(crate) const DELAY: Duration = Duration::from_millis(5);
+/// Returns the link, and the way back.
+pub(crate) fn links() -> (LinkConfig, LinkConfig) {
+    let back = LinkConfig::with_delay(DELAY);
+    (LinkConfig { burst: BURST, ..back.clone().with_rate(RATE, Limit::Packets(QUEUE)) }, back)
+}
 /// Returns the access link where another flow shares the link: its jitter is up to half a packet's
 /// transmission time.
 pub(crate) fn access() -> LinkConfig {

@@ -13,7 +13,6 @@ use timeous_host::{
     Arrivals, Dccp, DccpSettings, Feed, Handle, Journal, Machine, SendBuffer, Sink, Socket, Stream, Tcp, Udp,
 };
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{Dumbbell, Network, Passage};
 use timeous_tcp::{Config as TcpConfig, EcnMode};
 
@@ -271,14 +270,7 @@ impl Trial {
 /// Builds two pairs of hosts around the link: for the measured flow and the competing one. `access`
 /// is the link between each sender and the shared link.
 fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
-    let forward = LinkConfig {
-        capacity: Capacity::Fixed(setup::RATE),
-        burst: setup::BURST,
-        queue: Limit::Packets(setup::QUEUE),
-        delay: setup::DELAY,
-        ..LinkConfig::default()
-    };
-    let back = LinkConfig::with_delay(setup::DELAY);
+    let (forward, back) = setup::links();
     let routers = (network.add_router(), network.add_router());
     let bottleneck = network.connect(routers.0, routers.1, forward, back);
     let mut links = Vec::new();

@@ -6,7 +6,7 @@ use timeous::core::{AduSeq, Duration, Instant};
 use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
-use timeous_testbed::machine::{machine, no_connection, sleep_until};
+use timeous_testbed::machine::{machine, opened, sleep_until};
 
 use super::encryption;
 use super::plan::{LEAD, PATIENCE, Plan, RIGHT, SenderKind, SenderStatus};
@@ -46,7 +46,7 @@ fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stre
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let stream = engine.connect(to, config(plan, into_retransmissions)?);
     let mut stream = stream.map_err(machine)?;
-    opened(&mut stream)?;
+    opened(&mut stream, PATIENCE)?;
     Ok(stream)
 }
 
@@ -69,12 +69,4 @@ fn config(plan: &Plan, into_retransmissions: bool) -> Result<StreamConfig, RunEr
         sealing: encryption::sealing(plan)?,
         ..StreamConfig::new(Carrier::Tcp)
     })
-}
-
-fn opened(stream: &mut Stream) -> Result<(), RunError> {
-    let end = clock::now() + PATIENCE;
-    while stream.status() == Status::Connecting && clock::now() < end {
-        stream.sending().wait(Some(end));
-    }
-    if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
 }

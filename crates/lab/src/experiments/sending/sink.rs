@@ -1,7 +1,6 @@
 //! Network device that drops all packets, whole GSO bundles too, as on the paper's card emulator.
 
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 
 use timeous_net::emulator::Namespace;
 use timeous_testbed::machine::machine;
@@ -40,7 +39,9 @@ impl Sink {
             &["link", "set", DEVICE, "up"],
             &["address", "add", &format!("{ADDRESS}/24"), "dev", DEVICE],
         ];
-        commands.iter().try_for_each(|command| ip(&name, command))?;
+        let needs =
+            |error| machine(format_args!("{error}; the experiment needs a device of the kind ifb (modprobe ifb)"));
+        commands.iter().try_for_each(|command| sink.namespace.ip(command)).map_err(needs)?;
         Ok(sink)
     }
 
@@ -68,18 +69,4 @@ impl Sink {
 pub(crate) fn ends() -> (SocketAddr, SocketAddr) {
     let local = format!("{ADDRESS}:0");
     (local.parse().expect("an address and a port"), THERE.parse().expect("an address and a port"))
-}
-
-fn ip(namespace: &str, words: &[&str]) -> Result<(), RunError> {
-    let output = Command::new("ip").args(["-n", namespace]).args(words).stdin(Stdio::null()).output();
-    let output = output.map_err(RunError::system("run ip"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(RunError::Machine(format!(
-        "`ip {}` failed: {}; the experiment needs a device of the kind ifb (modprobe ifb)",
-        words.join(" "),
-        said.trim()
-    )))
 }

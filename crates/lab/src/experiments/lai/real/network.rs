@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use tempfile::NamedTempFile;
-use timeous_net::LinkConfig;
 use timeous_net::capture::Capture;
 use timeous_net::emulator::{Namespace, RouterConfig};
-use timeous_net::link::{Capacity, Limit};
 use timeous_testbed::machine::{Call, RunningLink, drain, machine, send_until};
 
 use super::super::setup::{self, SIZE};
@@ -42,14 +40,7 @@ impl TestNetwork {
         let mut link = RouterConfig::new(if shared { &middle } else { &left }, &right);
         link.mtu = MTU;
         link.seed = seed;
-        link.forward = LinkConfig {
-            capacity: Capacity::Fixed(setup::RATE),
-            burst: setup::BURST,
-            queue: Limit::Packets(setup::QUEUE),
-            delay: setup::DELAY,
-            ..LinkConfig::default()
-        };
-        link.back = LinkConfig::with_delay(setup::DELAY);
+        (link.forward, link.back) = setup::links();
         link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
         let mut wires = vec![RunningLink::start(link)?];
         if shared {
@@ -60,16 +51,6 @@ impl TestNetwork {
             open(&right)?.ip(&["route", "add", "10.78.0.0/24", "via", "10.77.0.1"]).map_err(machine)?;
         }
         Ok(Self { left: open(&left)?, right: open(&right)?, capture, wires })
-    }
-
-    /// Runs `work` in the left namespace.
-    pub(super) fn at_left<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
-        self.left.within(work).map_err(machine)
-    }
-
-    /// Runs `work` in the right namespace.
-    pub(super) fn at_right<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
-        self.right.within(work).map_err(machine)
     }
 
     /// Removes the link, and returns its capture.

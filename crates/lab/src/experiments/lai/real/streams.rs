@@ -12,11 +12,11 @@ use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, LateChoice, Pri
 use timeous_choice::Chain;
 use timeous_cm::Kind;
 use timeous_engine::{
-    Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, Producer, ReceiveHalf, Sealing, Status, Stream,
+    Carrier, Congestion, DccpConfig, Engine, EngineError, NewChoice, Producer, ReceiveHalf, Sealing, Status,
     StreamConfig, clock,
 };
 use timeous_ring::Index;
-use timeous_testbed::machine::{machine, sleep_until};
+use timeous_testbed::machine::{machine, no_connection, opened, sleep_until};
 
 use super::super::own_choice::OwnChoice;
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
@@ -123,8 +123,8 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, RunError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     let bind = |address: &'static str| move || UdpSocket::bind(address);
     let failed = || RunError::system("open a UDP socket in a namespace");
-    let receiving = network.at_right(|| UdpSocket::bind(there))?.map_err(failed())?;
-    let sending = network.at_left(bind("0.0.0.0:0"))?.map_err(failed())?;
+    let receiving = network.right.within(|| UdpSocket::bind(there)).map_err(machine)?.map_err(failed())?;
+    let sending = network.left.within(bind("0.0.0.0:0")).map_err(machine)?.map_err(failed())?;
     sending.connect(there).map_err(failed())?;
     receiving.set_read_timeout(Some(LAST.into())).map_err(failed())?;
     let ended = AtomicBool::new(false);
@@ -154,12 +154,12 @@ fn udp(network: &TestNetwork, plan: &Plan) -> Result<Log, RunError> {
 fn timeous(network: &TestNetwork, plan: &Plan, own: OwnChoice) -> Result<Log, RunError> {
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
     // A new thread and its sockets belong to the network namespace of the thread that starts it.
-    let receiving_engine = network.at_right(engine)?.map_err(machine)?;
-    let sending_engine = network.at_left(engine)?.map_err(machine)?;
+    let receiving_engine = network.right.within(engine).map_err(machine)?.map_err(machine)?;
+    let sending_engine = network.left.within(engine).map_err(machine)?.map_err(machine)?;
     let mut listener = receiving_engine.listen(there, config(plan)).map_err(machine)?;
     let mut sending = sending_engine.connect(there, config(plan)).map_err(machine)?;
     let accepted = listener.accept(Some(clock::now() + PATIENCE)).ok_or_else(no_connection)?;
-    opened(&mut sending)?;
+    opened(&mut sending, PATIENCE)?;
     let (_accepted, mut receiving) = accepted.split();
     thread::scope(|scope| {
         let receiver = scope.spawn(move || receive(&mut receiving));
@@ -212,20 +212,6 @@ fn config(plan: &Plan) -> StreamConfig {
         sealing: Sealing::Off,
         ..StreamConfig::new(Carrier::Udp)
     }
-}
-
-fn no_connection() -> RunError {
-    RunError::Machine(
-        "Timeous found nobody at the other end of the link: is a firewall between the namespaces?".to_owned(),
-    )
-}
-
-fn opened(stream: &mut Stream) -> Result<(), RunError> {
-    let end = clock::now() + PATIENCE;
-    while stream.status() == Status::Connecting && clock::now() < end {
-        stream.sending().wait(Some(end));
-    }
-    if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
 }
 
 /// Receives until the other end closes the connection, or until a timeout.
