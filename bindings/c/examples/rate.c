@@ -46,6 +46,9 @@ int main(int argc, char **argv)
 		if (layers > most)
 			most = layers;
 		tick += TICK_MS * 1000000;
+		/* After a pause of the machine the clock goes on: what was not made then is not sent in a burst. */
+		if (tick < now_ns())
+			tick = now_ns();
 		while ((left = tick - now_ns()) > 0) {
 			struct pollfd ready[2];
 			memset(ready, 0, sizeof ready);

@@ -137,6 +137,15 @@ impl Running {
         }
     }
 
+    /// Waits until a receiver has told of the ends of so many streams, whose sinks are complete then.
+    #[track_caller]
+    pub(crate) fn until_ended(&mut self, streams: usize) {
+        until("the streams have ended", || {
+            assert!(self.is_alive(), "{} ended: {}", self.name, self.errors());
+            self.errors().matches("the stream has ended").count() >= streams
+        });
+    }
+
     /// Ends it like a user would. Not by SIGINT: shells without a terminal make background jobs ignore it.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
