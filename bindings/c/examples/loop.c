@@ -31,7 +31,7 @@ static void acknowledged(int fd, short events, void *data)
 {
 	(void)events;
 	(void)data;
-	alarm(2);
+	alarm(20);
 	take_acks(&feedback, fd, flow);
 	finish_when_done();
 }
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	sock = connect_flow(argv[1], argv[2], &flow);
 	first.flow = flow;
 	first.count = 2;
-	alarm(2); /* nobody answers: the program ends */
+	alarm(20); /* nobody answers: the program ends */
 	if (cm_watch(sock, POLLIN, acknowledged, NULL) < 0 || cm_bulk_request(&first, 1) < 0 || cm_loop() < 0)
 		die("libcm");
 	if (cm_close(flow) < 0)

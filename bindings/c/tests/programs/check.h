@@ -61,11 +61,11 @@ static inline int readable(int milliseconds)
 	return poll(&control, 1, milliseconds) == 1;
 }
 
-/* Dispatches until so many callbacks have been called, or nothing has come for two seconds. */
+/* Dispatches until so many callbacks have been called, or nothing has come for twenty seconds. */
 static inline int dispatched(int callbacks)
 {
 	int sum = 0;
-	while (sum < callbacks && readable(2000)) {
+	while (sum < callbacks && readable(20000)) {
 		int n = cm_dispatch();
 		CHECK(n >= 0);
 		sum += n;

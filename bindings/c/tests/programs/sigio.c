@@ -33,7 +33,7 @@ int main(void)
 	CHECK(sigprocmask(SIG_BLOCK, &only, &before) == 0);
 	CHECK(cm_set_sigio(1) == 0 && cm_set_sigio(1) == 0);
 	for (round = 1; round <= 20; round++) {
-		alarm(5); /* no signal: the program ends by this one */
+		alarm(30); /* no signal: the program ends by this one */
 		CHECK(cm_request(flow) == 0);
 		while (n < round) {
 			sigsuspend(&before);
