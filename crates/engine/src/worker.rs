@@ -95,9 +95,12 @@ impl Worker {
             let now = clock::now();
             self.receive(now, &mut cm);
             self.pass_time(now, &mut cm);
-            self.drain(now, &mut cm);
+            let is_drained = self.drain(now, &mut cm);
             self.ports.retain(|_, port| !port.is_idle());
             self.tcp.retain_listeners(|port| self.ports.contains_key(&port));
+            if !is_drained {
+                continue;
+            }
             let now = clock::now();
             let due = cm.sleeps(now, self.poll_timeout(now));
             drop(cm);
@@ -395,10 +398,11 @@ impl Worker {
         }
     }
 
-    /// Sends and notifies applications until there is no more progress.
-    fn drain(&mut self, now: Instant, cm: &mut Manager) {
+    /// Sends and notifies applications until there is no more progress; returns `false` if a pause of the machine ended it before: the
+    /// next round follows at once.
+    fn drain(&mut self, now: Instant, cm: &mut Manager) -> bool {
         let mut now = now;
-        loop {
+        let is_drained = loop {
             let mut progress = false;
             while let Some(flow) = cm.poll_granted() {
                 let _ = self.ports.values_mut().any(|port| port.granted(flow));
@@ -413,14 +417,15 @@ impl Worker {
             // After a pause of the machine, the next round first reads what arrived meanwhile: an acknowledgement that waits in the
             // socket is no timeout.
             if !progress || now.saturating_since(began) > PAUSE {
-                break;
+                break !progress;
             }
             self.pass_time(now, cm);
-        }
+        };
         for port in self.ports.values_mut() {
             port.wake_applications(now, cm);
         }
         self.tcp.wake_applications(now, cm);
+        is_drained
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {

@@ -123,7 +123,14 @@ impl Shared {
             _ => {
                 let finished = screen.finish(&last, &mut meter);
                 tell(format_args!("{peer}: the stream has ended: {}", screen.summary()));
-                finished
+                match finished {
+                    // A caller with nothing to record is no reason to end the others' recordings.
+                    Err(Failure::Peer(said)) => {
+                        tell(format_args!("{peer}: {said}"));
+                        Ok(())
+                    }
+                    finished => finished,
+                }
             }
         }
     }
