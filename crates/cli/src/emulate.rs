@@ -15,6 +15,7 @@ use timeous_core::{Duration, Instant, Rate};
 use timeous_net::capture::{Capture, CaptureError};
 use timeous_net::emulator::router::Ipv4Interface;
 use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
+use timeous_net::link::PacketLimit;
 use timeous_net::{Direction, LinkConfig};
 
 use crate::failure::Failure;
@@ -44,9 +45,13 @@ pub(crate) struct EmulateArgs {
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<Ipv4Interface>, requires = "netns")]
     #[arg(default_value = "10.77.0.1/24,10.77.0.2/24")]
     addresses: Pair<Ipv4Interface>,
-    /// Largest IP packet between them, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1_500, requires = "netns")]
-    mtu: u16,
+    /// Largest IP packet, in bytes. Larger ones are refused in the namespaces (1500 by default there), and vanish
+    /// between two UDP ports
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+    /// Another size from this time on, such as 10s,1280: larger packets vanish
+    #[arg(long, value_name = "TIME,BYTES", value_parser = parse_change)]
+    mtu_then: Option<(Duration, u16)>,
     #[command(flatten)]
     forward: ForwardArgs,
     /// Seed of random losses; the same seed and packets give the same losses
@@ -118,6 +123,12 @@ where
     Ok([parse(left)?, parse(right)?])
 }
 
+fn parse_change(text: &str) -> Result<(Duration, u16), String> {
+    let (at, bytes) = text.split_once(',').ok_or("a time and a size with a comma between them are needed")?;
+    let at = parse_duration(at).map_err(|error| error.to_string())?;
+    Ok((at, bytes.parse().map_err(|error| format!("{error}"))?))
+}
+
 /// Runs the emulation until its time is up, or until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
     let stats = args.stats.as_deref().map(StatsFile::from_arguments).transpose()?;
@@ -137,8 +148,15 @@ pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
 }
 
 fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
-    let forward = LinkConfig::try_from(args.forward)?;
-    let back = LinkConfig::try_from(ForwardArgs::from(args.back))?;
+    let packets = match (args.mtu, args.mtu_then) {
+        (None, None) => PacketLimit::None,
+        (Some(most), None) => PacketLimit::Bytes(most.into()),
+        (first, Some((at, then))) => {
+            PacketLimit::Changes { first: first.map_or(usize::MAX, usize::from), at, then: then.into() }
+        }
+    };
+    let forward = LinkConfig { packets, ..LinkConfig::try_from(args.forward)? };
+    let back = LinkConfig { packets, ..LinkConfig::try_from(ForwardArgs::from(args.back))? };
     let capture = args.capture.as_deref().map(Capture::create).transpose()?;
     if let (Some(listen), Some(to)) = (args.listen, args.to) {
         let (seed, max_clients) = (args.seed, args.max_clients);
@@ -151,7 +169,8 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
     let [left, right] = args.netns.unwrap_or_default();
     let mut config = RouterConfig::new(&left, &right);
     [config.left.address, config.right.address] = args.addresses;
-    let router = Router::open(RouterConfig { mtu: args.mtu, forward, back, seed: args.seed, capture, ..config })?;
+    let mtu = args.mtu.unwrap_or(config.mtu);
+    let router = Router::open(RouterConfig { mtu, forward, back, seed: args.seed, capture, ..config })?;
     eprintln!("namespaces {left} ({}) and {right} ({})", args.addresses[0], args.addresses[1]);
     Ok(Box::new(router))
 }
@@ -387,7 +406,7 @@ mod tests {
         let args = parse("--netns left,right --addresses 10.1.0.1/30,10.1.0.2/30 --mtu 1280").unwrap();
         assert_eq!(args.netns, Some(["left".to_owned(), "right".to_owned()]));
         assert_eq!(args.addresses.map(|address| address.to_string()), ["10.1.0.1/30", "10.1.0.2/30"]);
-        assert_eq!(args.mtu, 1_280);
+        assert_eq!(args.mtu, Some(1_280));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod variation;
 mod flight;
 mod kind;
 mod mark;
+mod packet_limit;
 mod transmitter;
 mod verdict;
 
@@ -29,6 +30,7 @@ pub use kind::QueueKind;
 pub use loss::Loss;
 use loss::LossProcess;
 pub use mark::Markable;
+pub use packet_limit::PacketLimit;
 pub use queue::{Discipline, DropTail, Limit, Next, Waiting};
 pub use red::{Red, RedConfig};
 pub use trace::RateTrace;
@@ -58,6 +60,8 @@ pub struct LinkConfig {
     pub reorder: Reorder,
     /// Share of packets that are duplicated; each copy is delayed independently.
     pub duplicate: f64,
+    /// Size of the largest packet.
+    pub packets: PacketLimit,
 }
 
 impl LinkConfig {
@@ -96,7 +100,7 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Packets dropped by the queue (full, or early).
     pub queue_drops: u64,
-    /// Packets lost at random.
+    /// Packets lost at random, or as too large.
     pub losses: u64,
     /// Packets marked by the queue (ECN).
     pub marks: u64,
@@ -139,6 +143,7 @@ pub struct Counters {
 /// assert_eq!(link.poll_deliver(due), Some((due, packet)));
 /// ```
 pub struct Link<P> {
+    packets: PacketLimit,
     loss: LossProcess,
     queue: Box<dyn Discipline<P> + Send>,
     transmitter: Transmitter,
@@ -162,11 +167,12 @@ impl<P: Markable + Clone + Send + 'static> Link<P> {
 impl<P: Clone> Link<P> {
     /// Creates a link with another queue discipline; limit and kind in `config` are ignored.
     pub fn with_discipline(config: LinkConfig, queue: Box<dyn Discipline<P> + Send>, rng: Rng) -> Self {
-        let LinkConfig { capacity, burst, delay, jitter, loss, reorder, duplicate, .. } = config;
+        let LinkConfig { capacity, burst, delay, jitter, loss, reorder, duplicate, packets, .. } = config;
         let mut aside = rng.clone();
         // The first fork is the queue's.
         let (_, flight_rng) = (aside.fork(), aside.fork());
         Self {
+            packets,
             loss: LossProcess::new(loss, rng),
             queue,
             transmitter: Transmitter::new(capacity, burst),
@@ -182,6 +188,10 @@ impl<P: Clone> Link<P> {
         self.advance(now);
         self.counters.packets_in += 1;
         self.counters.bytes_in += len as u64;
+        if self.packets.excludes(self.now, len) {
+            self.counters.losses += 1;
+            return Verdict::Dropped(DropCause::TooLarge);
+        }
         if self.loss.strikes() {
             self.counters.losses += 1;
             return Verdict::Dropped(DropCause::Loss);

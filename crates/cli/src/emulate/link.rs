@@ -127,7 +127,7 @@ impl TryFrom<ForwardArgs> for LinkConfig {
         if burst > 0 && capacity == Capacity::Unlimited {
             return Err(LinkArgsError::BurstWithoutRate);
         }
-        Ok(Self { capacity, burst, delay, jitter, queue, kind, loss, reorder, duplicate })
+        Ok(Self { capacity, burst, delay, jitter, queue, kind, loss, reorder, duplicate, ..Self::default() })
     }
 }
 

@@ -19,6 +19,8 @@ pub enum DropCause {
     Early,
     /// Lost at random.
     Loss,
+    /// Larger than the link carries.
+    TooLarge,
 }
 
 impl DropCause {
@@ -28,6 +30,7 @@ impl DropCause {
             Self::QueueFull => "dropped: queue full",
             Self::Early => "dropped early: the queue grows",
             Self::Loss => "lost at random",
+            Self::TooLarge => "too large for the link",
         }
     }
 }
