@@ -64,7 +64,7 @@ impl AduSource for Queue {
         assert!(bytes.len() <= room, "every data packet leaves so much room");
         packet.extend_from_slice(&bytes);
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First })
+        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First, is_fragment: false })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {

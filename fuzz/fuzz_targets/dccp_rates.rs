@@ -79,7 +79,7 @@ impl AduSource for Queue {
         let len = usize::from(self.waiting.pop()?).min(room);
         packet.extend(std::iter::repeat_n(1, len));
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
+        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false, copy: Copied::First, is_fragment: false })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, token: u64) {

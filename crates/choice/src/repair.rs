@@ -76,6 +76,12 @@ impl<S: AduSource> Repair<S> {
     /// inner source must treat others as lost.
     pub fn carrier_gone(&mut self) {
         self.is_allowed = false;
+        // Another carrier knows nothing of the fragments that have arrived.
+        let fragments: Vec<u64> = self.kept.fragments().collect();
+        for token in fragments {
+            self.forget(token);
+            self.inner.lost(token);
+        }
         self.again = self.kept.all_back();
         self.spare.clear();
     }
@@ -132,7 +138,11 @@ impl<S: AduSource> Repair<S> {
         let mut useless = Vec::new();
         for &token in &self.again {
             match self.kept.get(token) {
-                Some(kept) if !kept.meta.is_expired(now + path.shortest_way()) && kept.payload.len() <= room => {
+                Some(kept)
+                    if !kept.meta.is_expired(now + path.shortest_way())
+                        && kept.payload.len() <= room
+                        && !(kept.is_fragment && self.inner.is_decided(token)) =>
+                {
                     self.view.push(token, kept.meta, kept.payload.len());
                 }
                 _ => useless.push(token),
@@ -152,7 +162,8 @@ impl<S: AduSource> Repair<S> {
     fn pull_spare(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         while let Some((token, more)) = self.spare.pop_first() {
             let Some(kept) = self.kept.get(token) else { continue };
-            if kept.meta.is_expired(now + path.shortest_way()) || kept.payload.len() > room {
+            let is_useless = kept.is_fragment && self.inner.is_decided(token);
+            if is_useless || kept.meta.is_expired(now + path.shortest_way()) || kept.payload.len() > room {
                 continue;
             }
             if more > 1 {
@@ -169,7 +180,14 @@ impl<S: AduSource> Repair<S> {
         kept.under_way += 1;
         packet.extend_from_slice(&kept.payload);
         self.repaired += 1;
-        Some(PulledAdu { token, len: kept.payload.len(), meta: kept.meta, apart: false, copy: Copied::Again })
+        Some(PulledAdu {
+            token,
+            len: kept.payload.len(),
+            meta: kept.meta,
+            apart: false,
+            copy: Copied::Again,
+            is_fragment: kept.is_fragment,
+        })
     }
 
     fn keep_if_wanted(&mut self, now: Instant, pulled: &PulledAdu, appended: &[u8]) {
@@ -185,7 +203,7 @@ impl<S: AduSource> Repair<S> {
         if pulled.apart {
             self.inner.append(pulled.token, &mut payload);
         }
-        self.kept.keep(pulled.token, pulled.meta, payload);
+        self.kept.keep(pulled.token, pulled.meta, payload, pulled.is_fragment);
         while let Some(token) = self.kept.oldest_useless(now) {
             let is_lost = self.kept.get(token).is_some_and(|kept| kept.under_way == 0);
             self.forget(token);

@@ -57,6 +57,8 @@ const STATISTICS: [(&str, &[&str]); 6] = [
             "msRTT",
             "msRTTMin",
             "mbpsBandwidth",
+            "byteMSS",
+            "pathBlackHolesTotal",
             "byteFlightSize",
             "byteCongestionWindow",
             "pktSndBuf",

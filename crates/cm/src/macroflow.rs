@@ -229,6 +229,11 @@ impl Macroflow {
         self.weights = self.weights - u64::from(old) + u64::from(new);
     }
 
+    /// Raises the maximum packet size of its flows.
+    pub(crate) fn raise_mtu(&mut self, mtu: u64) {
+        self.mtu = self.mtu.max(mtu);
+    }
+
     /// Maximum packet size of its flows.
     pub(crate) fn mtu(&self) -> u64 {
         self.mtu

@@ -190,6 +190,8 @@ pub struct PulledAdu {
     pub apart: bool,
     /// First transmission or retransmission.
     pub copy: Copied,
+    /// Whether it is a part of an ADU, with a header of its own: sent only to a peer that puts parts together.
+    pub is_fragment: bool,
 }
 
 /// Transmission count of an ADU.
@@ -203,12 +205,15 @@ pub enum Copied {
 }
 
 impl PulledAdu {
+    /// Bytes of a packet's room that the mark of a fragment takes.
+    pub const FRAGMENT_MARK: usize = 4;
+
     /// Appends the payload to `packet`, unless `source` has done so already.
     ///
     /// ```
     /// use timeous_core::{AduMeta, Copied, NoAdus, PulledAdu};
     /// let mut packet = b"header, ".to_vec();
-    /// let mut pulled = PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: true, copy: Copied::First };
+    /// let mut pulled = PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: true, copy: Copied::First, is_fragment: false };
     /// pulled.gather(&mut NoAdus, &mut packet);
     /// assert!(!pulled.apart);
     /// ```
@@ -274,6 +279,13 @@ pub trait AduSource {
     /// could send something else instead. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         !meta.is_expired(now + path.least_way())
+    }
+
+    /// Whether the fate of a pulled ADU is decided already, so that no copy is worth sending: it is a fragment of an ADU
+    /// that cannot arrive any more.
+    fn is_decided(&self, token: u64) -> bool {
+        let _ = token;
+        false
     }
 
     /// Drop reason of an ADU for which [`is_worth_repeating`](Self::is_worth_repeating) returned false.

@@ -16,7 +16,10 @@ mod log;
 mod migration;
 mod negotiation;
 mod output;
+mod packet_size;
 mod parity;
+mod path_mtu;
+mod reassembly;
 pub(crate) mod refusal;
 mod retransmission;
 mod round_trip;
@@ -45,6 +48,7 @@ use lifecycle::Lifecycle;
 use log::Log;
 use negotiation::Negotiation;
 use parity::Protection;
+use path_mtu::PathMtu;
 use retransmission::Retransmission;
 use round_trip::RoundTrip;
 use sequence::Sequence;
@@ -118,6 +122,10 @@ pub struct Connection {
     /// Delivery of the peer's data.
     delivery: Delivery,
     transmission: Transmission,
+    /// Whether the peer puts ADUs together from fragments, and the driver knows it.
+    takes_fragments: bool,
+    /// Path MTU discovery, once the connection is open.
+    path_mtu: Option<Box<PathMtu>>,
     log: Log,
 }
 
@@ -163,6 +171,8 @@ impl Connection {
             acknowledgement: Acknowledgement::new(now),
             delivery: Delivery::new(),
             transmission: Transmission::new(),
+            takes_fragments: false,
+            path_mtu: None,
             log: Log::default(),
         }
     }
@@ -196,12 +206,6 @@ impl Connection {
             self.transmission.queue(Control::Sync(self.sequence.gsr()));
             self.expect_feedback(now, cm);
         }
-    }
-
-    /// Lowers the maximum packet size to `mps`, as reported by an ICMP message, but not below [`Config::MIN_MPS`]. A
-    /// greater value changes nothing (RFC 4340 §14.1).
-    pub fn path_mtu_exceeded(&mut self, mps: usize) {
-        self.config.mps = self.config.mps.min(mps.max(Config::MIN_MPS));
     }
 
     /// Sets the free receive buffer to `room` bytes; data that do not fit are dropped and reported to the peer
@@ -340,6 +344,7 @@ impl Connection {
                 Timer::AckDelay => self.acknowledgement.on_timeout(now),
                 Timer::NoFeedback => self.congestion.on_rate_timeout(now, cm, &mut self.timers),
                 Timer::Features => self.negotiation.on_timeout(now),
+                Timer::PathMtu => self.on_probe_timeout(now, cm),
                 // The poll that follows sees that the time is over and sends.
                 Timer::Gap | Timer::Parity | Timer::Constraint => {}
                 Timer::TimeWait => self.lifecycle.enter(State::Closed),

@@ -172,6 +172,17 @@ impl Endpoint {
         }
     }
 
+    /// Notes that this host refused a packet of a connection as too large, as [`Connection::was_too_large`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn was_too_large(&mut self, now: Instant, id: ConnectionId, len: usize) -> Result<(), CommandError> {
+        self.command(now, id, |connection| {
+            connection.was_too_large(now, len);
+            Ok(())
+        })
+    }
+
     /// Handles an ICMP message that `remote` has no such UDP port; `quoted` is the DCCP packet that it quotes. A quoted
     /// Request ends with [`CloseReason::Unreachable`](crate::CloseReason::Unreachable); anything else is foreign or
     /// forged, and ignored.

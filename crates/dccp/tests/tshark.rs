@@ -45,11 +45,25 @@ impl AduSource for Queue {
         if self.1 > 0 {
             self.1 -= 1;
             packet.extend_from_slice(&[9; 40]);
-            return Some(PulledAdu { token: 0, len: 40, meta: AduMeta::default(), apart: false, copy: Copied::Again });
+            return Some(PulledAdu {
+                token: 0,
+                len: 40,
+                meta: AduMeta::default(),
+                apart: false,
+                copy: Copied::Again,
+                is_fragment: false,
+            });
         }
         let bytes = self.0.pop_front()?;
         packet.extend_from_slice(&bytes);
-        Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First })
+        Some(PulledAdu {
+            token: 0,
+            len: bytes.len(),
+            meta: AduMeta::default(),
+            apart: false,
+            copy: Copied::First,
+            is_fragment: false,
+        })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {}

@@ -34,6 +34,8 @@ pub struct Batch {
     len: usize,
     /// Maximum number of waiting packets.
     most: usize,
+    /// Packets without data that this host refused as too large: connections and lengths.
+    too_large: Vec<(ConnectionId, usize)>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ struct Sending {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { entries: Vec::new(), len: 0, most: Socket::BATCH }
+        Self { entries: Vec::new(), len: 0, most: Socket::BATCH, too_large: Vec::new() }
     }
 }
 
@@ -129,6 +131,11 @@ impl Batch {
         self.len += 1;
     }
 
+    /// Returns the next packet without data, a probe of the path MTU, that this host refused as too large.
+    pub fn poll_too_large(&mut self) -> Option<(ConnectionId, usize)> {
+        self.too_large.pop()
+    }
+
     /// Returns the number of waiting packets.
     pub fn len(&self) -> usize {
         self.len
@@ -170,6 +177,7 @@ impl Batch {
         let mut packets = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut places = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut done = [false; Socket::BATCH];
+        let mut too_large = Vec::new();
         for (place, entry) in self.entries[..self.len].iter().enumerate() {
             match entry.packet(payloads) {
                 Some(packet) => {
@@ -184,9 +192,15 @@ impl Batch {
             if let Err(error) = result {
                 // The connection sees this as a loss on the path, which it detects by itself.
                 tracing::debug!(%error, to = %packets[at].to, "sending");
+                if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                    too_large.push(places[at]);
+                }
             }
         });
         drop(packets);
+        for entry in too_large.into_iter().map(|place| &self.entries[place]).filter(|entry| entry.adu.is_none()) {
+            self.too_large.extend(entry.connection.map(|connection| (connection, entry.header.len())));
+        }
         for (entry, done) in self.entries[..self.len].iter_mut().zip(done) {
             entry.done = done;
         }

@@ -67,7 +67,7 @@ impl StreamConfig {
         }
     }
 
-    /// Returns the settings of the packet ring: a buffer holds the largest datagram.
+    /// Returns the settings of the packet ring: a buffer holds the largest usual datagram; others are in packet zones.
     pub(crate) fn ring(&self) -> timeous_ring::Config {
         timeous_stream::ring_settings(self.slots, self.dccp.mps.max(self.tcp.longest))
     }
@@ -77,7 +77,8 @@ impl StreamConfig {
     pub(crate) fn dccp(&self) -> timeous_dccp::Config {
         let overhead = if self.sealing.is_sealed() { timeous_seal::OVERHEAD } else { 0 };
         let mps = self.dccp.mps.saturating_sub(overhead);
-        timeous_dccp::Config { repeats: self.repair.is_some(), mps, ..self.dccp.clone() }
+        let largest = self.dccp.largest.map(|largest| largest.saturating_sub(overhead));
+        timeous_dccp::Config { repeats: self.repair.is_some(), mps, largest, overhead, ..self.dccp.clone() }
     }
 }
 

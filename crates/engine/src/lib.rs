@@ -50,4 +50,5 @@ pub use timeous_ring::{
     Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, OpenError, PacketZone, Producer,
     ReadError, SharedZone, ZoneBuffer, ZoneKey, ZoneReader,
 };
+pub use timeous_stream::MAX_ADU;
 pub use waker::{ReadyList, Waker};

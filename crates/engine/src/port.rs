@@ -396,6 +396,10 @@ impl Port {
                 return progress;
             }
             *now = clock::now().max(*now);
+            while let Some((connection, len)) = self.batch.poll_too_large() {
+                // Fails only for an ended connection.
+                let _ended = self.driver.endpoint.was_too_large(*now, connection, len);
+            }
             self.pull(*now, cm);
             if self.batch.is_empty() {
                 return progress;

@@ -103,6 +103,13 @@ impl timeous_stream::Session for Session {
             Event::Connected => self.set_open(),
             Event::Received(bytes) => self.received(now, SubStream::default(), bytes),
             Event::Moved { to, .. } => self.set_peer(to),
+            Event::PacketSize { payload, is_black_hole } => {
+                if is_black_hole {
+                    let peer = self.shared.peer();
+                    tracing::warn!(?peer, payload, "the path has swallowed larger packets: sending smaller ones");
+                }
+                self.shared.set_packet_payload(payload);
+            }
             _ => {}
         }
     }

@@ -1,11 +1,11 @@
 //! State of a stream shared by engine and application, beside the packet ring.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState};
-use timeous_dccp::{CloseReason, Statistics};
+use timeous_dccp::{CloseReason, Config as DccpConfig, Statistics};
 use timeous_kernel_tcp::TcpView;
 use timeous_ring::Violation;
 use timeous_seal::{Intent, SealError};
@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     answered: Condvar,
     /// Whether a snapshot is wanted: taking one costs a walk over the queue.
     wanted: AtomicBool,
+    /// Largest payload that leaves in one packet, in bytes; zero while the path's size is unknown.
+    packet_payload: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +97,8 @@ impl Shared {
 
     pub(crate) fn with(inbox: Inbox, readable: Waker, writable: Waker) -> Arc<Self> {
         let (state, told, answered) = (Mutex::default(), Condvar::new(), Condvar::new());
-        Arc::new(Self { inbox, readable, writable, state, told, answered, wanted: AtomicBool::new(false) })
+        let (wanted, packet_payload) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Self { inbox, readable, writable, state, told, answered, wanted, packet_payload })
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -165,7 +168,19 @@ impl Shared {
         self.with_state(|state| state.seal_error.as_deref().cloned())
     }
 
+    /// Returns the largest payload that leaves in one packet, once path MTU discovery has found it.
+    pub(crate) fn packet_payload(&self) -> Option<usize> {
+        Some(self.packet_payload.load(Ordering::Relaxed)).filter(|&bytes| bytes > 0)
+    }
+
+    pub(crate) fn set_packet_payload(&self, bytes: usize) {
+        self.packet_payload.store(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {
+        if snapshot.transport.packet_size > 0 {
+            self.set_packet_payload((snapshot.transport.packet_size as usize).saturating_sub(DccpConfig::HEADER_ROOM));
+        }
         let taken = Some(clock::now());
         self.with_state(|state| (state.snapshot, state.taken) = (snapshot, taken));
         self.told.notify_all();

@@ -257,6 +257,12 @@ impl SendHalf {
         self.link.shared.seal_error()
     }
 
+    /// Returns the largest payload that leaves in one packet, as path MTU discovery knows it; `None` before it has begun, and over TCP.
+    #[must_use]
+    pub fn packet_payload(&self) -> Option<usize> {
+        self.link.shared.packet_payload()
+    }
+
     /// Returns statistics of the stream, at most some 50 ms old: the engine is asked, and waited for, for at most 100 ms. A stream run by a
     /// daemon returns those of the previous request.
     #[must_use]

@@ -44,7 +44,8 @@ pub enum Unordered {
 pub struct TcpConfig {
     /// Framing of datagrams in the byte stream.
     pub framing: TcpFraming,
-    /// Maximum datagram length, in bytes.
+    /// Length of the longest usual datagram, in bytes. Longer ones, up to 65 535 bytes, are sent, too, but not changed in the kernel's
+    /// send queue.
     pub longest: usize,
     /// Local address to connect from; `None`: the route's own. For streams of an engine, `StreamConfig::local` takes the place of this
     /// and the next.

@@ -10,7 +10,10 @@ use crate::identity::CONTROL;
 /// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
 const MOST_RFC4571: usize = u16::MAX as usize;
 
-/// Returns the maximum payload length that may be sent.
+/// Maximum length of an ADU that every receiver takes, whatever its `longest` is, in bytes.
+pub(crate) const MOST_ADU: usize = MOST_RFC4571;
+
+/// Returns the payload length up to which records are changed in place, and share segments.
 pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
     match config.framing {
         TcpFraming::Records => config.longest,

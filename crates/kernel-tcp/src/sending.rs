@@ -10,7 +10,7 @@ use timeous_seal::Secrets;
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
-use crate::framing::{Writer, longest_payload};
+use crate::framing::{MOST_ADU, Writer, longest_payload};
 use crate::identity::{END, Hello};
 use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
@@ -396,7 +396,7 @@ impl Sending {
     pub(crate) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.payload.clear();
         let path = self.path();
-        let mut pulled = source.pull(now, &path, self.longest, &mut self.payload)?;
+        let mut pulled = source.pull(now, &path, self.longest.max(MOST_ADU), &mut self.payload)?;
         pulled.gather(source, &mut self.payload);
         Some((pulled, self.writer.number()))
     }
@@ -413,7 +413,7 @@ impl Sending {
 
     /// Gives the record in `scratch` to the kernel, by zero-copy where possible. `has_company`: another record follows in the same segment.
     fn send_record(&mut self, socket: &Socket, has_company: bool) -> io::Result<Given> {
-        if let Some(zone) = &mut self.zone
+        if let Some(zone) = self.zone.as_mut().filter(|zone| zone.holds(self.scratch.len()))
             && let Some(slot) = zone.take()
         {
             zone.write(&slot, &self.scratch);

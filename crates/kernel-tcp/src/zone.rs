@@ -66,6 +66,11 @@ impl Zone {
         Ok(Self { base, place, in_page, bytes, places, free: (0..places as u32).rev().collect() })
     }
 
+    /// Whether a record of `len` bytes fits into a slot.
+    pub(crate) fn holds(&self, len: usize) -> bool {
+        len <= self.place
+    }
+
     /// Takes a free slot.
     pub(crate) fn take(&mut self) -> Option<Slot> {
         self.free.pop().map(Slot)

@@ -106,6 +106,11 @@ impl Producer {
         }
     }
 
+    /// Size of the ring's own buffers in bytes: the longest payload of [`enqueue`](Self::enqueue).
+    pub fn buffer_size(&self) -> usize {
+        self.zone.books().buffers.size()
+    }
+
     /// Number of packets that can be enqueued before the ring is full.
     pub fn free_slots(&mut self) -> usize {
         let _broken_shows_at_enqueue = self.reclaim();

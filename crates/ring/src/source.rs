@@ -192,7 +192,7 @@ impl RingSource {
         if !self.apart {
             self.consumer.copy_payload(token, packet);
         }
-        PulledAdu { token, len, meta, apart: self.apart, copy: Copied::First }
+        PulledAdu { token, len, meta, apart: self.apart, copy: Copied::First, is_fragment: false }
     }
 
     /// Whether the policy's last decision holds the queue back until fewer bytes are in flight.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod fragments;
 mod order;
 mod send_side;
 mod session;
@@ -14,6 +15,7 @@ mod sessions;
 mod settings;
 
 pub use driver::{Driver, in_order};
+pub use fragments::MAX_ADU;
 pub use order::{Order, StreamId};
 pub use send_side::{SCAN_INTERVAL, SendSide};
 pub use session::Session;

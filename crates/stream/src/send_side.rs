@@ -9,6 +9,8 @@ use timeous_core::{
 use timeous_ring::{Consumer, Payload, RingSource, Violation};
 use timeous_transport::Event;
 
+use crate::fragments::{self, Fragments};
+
 /// Interval of expiry scans. Chosen by us: a higher value costs less time and notices expired ADUs later.
 pub const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -33,7 +35,7 @@ pub const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct SendSide {
-    source: Repair<RingSource>,
+    source: Repair<Fragments<RingSource>>,
     /// Close when the fate of every ADU is known.
     finishing: bool,
     closed: bool,
@@ -52,13 +54,17 @@ impl SendSide {
         let mut ring = RingSource::new(consumer).leaving_payloads_apart();
         ring.set_choice(choice);
         Self {
-            source: Repair::new(ring, repair),
+            source: Repair::new(Fragments::new(ring), repair),
             finishing: false,
             closed: false,
             has_news: false,
             path: PathState::default(),
             next_scan: Instant::ZERO,
         }
+    }
+
+    fn ring(&mut self) -> &mut RingSource {
+        self.source.inner_mut().inner_mut()
     }
 
     /// Returns the source from which the transport pulls.
@@ -68,7 +74,7 @@ impl SendSide {
 
     /// Returns the source, for a transport whose driver has room for this many packets at this instant.
     pub fn source_with_room(&mut self, packets: u32) -> &mut dyn AduSource {
-        self.source.inner_mut().has_room_for(packets);
+        self.ring().has_room_for(packets);
         &mut self.source
     }
 
@@ -87,6 +93,7 @@ impl SendSide {
             }
             Event::Overdue { token } => self.source.overdue(token),
             Event::TakesRepeats => self.source.allow(),
+            Event::TakesFragments => self.source.inner_mut().allow(),
             Event::Closed { .. } => self.close(),
             _ => {}
         }
@@ -106,7 +113,7 @@ impl SendSide {
 
     /// Returns a payload that was left in the ring's memory, until it was `sent`.
     pub fn payload(&self, token: u64) -> Option<Payload<'_>> {
-        self.source.inner().payload(token)
+        self.source.inner().inner().payload(fragments::inner(token))
     }
 
     /// Requests a close once the fate of every ADU is known.
@@ -133,7 +140,7 @@ impl SendSide {
 
     /// Returns whether the fate of every ADU is known.
     pub fn is_drained(&mut self, now: Instant) -> bool {
-        !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
+        !self.source.has_queued(now) && self.ring().consumer().unsettled_len() == 0
     }
 
     /// Ends the stream: ADUs without a fate get one, and the producer is told.
@@ -152,16 +159,17 @@ impl SendSide {
     /// Handles the loss of the carrier with all data in flight: ADUs kept for retransmission wait for the next carrier, others are lost.
     pub fn carrier_gone(&mut self) {
         self.source.carrier_gone();
-        let ring = self.source.inner_mut();
-        let unsettled = ring.consumer().unsettled();
-        let kept: BTreeSet<u64> = unsettled.into_iter().filter(|&token| self.source.keeps(token)).collect();
-        self.source.inner_mut().lose_under_way(|token| kept.contains(&token));
+        self.source.inner_mut().carrier_gone();
+        let unsettled = self.ring().consumer().unsettled();
+        let is_kept = |&token: &u64| self.source.keeps(fragments::whole(token));
+        let kept: BTreeSet<u64> = unsettled.into_iter().filter(is_kept).collect();
+        self.ring().lose_under_way(|token| kept.contains(&token));
         self.has_news = true;
     }
 
     /// Requests a notification of new data, if the ring is empty; `true` if data was queued meanwhile, and the transport has to continue.
     pub fn stop_polling(&mut self) -> bool {
-        !self.closed && self.source.inner_mut().stop_polling()
+        !self.closed && self.ring().stop_polling()
     }
 
     /// Drops expired ADUs from the queue, for times in which nothing may be sent; returns whether there were any. It is scanned once per
@@ -171,7 +179,7 @@ impl SendSide {
             return false;
         }
         self.next_scan = now + SCAN_INTERVAL;
-        let ring = self.source.inner_mut();
+        let ring = self.ring();
         let before = ring.queued_len();
         ring.pass_expired(now);
         let has_dropped = ring.queued_len() < before;
@@ -186,7 +194,7 @@ impl SendSide {
 
     /// Returns whether a scan is worth its time: ADUs are queued, or the close waits for fates.
     fn waits(&mut self) -> bool {
-        !self.closed && (self.finishing || self.source.inner_mut().consumer().has_queued())
+        !self.closed && (self.finishing || self.ring().consumer().has_queued())
     }
 
     /// Sets the path state that late choice sees while nothing may be sent.
@@ -201,19 +209,19 @@ impl SendSide {
 
     /// Returns whether the late choice advises the application.
     pub fn is_advised(&self) -> bool {
-        self.source.inner().is_advised()
+        self.source.inner().inner().is_advised()
     }
 
     /// Sets the source's rate, for a late choice that advises it. Zero means unknown.
     pub fn set_rate(&mut self, rate: Rate) {
-        if let Some(adviser) = self.source.inner_mut().adviser() {
+        if let Some(adviser) = self.ring().adviser() {
             adviser.set_rate(rate);
         }
     }
 
     /// Runs a late choice that advises the application, if that is due; returns whether it ran.
     pub fn watch(&mut self, now: Instant) -> bool {
-        let ring = self.source.inner_mut();
+        let ring = self.source.inner_mut().inner_mut();
         let is_due = ring.poll_watch().is_some_and(|due| due <= now);
         if is_due {
             ring.watch(now, &self.path);
@@ -223,7 +231,7 @@ impl SendSide {
 
     /// Returns the next advice of the late choice to the application.
     pub fn poll_advice(&mut self) -> Option<Advice> {
-        self.source.inner_mut().adviser()?.poll_advice()
+        self.ring().adviser()?.poll_advice()
     }
 
     /// Returns the time at which [`drop_expired`](Self::drop_expired) and [`watch`](Self::watch) are due.
@@ -232,7 +240,7 @@ impl SendSide {
             return None;
         }
         let scan = self.waits().then_some(self.next_scan);
-        scan.into_iter().chain(self.source.inner_mut().poll_watch()).min()
+        scan.into_iter().chain(self.ring().poll_watch()).min()
     }
 
     /// Returns, once, whether fates became known or slots free.
@@ -247,17 +255,17 @@ impl SendSide {
 
     /// Returns the number of queued packets.
     pub fn queued_packets(&mut self) -> usize {
-        self.source.inner_mut().queued_len()
+        self.ring().queued_len()
     }
 
     /// Returns the queued payload bytes. Scans the queue.
     pub fn queued_bytes(&mut self) -> usize {
-        self.source.inner_mut().queued_bytes()
+        self.ring().queued_bytes()
     }
 
     /// Returns the state of the send buffer, if the late choice advises the application.
     pub fn buffer(&mut self) -> Option<BufferState> {
-        self.source.inner_mut().adviser().map(|adviser| adviser.state())
+        self.ring().adviser().map(|adviser| adviser.state())
     }
 
     /// Returns the number of retransmitted packets.
@@ -272,7 +280,7 @@ impl SendSide {
 
     /// Returns the application's first violation of the ring's protocol, if any.
     pub fn violation(&self) -> Option<Violation> {
-        self.source.inner().violation()
+        self.source.inner().inner().violation()
     }
 }
 

@@ -67,7 +67,7 @@ impl AduSource for StreamBuffer {
         self.bytes.drain(..len);
         let token = self.next_token;
         self.next_token += 1;
-        Some(PulledAdu { token, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
+        Some(PulledAdu { token, len, meta: AduMeta::default(), apart: false, copy: Copied::First, is_fragment: false })
     }
 
     fn waiting_bytes(&self) -> Option<u64> {

@@ -118,7 +118,12 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
 /// Makes a zone where the streams of the URI run.
 pub(crate) fn zone(uri: &Uri, buffer_size: u32, buffers: u32) -> Result<PacketZone, Error> {
     check(uri)?;
-    match daemon_for(&uri.options)? {
+    zone_for(&uri.options, buffer_size, buffers)
+}
+
+/// Makes a zone for a stream with these options.
+pub(crate) fn zone_for(options: &Options, buffer_size: u32, buffers: u32) -> Result<PacketZone, Error> {
+    match daemon_for(options)? {
         Some(mut client) => {
             let (key, memory) = client.make_zone(buffer_size, buffers)?;
             // The daemon keeps the zone while its client exists.

@@ -190,9 +190,9 @@ pub struct Options {
     pub framing: TcpFraming,
     /// Over TCP, whether datagrams are delivered before missing ones that precede them.
     pub unordered: Unordered,
-    /// Largest UDP payload, and over TCP about the largest record. The default passes wherever IPv6 does, even through
-    /// a tunnel: there is no MTU probing.
-    pub mtu: usize,
+    /// Upper bound of the UDP payload, which path MTU discovery keeps to, and over TCP about the largest record. `None`:
+    /// [`MOST_MTU`](Self::MOST_MTU) and, over TCP, [`BASE_MTU`](Self::BASE_MTU).
+    pub mtu: Option<usize>,
     /// Slots in the packet ring.
     pub slots: u32,
     /// Time to wait for a silent peer.
@@ -239,7 +239,7 @@ impl Default for Options {
             transport: TransportName::default(),
             framing: TcpFraming::default(),
             unordered: Unordered::default(),
-            mtu: 1200,
+            mtu: None,
             slots: 1024,
             timeout: Duration::from_secs(10),
             keep_alive: None,
@@ -257,6 +257,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// UDP payload that path MTU discovery begins with, in bytes (`BASE_PLPMTU`, RFC 8899 §5.1.2): it passes wherever IPv6
+    /// does, even through a tunnel.
+    pub const BASE_MTU: usize = 1_200;
+    /// Upper bound of the UDP payload without the option `mtu`, in bytes: that of a jumbo frame over IPv4.
+    pub const MOST_MTU: usize = 9_000 - 28;
+    /// Length of the largest ADU, in bytes: over DCCP it is cut and put together again.
+    pub const MAX_ADU: usize = timeous_engine::MAX_ADU;
+
     /// Maximum number of sub-streams with weights.
     pub const MOST_WEIGHTS: usize = 4;
 
@@ -311,11 +319,26 @@ impl Options {
         self.policy != Some(PolicyName::Fifo)
     }
 
-    /// Largest ADU in bytes. With a credential it is less, since encryption adds to each packet.
+    /// Largest ADU in bytes that leaves in one packet, before the path's size is known; over TCP in one record. With a
+    /// credential it is less, since encryption adds to each packet.
     #[must_use]
     pub fn max_payload(&self) -> usize {
+        match self.transport {
+            TransportName::Tcp => self.record_payload(),
+            TransportName::Dccp | TransportName::Auto => {
+                self.payload_of(self.mtu.unwrap_or(Self::BASE_MTU).min(Self::BASE_MTU))
+            }
+        }
+    }
+
+    /// Largest payload of a record over TCP.
+    pub(crate) fn record_payload(&self) -> usize {
+        self.payload_of(self.mtu.unwrap_or(Self::BASE_MTU))
+    }
+
+    fn payload_of(&self, mtu: usize) -> usize {
         let overhead = if self.security.has_credential() { timeous_seal::OVERHEAD } else { 0 };
-        self.mtu - timeous_engine::DccpConfig::HEADER_ROOM - overhead
+        mtu - timeous_engine::DccpConfig::HEADER_ROOM - overhead
     }
 
     /// Whether lost ADUs are retransmitted.

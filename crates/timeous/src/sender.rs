@@ -1,5 +1,6 @@
 //! Sender of a stream.
 
+mod large;
 mod shared;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
+use crate::zone::Zone;
 
 /// Metadata of an ADU; [`Hints::default`] sets none. A literal ends with `..Hints::default()`: fields may be added.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +78,10 @@ pub struct Sender {
     half: SendHalf,
     options: Options,
     next_seq: u64,
+    /// Size of the ring's buffers.
+    buffer_size: usize,
+    /// Buffers of ADUs that are larger, from the first one on.
+    large: Option<Zone>,
     fates: Fates,
     began: Instant,
     stream_id: Option<Arc<str>>,
@@ -100,6 +106,9 @@ impl Sender {
     /// # Errors
     /// See [`SendError`]. ADUs queued before are not affected.
     pub fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
+        if bytes.len() > self.buffer_size {
+            return self.send_large(bytes.len(), hints, |buffer| buffer.copy_from_slice(bytes));
+        }
         self.queue(bytes.len(), hints, |half, meta| half.ring().enqueue(meta, bytes).map(drop))
     }
 
@@ -124,6 +133,9 @@ impl Sender {
     /// # Panics
     /// If `fill` panics. The ADU is not queued then, and gets no number.
     pub fn send_with(&mut self, len: usize, hints: Hints, fill: impl FnOnce(&mut [u8])) -> Result<AduSeq, SendError> {
+        if len > self.buffer_size {
+            return self.send_large(len, hints, fill);
+        }
         self.queue(len, hints, |half, meta| half.ring().enqueue_with(meta, len, fill).map(drop))
     }
 
@@ -137,9 +149,8 @@ impl Sender {
         if let Status::Closed(reason) = self.half.status() {
             return Err(SendError::Closed(reason));
         }
-        let max = self.max_payload();
-        if len > max {
-            return Err(SendError::TooLarge { len, max });
+        if len > Options::MAX_ADU {
+            return Err(SendError::TooLarge { len, max: Options::MAX_ADU });
         }
         let seq = AduSeq(self.next_seq);
         let meta = self.meta(seq, hints, clock::now());
@@ -158,7 +169,7 @@ impl Sender {
     fn explain(&self, error: &EnqueueError, len: usize) -> SendError {
         match (error, self.half.status()) {
             (_, Status::Closed(reason)) => SendError::Closed(reason),
-            (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: self.max_payload() },
+            (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: Options::MAX_ADU },
             // The peer's application has stopped reading, which leaves the connection open.
             (EnqueueError::Closed, _) => SendError::Closed(timeous_engine::CloseReason::Peer),
             // Whoever runs the other side of the ring has corrupted it.
@@ -168,10 +179,11 @@ impl Sender {
         }
     }
 
-    /// Largest ADU in bytes.
+    /// Largest ADU in bytes that leaves in one packet, as far as the path's size is known: it follows path MTU discovery.
+    /// Larger ones, up to [`Options::MAX_ADU`], are cut, and arrive whole or not at all.
     #[must_use]
     pub fn max_payload(&self) -> usize {
-        self.options.max_payload()
+        self.half.packet_payload().unwrap_or_else(|| self.options.max_payload())
     }
 
     /// Returns the next fate of an ADU: each ADU gets exactly one.
@@ -310,6 +322,18 @@ pub(crate) fn both_of(opened: Opened, options: Options) -> (Sender, Receiver) {
     let began = clock::now();
     let Opened { sending: half, receiving, runner, stream_id } = opened;
     let receiver = Receiver::new(receiving, runner.clone(), stream_id.clone(), began);
-    let sender = Sender { half, options, next_seq: 0, fates: Fates::default(), began, stream_id, _runner: runner };
+    let mut half = half;
+    let buffer_size = half.ring().buffer_size();
+    let sender = Sender {
+        half,
+        options,
+        next_seq: 0,
+        buffer_size,
+        large: None,
+        fates: Fates::default(),
+        began,
+        stream_id,
+        _runner: runner,
+    };
     (sender, receiver)
 }

@@ -122,6 +122,12 @@ pub struct Stats {
     pub mbps_source_rate: Option<f64>,
     /// With `policy=dbat`: rate last advised to the source, in Mbit/s.
     pub mbps_advised_rate: Option<f64>,
+    /// Over DCCP: largest packet that the path carries, as far as is known, in bytes of UDP payload without encryption; 0
+    /// before the stream is open.
+    #[serde(rename = "byteMSS")]
+    pub byte_mss: u64,
+    /// Times that the path has swallowed packets of a size that passed before, without a message: later ones are smaller.
+    pub path_black_holes_total: u64,
     /// Bytes in flight.
     pub byte_flight_size: u64,
     /// Congestion window in bytes.
@@ -199,6 +205,8 @@ impl Stats {
             byte_snd_buf_max_th: thresholds.map(|thresholds| thresholds.max),
             mbps_source_rate: buffer.and_then(|buffer| buffer.stream).map(in_mbps),
             mbps_advised_rate: buffer.and_then(|buffer| buffer.advised).map(in_mbps),
+            byte_mss: transport.packet_size,
+            path_black_holes_total: transport.black_holes,
             byte_flight_size: path.outstanding,
             byte_congestion_window: path.window,
             ms_rtt: millis(path.srtt),

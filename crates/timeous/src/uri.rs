@@ -353,7 +353,7 @@ mod tests {
         let planned: Uri = "timeous://h?policy=plan&weights=0:4,2:8".parse().unwrap();
         assert_eq!((planned.options.policy, planned.options.weights), (Some(PolicyName::Plan), vec![(0, 4), (2, 8)]));
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
-        assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
+        assert_eq!((options.mtu, options.slots, options.dccp_port), (Some(1200), 64, 7));
         assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
         assert_eq!(plain.options.asks_after(), Some(Duration::from_millis(2_500)));
         let never: Uri = "timeous://h?keepalive=off".parse().unwrap();

@@ -41,11 +41,20 @@ pub enum Event<R = CloseReason> {
     /// The peer accepts retransmissions: lost ADUs may be offered again under their token. Before this event, and with
     /// a peer that never agrees, they must not.
     TakesRepeats,
+    /// The peer puts ADUs together from fragments: larger ones than a packet may be cut.
+    TakesFragments,
     /// The peer's application no longer reads: nothing more is pulled (RFC 4340 §11.7.2).
     NotListening,
     /// Changed retransmissions did not arrive and the original bytes did: a middlebox rejects changes. From here on
     /// retransmissions are unchanged.
     ChangesRefused,
+    /// The maximum packet size has changed, by path MTU discovery (RFC 8899).
+    PacketSize {
+        /// Largest payload that fits into every data packet, in bytes.
+        payload: usize,
+        /// Whether packets of the previous size were lost without a message.
+        is_black_hole: bool,
+    },
     /// The peer has closed its sending direction: no data follows what can be read.
     PeerFinished,
     /// The peer has moved to another address and answered from there; only from an [`Endpoint`](crate::Endpoint).

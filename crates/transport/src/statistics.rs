@@ -55,7 +55,11 @@ pub struct Statistics {
     pub duplicates: u64,
     /// Packets of a type that is not allowed in the current state (RFC 4340 §8.5, steps 4 and 7).
     pub unexpected: u64,
-    /// Sync packets sent.
+    /// Present maximum packet size, in bytes; zero until the connection is open, and without path MTU discovery.
+    pub packet_size: u64,
+    /// Falls of the path MTU without a message from the path: packets of the previous size were lost (RFC 8899 §4.3).
+    pub black_holes: u64,
+    /// Sync packets sent, probes of the path MTU included.
     pub syncs_sent: u64,
     /// Sync packets received.
     pub syncs_received: u64,

@@ -17,6 +17,7 @@ pub(super) struct Kept {
     pub(super) payload: Vec<u8>,
     /// Copies in flight.
     pub(super) under_way: u32,
+    pub(super) is_fragment: bool,
 }
 
 /// ADUs by token, which increases with each new one.
@@ -45,15 +46,20 @@ impl Store {
         self.adus.keys().copied()
     }
 
+    /// Tokens of fragments.
+    pub(super) fn fragments(&self) -> impl Iterator<Item = u64> {
+        self.adus.iter().filter(|(_, kept)| kept.is_fragment).map(|(&token, _)| token)
+    }
+
     /// Returns an empty buffer.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Keeps an ADU at its first transmission.
-    pub(super) fn keep(&mut self, token: u64, meta: AduMeta, payload: Vec<u8>) {
+    pub(super) fn keep(&mut self, token: u64, meta: AduMeta, payload: Vec<u8>, is_fragment: bool) {
         self.bytes += payload.len();
-        self.adus.insert(token, Kept { meta, payload, under_way: 1 });
+        self.adus.insert(token, Kept { meta, payload, under_way: 1, is_fragment });
     }
 
     /// Releases an ADU.

@@ -29,7 +29,14 @@ impl AduSource for Script {
         }
         let meta = AduMeta { deadline: self.deadline, priority: self.priority, ..AduMeta::default() };
         self.next += 1;
-        Some(PulledAdu { token: self.next - 1, len: 1, meta, apart: self.apart, copy: Copied::First })
+        Some(PulledAdu {
+            token: self.next - 1,
+            len: 1,
+            meta,
+            apart: self.apart,
+            copy: Copied::First,
+            is_fragment: false,
+        })
     }
     fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
         self.told.push(format!("read {token}"));

@@ -172,6 +172,7 @@ impl Link {
         self.has_entered = true;
         let stamp = timeous_media::Stamp { is_queued: self.sender.ring().queued_len() > 0, ..due.stamp };
         let deadline = self.deadline(due.captured);
+        self.packets.resize(self.sender.max_payload());
         for adu in self.packets.packetize(part, sets, &stamp) {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
                 // The rest of the frame would be useless.

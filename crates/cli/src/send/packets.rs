@@ -39,6 +39,13 @@ impl Packets {
         })
     }
 
+    /// Fills later packets up to `largest` bytes: the path carries another size.
+    pub(super) fn resize(&mut self, largest: usize) {
+        if let Self::Ts(ts) = self {
+            ts.resize(largest);
+        }
+    }
+
     pub(super) fn ssrc(&self) -> u32 {
         match self {
             Self::Video(video) => video.ssrc(),

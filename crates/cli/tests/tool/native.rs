@@ -112,6 +112,32 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
 }
 
 #[test]
+fn the_packet_size_of_the_path_is_found_with_udp_and_without() {
+    let name = "the_packet_size_of_the_path_is_found_with_udp_and_without";
+    let Some(hosts) = Hosts::new("sizes") else { return skip(name, "the right to make network namespaces") };
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(60));
+    for mtu in ["1280", "1400", "1500"] {
+        for host in &hosts.0 {
+            host.ip(&["link", "set", "veth", "mtu", mtu]).unwrap();
+        }
+        for (encapsulation, port, headers) in [("none", 5004, 20), ("udp", 6511, 28)] {
+            let options = format!("latency=3s&reconnect=off&encap={encapsulation}&encryption=off");
+            let [out, stats] =
+                ["out.h264", "stats.json"].map(|name| files.path(&format!("{mtu}-{encapsulation}-{name}")));
+            let mut receiver = hosts.timeous(1, &["recv", &format!("timeous://:{port}?{options}"), &out]);
+            receiver.until_it_says("listening");
+            let uri = format!("timeous://10.77.0.2:{port}?{options}");
+            hosts.timeous(0, &["send", &source, &uri, "--stats", &stats, "--stats-interval", "100ms"]).ends_with(0);
+            receiver.ends_with(0);
+            let text = std::fs::read_to_string(&stats).unwrap();
+            let expected = format!("\"byteMSS\":{}", mtu.parse::<usize>().unwrap() - headers);
+            assert!(text.replace(' ', "").contains(&expected), "{encapsulation}, {mtu}: {text}");
+        }
+    }
+}
+
+#[test]
 fn without_the_right_the_tool_says_what_to_do() {
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw", env!("CARGO_BIN_EXE_timeous")]);

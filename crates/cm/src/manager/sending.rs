@@ -130,6 +130,18 @@ impl Manager {
         spare.saturating_add(1)
     }
 
+    /// Raises the maximum packet size of a flow, whose path turned out to bear more (RFC 8899). A smaller value changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn raise_mtu(&mut self, id: FlowId, mtu: u64) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        flow.mtu = flow.mtu.max(mtu);
+        macroflow.raise_mtu(mtu);
+        Ok(())
+    }
+
     /// Reports that a grant was used for `bytes`; 0 returns the grant (`cm_notify`).
     ///
     /// # Errors

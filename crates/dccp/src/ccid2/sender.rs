@@ -60,15 +60,16 @@ pub(crate) enum PacketFate {
         token: Option<u64>,
         seq: Seq,
         marked: bool,
+        /// Size reported to the Congestion Manager.
+        bytes: u64,
     },
     /// Arrived, but did not reach the application (RFC 4340 §11.7).
-    Dropped {
-        token: Option<u64>,
-        seq: Seq,
-    },
+    Dropped { token: Option<u64>, seq: Seq },
     Lost {
         token: Option<u64>,
         seq: Seq,
+        /// Size reported to the Congestion Manager; zero after a timeout.
+        bytes: u64,
     },
 }
 
@@ -115,7 +116,9 @@ impl Feedback {
             self.newest_marked = self.newest_marked.max(Some(at));
         }
         self.fates.push(match code {
-            None | Some(DropCode::DeliveredCorrupt) => PacketFate::Acked { token: data.token, seq, marked },
+            None | Some(DropCode::DeliveredCorrupt) => {
+                PacketFate::Acked { token: data.token, seq, marked, bytes: data.bytes }
+            }
             Some(_) => PacketFate::Dropped { token: data.token, seq },
         });
     }
@@ -324,7 +327,7 @@ impl Sender {
         self.outstanding -= 1;
         feedback.lost += data.bytes;
         feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
-        feedback.fates.push(PacketFate::Lost { token: data.token, seq });
+        feedback.fates.push(PacketFate::Lost { token: data.token, seq, bytes: data.bytes });
         Some(Open { seq, at: sent.at, bytes: data.bytes })
     }
 

@@ -30,9 +30,14 @@ pub enum Parity {
 pub struct Config {
     /// Encapsulation of packets (native or UDP); it decides how the checksum is computed.
     pub encapsulation: Encapsulation,
-    /// Maximum packet size: bytes of one DCCP packet, header and options included (RFC 4340 §14). A smaller path MTU
-    /// lowers it later.
+    /// Maximum packet size: bytes of one DCCP packet, header and options included (RFC 4340 §14). With
+    /// [`largest`](Self::largest) it is the size that the search begins with; a smaller path MTU lowers it later.
     pub mps: usize,
+    /// Upper bound of the maximum packet size, for path MTU discovery (RFC 4340 §14.1, RFC 8899); `None`: none, packets
+    /// keep to `mps`.
+    pub largest: Option<usize>,
+    /// Bytes that encryption below DCCP adds to each packet.
+    pub overhead: usize,
     /// Maximum segment lifetime (RFC 4340 §3.4): TIMEWAIT lasts two of them, a half-open connection four.
     pub msl: Duration,
     /// Time after which a client gives up the handshake (RFC 4340 §8.1.1).
@@ -80,6 +85,9 @@ pub struct Config {
     /// Whether the peer is asked to accept retransmissions and to deliver each ADU once. Timeous always accepts; with
     /// other implementations, lost data stay lost.
     pub repeats: bool,
+    /// Whether the peer is asked to put ADUs together that are larger than a packet. Timeous always does; for other
+    /// implementations such ADUs are too large.
+    pub fragments: bool,
     /// Policy for parity packets, from which the peer rebuilds lost data, if it agrees.
     pub parity: Parity,
     /// Feedback packets per round trip that this end sends to a CCID 3 or 4 sender: one (RFC 4342 §10.3) to four, for a
@@ -128,6 +136,8 @@ impl Default for Config {
             encapsulation: Encapsulation::Udp,
             // Fits into the minimum MTU of IPv6 (1280) with room for a tunnel header.
             mps: 1_200,
+            largest: None,
+            overhead: 0,
             msl: Duration::from_secs(120),
             connect_timeout: Duration::from_secs(60),
             silence: Duration::from_secs(30),
@@ -145,6 +155,7 @@ impl Default for Config {
             controller: None,
             server_holds_timewait: false,
             repeats: false,
+            fragments: false,
             parity: Parity::Off,
             reports: 1,
             initial_seq: None,

@@ -34,6 +34,8 @@ const PROBES: u32 = 2;
 pub(super) struct Congestion {
     /// Flow in the Congestion Manager, from the end of the handshake to the end of the connection.
     flow: Option<FlowId>,
+    /// Largest packet that the Congestion Manager knows of, in bytes.
+    known_mtu: u64,
     in_flight: ccid2::Sender,
     ack_ratio: AckRatio,
     gaps: PeerGaps,
@@ -56,7 +58,8 @@ pub(super) struct Congestion {
 impl Congestion {
     /// Opens a flow in the Congestion Manager, with the configured controller.
     pub(super) fn open(&mut self, cm: &mut Manager, destination: Destination, config: &Config) {
-        let flow = cm.open(destination, config.mps as u64);
+        self.known_mtu = config.mps as u64;
+        let flow = cm.open(destination, self.known_mtu);
         choose_controller(cm, flow, config);
         self.flow = Some(flow);
     }
@@ -140,8 +143,12 @@ impl Congestion {
     }
 
     /// Tells the Congestion Manager how many bytes left by its grant.
-    pub(super) fn notify(&self, now: Instant, cm: &mut Manager, bytes: u64) {
+    pub(super) fn notify(&mut self, now: Instant, cm: &mut Manager, bytes: u64) {
         if let Some(flow) = self.flow {
+            if bytes > self.known_mtu {
+                self.known_mtu = bytes;
+                told(cm.raise_mtu(flow, bytes));
+            }
             told(cm.notify(now, flow, bytes));
         }
     }

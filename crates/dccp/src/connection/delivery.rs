@@ -9,6 +9,7 @@ use super::events::Event;
 use super::incoming::Incoming;
 use super::log::Log;
 use super::parity::rebuild::Rebuild;
+use super::reassembly::{Fragment, Reassembly};
 use crate::features::{Feature, Features, TAKES_PARITY, TAKES_REPEATS};
 use crate::options::{DropCode, Opt, OptionList};
 use crate::packet::Header;
@@ -30,12 +31,14 @@ pub(super) struct Delivery {
     record: Option<DeliveryRecord>,
     /// Receiver of parity; `None` until this end has agreed to take parity.
     rebuild: Option<Box<Rebuild>>,
+    /// Incomplete ADUs; `None` before the first fragment.
+    reassembly: Option<Box<Reassembly>>,
 }
 
 impl Delivery {
     pub(super) fn new() -> Self {
         let (drops, room) = (Drops::default(), usize::MAX);
-        Self { drops, is_listening: true, room, is_slow: false, record: None, rebuild: None }
+        Self { drops, is_listening: true, room, is_slow: false, record: None, rebuild: None, reassembly: None }
     }
 
     pub(super) fn set_room(&mut self, room: usize, is_slow: bool) {
@@ -80,10 +83,14 @@ impl Delivery {
             log.statistics.repeats_dropped += 1;
             return;
         }
-        let code =
-            violation(header, config, features).or_else(|| self.objection(payload.len(), incoming.options.corrupt));
-        if let Some(code) = code {
+        let fragment = if incoming.options.is_fragment { Fragment::parse(payload) } else { None };
+        let is_corrupt = incoming.options.corrupt || incoming.options.is_fragment && fragment.is_none();
+        let len = fragment.map_or(payload.len(), |fragment| fragment.total());
+        if let Some(code) = violation(header, config, features).or_else(|| self.objection(len, is_corrupt)) {
             return self.refuse(header, code, log);
+        }
+        if let Some(fragment) = fragment {
+            return self.take_fragment(incoming, first_sent, fragment, log);
         }
         self.hand_over(first_sent, payload.to_vec(), log);
         if let Some(rebuild) = &mut self.rebuild {
@@ -116,13 +123,26 @@ impl Delivery {
     }
 
     fn hand_over(&mut self, first_sent: Seq, payload: Vec<u8>, log: &mut Log) {
+        self.note_received(first_sent, payload.len(), log);
+        self.room = self.room.saturating_sub(payload.len());
+        log.push(Event::Received(payload));
+    }
+
+    fn note_received(&mut self, first_sent: Seq, len: usize, log: &mut Log) {
         if let Some(record) = &mut self.record {
             record.add(first_sent);
         }
-        self.room = self.room.saturating_sub(payload.len());
         log.statistics.data_received += 1;
-        log.statistics.bytes_received += payload.len() as u64;
-        log.push(Event::Received(payload));
+        log.statistics.bytes_received += len as u64;
+    }
+
+    /// Keeps a part of an ADU, and delivers the ADU if it is whole.
+    fn take_fragment(&mut self, incoming: &Incoming<'_>, first_sent: Seq, fragment: Fragment<'_>, log: &mut Log) {
+        self.note_received(first_sent, fragment.len(), log);
+        if let Some(adu) = self.reassembly.get_or_insert_default().add(incoming.at, fragment) {
+            self.room = self.room.saturating_sub(adu.len());
+            log.push(Event::Received(adu));
+        }
     }
 
     fn deliver_rebuilt(&mut self, log: &mut Log) {

@@ -58,6 +58,7 @@ impl Connection {
     /// Reports feedback to the Congestion Manager and to the driver.
     fn apply(&mut self, now: Instant, cm: &mut Manager, feedback: &Feedback, lost_by: Loss) {
         self.report_fates(&feedback.fates, lost_by);
+        self.watch_path_mtu(now, &feedback.fates, lost_by);
         let grows_in_lossy_windows = self.config.grows_in_lossy_windows;
         self.congestion.update(now, cm, (feedback, lost_by), grows_in_lossy_windows, &mut self.round_trip);
     }
@@ -66,7 +67,7 @@ impl Connection {
         for fate in fates {
             let statistics = &mut self.log.statistics;
             match *fate {
-                PacketFate::Acked { token, seq, marked } => {
+                PacketFate::Acked { token, seq, marked, .. } => {
                     statistics.acked += 1;
                     statistics.ce_acked += u64::from(marked);
                     if let Some(token) = token {
@@ -81,7 +82,7 @@ impl Connection {
             match *fate {
                 PacketFate::Dropped { token, seq } => self.report_lost(token, seq),
                 // Covered data may have been rebuilt from parity, or may be later.
-                PacketFate::Lost { token, seq } if verdicts.is_none() => self.report_lost(token, seq),
+                PacketFate::Lost { token, seq, .. } if verdicts.is_none() => self.report_lost(token, seq),
                 _ => {}
             }
         }
@@ -91,6 +92,16 @@ impl Connection {
     pub(super) fn report_verdicts(&mut self, verdicts: &[Verdict]) {
         for &Verdict { token, seq, came } in verdicts {
             if came { self.report_acked(token, seq) } else { self.report_lost(Some(token), seq) }
+        }
+    }
+
+    /// Declares everything in flight lost, without a sign of congestion: the path has swallowed large packets, and they
+    /// would keep the window closed.
+    pub(super) fn abandon_in_flight(&mut self, now: Instant, cm: &mut Manager) {
+        let mut feedback = self.congestion.in_flight_mut().give_up();
+        feedback.newest_lost = None;
+        if !feedback.fates.is_empty() {
+            self.apply(now, cm, &feedback, Loss::Transient);
         }
     }
 

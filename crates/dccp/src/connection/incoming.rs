@@ -47,6 +47,8 @@ pub(super) struct ReceivedOptions {
     pub(super) slow_receiver: bool,
     /// Distance in sequence numbers to the original packet, for a retransmission.
     pub(super) repeat: Option<u16>,
+    /// Whether the data are a part of an ADU.
+    pub(super) is_fragment: bool,
     /// Block of data that this packet is parity for.
     pub(super) parity: Option<ParityName>,
 }

@@ -107,6 +107,9 @@ impl Connection {
                 self.transmission.queue(Control::Ack);
             }
             self.set_repair();
+            if self.path_mtu.is_none() && self.config.largest.is_some() && self.state() == State::Open {
+                self.begin_path_mtu(now);
+            }
             self.process_data(now, &incoming);
             self.watch_silence(now);
         }
@@ -161,6 +164,7 @@ impl Connection {
             Opt::Repeat(back) if self.features().local(Feature::TakeRepeats) >= TAKES_REPEATS => {
                 incoming.options.repeat = Some(back);
             }
+            Opt::Fragment if self.features().local(Feature::TakeFragments) == 1 => incoming.options.is_fragment = true,
             Opt::Parity { back, index, of, map } if self.features().local(Feature::TakeRepeats) == TAKES_PARITY => {
                 incoming.options.parity = ParityName::read(back, index, of, map);
                 incoming.options.corrupt |= incoming.options.parity.is_none();
@@ -169,7 +173,12 @@ impl Connection {
             // Handled with the acknowledgement or the data; we send no Timestamp, so its echo has no use.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
             // Unknown here: an error only if marked Mandatory (§5.8.2).
-            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Parity { .. } | Opt::Padding | Opt::Mandatory => {
+            Opt::CcidSpecific { .. }
+            | Opt::Fragment
+            | Opt::Repeat(_)
+            | Opt::Parity { .. }
+            | Opt::Padding
+            | Opt::Mandatory => {
                 return if item.mandatory { Err(item.refusal()) } else { Ok(()) };
             }
         }
@@ -192,9 +201,13 @@ impl Connection {
         self.congestion.on_peer_packet(incoming, if was_data { seq.prev() } else { incoming.gsr });
     }
 
-    /// Starts retransmission and parity as far as they are negotiated.
+    /// Starts retransmission, parity and fragmentation as far as they are negotiated.
     fn set_repair(&mut self) {
         let features = self.negotiation.features();
+        if !self.takes_fragments && self.congestion.flow().is_some() && features.remote(Feature::TakeFragments) == 1 {
+            self.takes_fragments = true;
+            self.log.push(Event::TakesFragments);
+        }
         let is_accepted = self.congestion.flow().is_some() && features.remote(Feature::TakeRepeats) >= TAKES_REPEATS;
         if is_accepted && self.retransmission.accept() {
             self.log.push(Event::TakesRepeats);
@@ -239,6 +252,7 @@ impl Connection {
                 self.log.statistics.syncs_received += 1;
                 self.transmission.queue(Control::SyncAck(header.seq));
             }
+            Body::SyncAck { ack } => self.on_sync_ack(now, ack),
             _ => {}
         }
     }

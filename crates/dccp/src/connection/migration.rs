@@ -55,6 +55,7 @@ impl Connection {
         }
         self.target.destination = destination;
         self.round_trip.forget();
+        self.forget_path_mtu();
         self.congestion.redirect(now, cm, destination, &self.config);
         self.congestion.steer(now, cm, &mut self.timers);
     }

@@ -125,6 +125,10 @@ fn initial_features(role: Role, config: &Config) -> Features {
     features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
     ask_for_checksums(&mut features, config);
     features.prefer(Feature::TakeRepeats, Location::Local, &[TAKES_PARITY, TAKES_REPEATS, 0]).expect("all are legal");
+    features.prefer(Feature::TakeFragments, Location::Local, &[1, 0]).expect("both are legal");
+    if config.fragments {
+        features.propose(Feature::TakeFragments, Location::Remote, &[1, 0], false).expect("both are legal");
+    }
     let wishes: &[u64] = match (config.parity, config.repeats) {
         (Parity::Off, false) => &[],
         (Parity::Off, true) => &[TAKES_REPEATS, 0],

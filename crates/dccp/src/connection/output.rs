@@ -53,6 +53,7 @@ impl Connection {
             Control::CloseReq => Body::CloseReq { ack: gsr },
             Control::Close => Body::Close { ack: gsr },
             Control::Sync(ack) => Body::Sync { ack },
+            Control::Probe(_) => Body::Sync { ack: gsr },
             Control::SyncAck(ack) => Body::SyncAck { ack },
             Control::Reset(with) => Body::Reset { ack: gsr, code: with.code, data: with.data },
             Control::Refusal(header) => {
@@ -63,8 +64,11 @@ impl Connection {
         let room = OptionList::MAX_BYTES.min(self.config.mps - body.packet_type().header_len(true)) / 4 * 4;
         self.write_options(now, &body, room);
         let start = self.write_header(now, body, packet);
+        if let Control::Probe(size) = control {
+            self.pad_probe(now, size, packet);
+        }
         self.complete(now, body.packet_type(), start, packet);
-        self.log.statistics.syncs_sent += u64::from(matches!(control, Control::Sync(_)));
+        self.log.statistics.syncs_sent += u64::from(matches!(body, Body::Sync { .. }));
         Transmit { ecn: self.mark_for(body.packet_type()), adu: None }
     }
 
@@ -121,8 +125,8 @@ impl Connection {
         let room = self.config.mps.saturating_sub(packet.len() + reserve);
         self.transmission.count_pull(now, source, || cm.burst(now, flow));
         let mut pulled = source.pull(now, path, room, packet);
-        if let Some(adu) = pulled.as_mut().filter(|adu| adu.copy == Copied::Again)
-            && !self.write_repeat(now, body, start, adu, packet)
+        if let Some(adu) = pulled.as_mut().filter(|adu| adu.copy == Copied::Again || adu.is_fragment)
+            && !self.write_marks(now, body, start, adu, packet)
         {
             self.congestion.notify(now, cm, 0);
             packet.clear();
@@ -136,6 +140,7 @@ impl Connection {
                 let is_first = adu.copy == Copied::First;
                 // An ADU with a lost reference may be sent to hold the stream's place, but gets no parity.
                 let is_protected = is_first
+                    && !adu.is_fragment
                     && self.features().remote(Feature::TakeRepeats) == TAKES_PARITY
                     && self.protection.protects(now, self.config.parity, path, &adu.meta)
                     && source.is_worth_repeating(now, path, &adu.meta);
@@ -244,15 +249,25 @@ impl Connection {
         all.checked_sub(name.option().1).filter(|&room| room >= self.checksums().option_len())
     }
 
-    /// Adds the original number of an ADU to the packet that starts at `start`. Returns `false` if it is no longer
-    /// known or too far back: the packet must not leave.
-    fn write_repeat(&mut self, now: Instant, body: Body, start: usize, adu: &PulledAdu, packet: &mut Vec<u8>) -> bool {
-        let distance = self.retransmission.distance(adu.token, self.sequence.upcoming());
-        let Some(back) = distance else { return false };
+    /// Marks the packet that starts at `start` as a retransmission, with its data's original number, or as a fragment, or
+    /// both. Returns `false` if that number is no longer known or too far back: the packet must not leave.
+    fn write_marks(&mut self, now: Instant, body: Body, start: usize, adu: &PulledAdu, packet: &mut Vec<u8>) -> bool {
         let options = self.transmission.options();
-        options.widen(retransmission::OPTION_LEN);
-        if options.push(&Opt::Repeat(back)).is_err() {
-            return false;
+        if adu.is_fragment {
+            options.widen(PulledAdu::FRAGMENT_MARK);
+            if options.push(&Opt::Fragment).is_err() {
+                return false;
+            }
+            self.want_larger_packets(now);
+        }
+        if adu.copy == Copied::Again {
+            let distance = self.retransmission.distance(adu.token, self.sequence.upcoming());
+            let Some(back) = distance else { return false };
+            let options = self.transmission.options();
+            options.widen(retransmission::OPTION_LEN);
+            if options.push(&Opt::Repeat(back)).is_err() {
+                return false;
+            }
         }
         let payload = packet.split_off(packet.len() - adu.len);
         packet.truncate(start);

@@ -249,7 +249,7 @@ impl Protection {
                 verdicts.or_else(|| token.map(|token| covered.came_again(seq, token)))
             }
             PacketFate::Dropped { seq, .. } => covered.decide(seq, false, None),
-            PacketFate::Lost { token, seq } => covered.decide(seq, false, token),
+            PacketFate::Lost { token, seq, .. } => covered.decide(seq, false, token),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) enum Timer {
     Gap,
     /// Retransmission of Change options (RFC 4340 §6.6.3).
     Features,
+    /// Path MTU discovery: a probe has no answer, or the search begins anew (RFC 8899).
+    PathMtu,
     /// Retry after the peer dropped data for protocol constraints (RFC 4340 §11.7.2).
     Constraint,
     /// End of TIMEWAIT (RFC 4340 §8.3).
@@ -43,7 +45,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Resend,
         Self::GiveUp,
         Self::Feedback,
@@ -55,6 +57,7 @@ impl Timer {
         Self::NoFeedback,
         Self::Gap,
         Self::Features,
+        Self::PathMtu,
         Self::Constraint,
         Self::TimeWait,
     ];

@@ -27,6 +27,8 @@ pub(super) enum Control {
     CloseReq,
     Close,
     Sync(Seq),
+    /// A Sync of this size, padded with data: a probe of the path MTU (RFC 4340 §14.1).
+    Probe(usize),
     SyncAck(Seq),
     Reset(ResetReason),
     /// A Reset for a packet of no connection, with its own sequence number.

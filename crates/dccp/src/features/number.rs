@@ -31,6 +31,9 @@ pub enum Feature {
     /// [`Repeat`](crate::Opt::Repeat) and delivers them once (1), and also parity with the option
     /// [`Parity`](crate::Opt::Parity) (2).
     TakeRepeats = 125,
+    /// 124, from the experimental range (§19.4): whether the location puts ADUs together whose parts come with the option
+    /// [`Fragment`](crate::Opt::Fragment).
+    TakeFragments = 124,
 }
 
 /// Value of [`Feature::TakeRepeats`]: accepts retransmissions.
@@ -49,7 +52,7 @@ pub enum Rule {
 
 impl Feature {
     /// All features, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ccid,
         Self::AllowShortSeqnos,
         Self::SequenceWindow,
@@ -61,6 +64,7 @@ impl Feature {
         Self::CheckDataChecksum,
         Self::SendLossEventRate,
         Self::TakeRepeats,
+        Self::TakeFragments,
     ];
 
     /// Index in [`ALL`](Self::ALL).
@@ -68,6 +72,7 @@ impl Feature {
         match self {
             Self::SendLossEventRate => 9,
             Self::TakeRepeats => 10,
+            Self::TakeFragments => 11,
             // The others are numbered from one.
             _ => self as usize - 1,
         }

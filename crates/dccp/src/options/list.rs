@@ -141,6 +141,7 @@ pub(super) fn encode(opt: &Opt<'_>, out: &mut Vec<u8>) -> bool {
             let elapsed = elapsed.get().to_be_bytes();
             put(kind, &[if let [0, 0, ..] = elapsed { &elapsed[2..] } else { &elapsed }], out)
         }
+        Opt::Fragment => put(kind, &[], out),
         Opt::Repeat(back) => put(kind, &[&back.to_be_bytes()], out),
         Opt::Parity { back, index, of, map } => put(kind, &[&back.to_be_bytes(), &[index, of], map], out),
         Opt::DataChecksum(crc) => put(kind, &[&crc.to_be_bytes()], out),

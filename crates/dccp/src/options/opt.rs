@@ -73,6 +73,9 @@ pub enum Opt<'a> {
     ElapsedTime(Ticks),
     /// 44: the CRC-32c of the application data (§9.3).
     DataChecksum(u32),
+    /// 124, experimental: the data of this packet are a part of an ADU, after a header (docs/design/dccp.md). Sent only to
+    /// a peer that accepts it: [`Feature::TakeFragments`](crate::Feature::TakeFragments).
+    Fragment,
     /// 125, experimental: this packet retransmits the data of the packet sent this many numbers before. Sent only to a
     /// peer that accepts it: [`Feature::TakeRepeats`](crate::Feature::TakeRepeats).
     Repeat(u16),
@@ -117,6 +120,7 @@ impl Opt<'_> {
             Self::TimestampEcho { .. } => kind::TIMESTAMP_ECHO,
             Self::ElapsedTime(_) => kind::ELAPSED_TIME,
             Self::DataChecksum(_) => kind::DATA_CHECKSUM,
+            Self::Fragment => kind::FRAGMENT,
             Self::Repeat(_) => kind::REPEAT,
             Self::Parity { .. } => kind::PARITY,
             Self::CcidSpecific { kind, .. } => kind,

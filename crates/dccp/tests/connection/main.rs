@@ -11,6 +11,7 @@ mod link;
 mod moved;
 mod pair;
 mod parity;
+mod path_mtu;
 mod rates;
 mod reception;
 mod repeats;

@@ -51,6 +51,7 @@ impl End {
                 Event::Closed { reason } => self.closed = Some(reason),
                 Event::Overdue { token } => self.source.overdue(token),
                 Event::TakesRepeats => self.source.repeats = !self.source.stays_lost,
+                Event::TakesFragments | Event::PacketSize { .. } => {}
                 Event::NotListening => self.told_deaf += 1,
                 other => unreachable!("{other:?} of an endpoint, or of TCP"),
             }
@@ -114,7 +115,7 @@ impl Pair {
                     from.source.sent(adu.token);
                 }
                 assert!(
-                    packet.len() <= from.connection.max_payload() + Config::HEADER_ROOM,
+                    transmit.adu.is_none() || packet.len() <= from.connection.max_payload() + Config::HEADER_ROOM,
                     "longer than a packet may be"
                 );
                 self.links[link].send(self.now, &packet, transmit.ecn);

@@ -117,7 +117,14 @@ impl AduSource for Script {
             let bytes = &self.kept[&token];
             packet.extend_from_slice(bytes);
             let meta = AduMeta::default();
-            return Some(PulledAdu { token, len: bytes.len(), meta, apart: false, copy: Copied::Again });
+            return Some(PulledAdu {
+                token,
+                len: bytes.len(),
+                meta,
+                apart: false,
+                copy: Copied::Again,
+                is_fragment: false,
+            });
         }
         loop {
             self.queue.front().filter(|entry| entry.0 <= now)?;
@@ -136,7 +143,14 @@ impl AduSource for Script {
             } else {
                 packet.extend_from_slice(&bytes);
             }
-            return Some(PulledAdu { token, len, meta: AduMeta::default(), apart, copy: Copied::First });
+            return Some(PulledAdu {
+                token,
+                len,
+                meta: AduMeta::default(),
+                apart,
+                copy: Copied::First,
+                is_fragment: false,
+            });
         }
     }
 

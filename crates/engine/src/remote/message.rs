@@ -100,7 +100,7 @@ const SEAL_ERROR: u8 = 9;
 const INTENT: u8 = 10;
 /// Encoding of a missing duration or number.
 const NONE: u64 = u64::MAX;
-const STATISTICS: usize = 28;
+const STATISTICS: usize = 30;
 const PATH: usize = 10;
 const QUEUE: usize = 5;
 const TCP: usize = 8;
@@ -342,12 +342,14 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
         parity_sent,
         parity_received,
         rebuilt,
+        packet_size,
+        black_holes,
     } = statistics;
     let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
     let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
     let feedback = [data_refused, data_dropped, implausible, rates_capped];
     let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
-    let again = [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt];
+    let again = [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt, packet_size, black_holes];
     let mut words = [0; STATISTICS];
     words
         .iter_mut()
@@ -361,7 +363,7 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
     let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, rest @ ..] = rest;
     let [data_refused, data_dropped, implausible, rates_capped, odd @ ..] = rest;
     let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received, again @ ..] = odd;
-    let [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt] = again;
+    let [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt, packet_size, black_holes] = again;
     Statistics {
         packets_sent,
         data_sent,
@@ -391,6 +393,8 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
         parity_sent,
         parity_received,
         rebuilt,
+        packet_size,
+        black_holes,
     }
 }
 

@@ -11,7 +11,7 @@ fn at(millis: u64) -> Instant {
 
 fn pulled(token: u64, deadline: u64) -> PulledAdu {
     let meta = AduMeta { deadline: Some(at(deadline)), ..AduMeta::default() };
-    PulledAdu { token, len: 0, meta, apart: false, copy: Copied::First }
+    PulledAdu { token, len: 0, meta, apart: false, copy: Copied::First, is_fragment: false }
 }
 
 #[test]

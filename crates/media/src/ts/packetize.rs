@@ -15,6 +15,11 @@ const RTP_HEADER: usize = 12;
 /// Most transport packets in an RTP packet. Chosen by us: seven fit an Ethernet frame, as in every encoder's UDP output.
 const MOST_PACKETS: usize = 7;
 
+/// Returns the number of transport packets in an RTP packet of at most `mtu` bytes.
+fn room(mtu: usize) -> usize {
+    (mtu.saturating_sub(RTP_HEADER + PesDescriptor::MAX_LEN) / PACKET_LEN).min(MOST_PACKETS)
+}
+
 /// Turns units of a transport stream into RTP packets.
 #[derive(Clone, Debug)]
 pub struct TsPacketizer {
@@ -35,8 +40,12 @@ impl TsPacketizer {
         if mtu < least {
             return Err(PacketizeError::Mtu { mtu, min: least, max: usize::from(u16::MAX) });
         }
-        let room = ((mtu - RTP_HEADER - PesDescriptor::MAX_LEN) / PACKET_LEN).min(MOST_PACKETS);
-        Ok(Self { ssrc, sequence: first_sequence, first_timestamp, room })
+        Ok(Self { ssrc, sequence: first_sequence, first_timestamp, room: room(mtu) })
+    }
+
+    /// Fills later RTP packets up to `mtu` bytes, where at least one transport packet fits.
+    pub fn resize(&mut self, mtu: usize) {
+        self.room = room(mtu).max(1);
     }
 
     /// Synchronisation source (SSRC) of its packets.

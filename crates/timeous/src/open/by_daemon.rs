@@ -99,7 +99,7 @@ fn spec(options: &Options) -> StreamSpec {
         local: options.local,
         native: options.encapsulation == Encapsulation::None,
         slots: options.slots.next_power_of_two(),
-        mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),
+        mps: u32::try_from(options.mtu.unwrap_or(Options::MOST_MTU)).unwrap_or(u32::MAX),
         connect_timeout: nanos(options.timeout),
         keep_alive: options.asks_after().map(nanos),
         silence: nanos(options.timeout / 2),

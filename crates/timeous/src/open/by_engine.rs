@@ -78,7 +78,9 @@ fn be_called(mut listener: Listener, options: &Options) -> Result<(Stream, Liste
 fn config(options: &Options, sealing: Sealing) -> StreamConfig {
     let choice = options.clone();
     let dccp = DccpConfig {
-        mps: options.mtu,
+        mps: options.mtu.unwrap_or(Options::BASE_MTU).min(Options::BASE_MTU),
+        largest: Some(options.mtu.unwrap_or(Options::MOST_MTU)),
+        fragments: true,
         connect_timeout: options.timeout,
         // A silent peer is probed early enough for either end to migrate.
         keep_alive: match options.transport {
@@ -98,7 +100,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
     let tcp = timeous_engine::TcpConfig {
         framing: options.framing,
         unordered: options.unordered,
-        longest: options.max_payload(),
+        longest: options.record_payload(),
         connect_timeout: options.timeout,
         silence: options.timeout,
         // ADUs without deadlines are never withdrawn.

@@ -293,9 +293,9 @@ pub const KEYS: [Key; 35] = [
     Key {
         name: "mtu",
         topic: Topic::Transport,
-        meaning: "largest DCCP packet (UDP payload) in bytes, 200 to 65000",
-        default: "`1200`",
-        set: |parsed, value| put(&mut parsed.options.mtu, number(value, 200..=65_000)),
+        meaning: "upper bound of a DCCP packet (UDP payload) in bytes, 200 to 65000; path MTU discovery finds what passes",
+        default: "`8972`; over TCP `1200`",
+        set: |parsed, value| put(&mut parsed.options.mtu, number(value, 200..=65_000).map(Some)),
     },
     Key {
         name: "slots",

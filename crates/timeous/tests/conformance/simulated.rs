@@ -33,7 +33,7 @@ pub(crate) struct Simulated<const SEALED: bool> {
 /// As `timeous` sets up a connection.
 fn settings<const SEALED: bool>(options: &Options, start: Instant) -> DccpSettings {
     let connection = DccpConfig {
-        mps: options.mtu,
+        mps: options.mtu.unwrap_or(Options::BASE_MTU),
         connect_timeout: options.timeout,
         keep_alive: Some(options.timeout / 4),
         silence: options.timeout / 2,

@@ -2,7 +2,8 @@
 
 use timeous::core::{DropReason, Fate, Rate, Reason};
 use timeous::{
-    AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, asynchronous, clock,
+    AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, Options, SendError, SenderEvent,
+    asynchronous, clock,
 };
 
 use crate::support::{OddOnly, free_port, uri};
@@ -72,7 +73,7 @@ async fn adus_written_in_place_wait_for_room() {
             for n in 0..100u8 {
                 sender.send_with(2, Hints::default(), |buffer| buffer.fill(n)).await.unwrap();
             }
-            let max = sender.get_mut().max_payload();
+            let max = Options::MAX_ADU;
             let refused = sender.send_with(max + 1, Hints::default(), |_| unreachable!("it is refused")).await;
             assert_eq!(refused, Err(SendError::TooLarge { len: max + 1, max }));
             sender.finish().await.unwrap()
@@ -104,7 +105,7 @@ async fn a_peer_that_is_gone() {
 async fn too_large_and_nobody_there() {
     bounded(async {
         let (mut sender, _receiver) = pair("latency=5s").await;
-        let max = sender.get_mut().max_payload();
+        let max = Options::MAX_ADU;
         assert_eq!(
             sender.send(&vec![0; max + 1], Hints::default()).await,
             Err(SendError::TooLarge { len: max + 1, max })

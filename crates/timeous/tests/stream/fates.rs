@@ -154,7 +154,8 @@ fn a_packet_of_the_whole_mtu_is_sent_whatever_the_mtu() {
     for query in ["mtu=9000", "mtu=65000", "mtu=9000&transport=tcp"] {
         let (mut sender, receiver) = stream(&format!("latency=5s&policy=deadline&{query}"));
         let received = collect(receiver);
-        let packet = vec![7; sender.max_payload()];
+        let mtu: usize = query.trim_start_matches("mtu=").split('&').next().unwrap().parse().unwrap();
+        let packet = vec![7; mtu - 64];
         for _ in 0..3 {
             sender.send(&packet, Hints::default()).unwrap_or_else(|error| panic!("{query}: {error}"));
         }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use timeous::core::Fate;
-use timeous::{Hints, SendError, clock};
+use timeous::{Hints, Options, SendError, clock};
 
 use crate::support::{PATIENCE, collect, fates, pause, stream};
 
@@ -36,7 +36,7 @@ fn adus_written_in_place_arrive_among_copied_ones_in_order_with_numbers_and_fate
 #[test]
 fn a_refused_adu_is_not_written() {
     let (mut sender, receiver) = stream("latency=9s&policy=deadline&slots=4");
-    let max = sender.max_payload();
+    let max = Options::MAX_ADU;
     let unwritten = |_: &mut [u8]| unreachable!("it is refused");
     assert_eq!(sender.send_with(max + 1, Hints::default(), unwritten), Err(SendError::TooLarge { len: max + 1, max }));
     // All are pulled back, so that none leaves: the ring stays full.

@@ -15,5 +15,6 @@ mod policies;
 mod protection;
 mod refusals;
 mod shared;
+mod sizes;
 mod support;
 mod tcp;

@@ -1,21 +1,22 @@
 //! Tests of refused ADUs, URIs and callers, without effect on others.
 
 use timeous::core::{Duration, Fate};
-use timeous::{Error, Hints, Receiver, SendError, Sender, clock};
+use timeous::{Error, Hints, Options, Receiver, SendError, Sender, clock};
 use timeous_net::LinkConfig;
 
 use crate::support::{PATIENCE, TestLink, both_ends, collect, fates, free_port, patience, stream, uri};
 
 #[test]
-fn what_does_not_fit_into_a_packet_is_refused_and_the_largest_that_fits_is_not() {
+fn an_adu_that_is_too_large_is_refused_and_one_that_fits_into_a_packet_arrives() {
     let (mut sender, receiver) = stream("latency=5s&policy=deadline&mtu=900");
     let received = collect(receiver);
     let max = sender.max_payload();
     assert!((800..900).contains(&max), "{max}");
-    let refused = sender.send(&vec![1; max + 1], Hints::default());
-    assert_eq!(refused, Err(SendError::TooLarge { len: max + 1, max }));
+    let most = Options::MAX_ADU;
+    let refused = sender.send(&vec![1; most + 1], Hints::default());
+    assert_eq!(refused, Err(SendError::TooLarge { len: most + 1, max: most }));
     let words = refused.unwrap_err().to_string();
-    assert!(words.contains(&max.to_string()), "{words}");
+    assert!(words.contains(&most.to_string()), "{words}");
     sender.send(&vec![2; max], Hints::default()).unwrap();
     sender.send(&[], Hints::default()).unwrap();
     let fates = fates(&mut sender);

@@ -1,7 +1,7 @@
 //! Tests of buffers that several streams send.
 
 use timeous::core::Fate;
-use timeous::{CloseReason, Culprit, Error, FrozenBuffer, Hints, SendError, Uri, Zone, clock};
+use timeous::{CloseReason, Culprit, Error, FrozenBuffer, Hints, Options, SendError, Uri, Zone, clock};
 
 use crate::support::{PATIENCE, collect, fates, pause, stream};
 
@@ -48,7 +48,7 @@ fn one_buffer_is_sent_by_several_streams_and_free_afterwards() {
 fn a_shared_buffer_is_refused_as_other_data_are() {
     let zone = Zone::new(1 << 16, 1).unwrap();
     let (mut sender, receiver) = stream("latency=9s");
-    let max = sender.max_payload();
+    let max = Options::MAX_ADU;
     let whole = zone.buffer().unwrap().freeze();
     let refused = sender.send_shared(&whole, Hints::default());
     assert_eq!(refused, Err(SendError::TooLarge { len: 1 << 16, max }));

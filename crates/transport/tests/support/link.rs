@@ -17,6 +17,8 @@ pub(crate) struct LinkConfig {
     pub(crate) reorder: f64,
     /// Queueing delay from which ECN-capable packets are marked.
     pub(crate) mark_above: Option<Duration>,
+    /// Size of the largest packet that passes, in bytes.
+    pub(crate) largest: usize,
 }
 
 impl Default for LinkConfig {
@@ -29,6 +31,7 @@ impl Default for LinkConfig {
             duplicate: 0.0,
             reorder: 0.0,
             mark_above: None,
+            largest: usize::MAX,
         }
     }
 }
@@ -69,7 +72,10 @@ impl Link {
     pub(crate) fn send(&mut self, now: Instant, packet: &[u8], mut ecn: Ecn) {
         self.sent += 1;
         let start = self.free_at.max(now);
-        if std::mem::take(&mut self.loses_next) || start - now > self.config.queue || self.rng.chance(self.config.loss)
+        if std::mem::take(&mut self.loses_next)
+            || start - now > self.config.queue
+            || self.rng.chance(self.config.loss)
+            || packet.len() > self.config.largest
         {
             self.dropped += 1;
             return;
@@ -100,6 +106,12 @@ impl Link {
     /// Sets the delay of later packets.
     pub(crate) fn takes(&mut self, delay: Duration) {
         self.config.delay = delay;
+    }
+
+    /// Drops later packets that are longer than this.
+    #[allow(dead_code, reason = "not all transports search for the path's packet size")]
+    pub(crate) fn narrow(&mut self, largest: usize) {
+        self.config.largest = largest;
     }
 
     /// Drops all later packets.

@@ -93,8 +93,9 @@ mod tests {
     /// Found by `timeous-lab bloat`: a timeout made a path that lost 5 % one that lost all, and half of what left was parity.
     #[test]
     fn what_a_timeout_takes_for_lost_tells_of_no_share() {
-        let lost: Vec<PacketFate> = (0..200).map(|seq| PacketFate::Lost { token: None, seq: Seq::new(seq) }).collect();
-        let acked = |seq| PacketFate::Acked { token: None, seq: Seq::new(seq), marked: false };
+        let lost: Vec<PacketFate> =
+            (0..200).map(|seq| PacketFate::Lost { token: None, seq: Seq::new(seq), bytes: 0 }).collect();
+        let acked = |seq| PacketFate::Acked { token: None, seq: Seq::new(seq), marked: false, bytes: 0 };
         let mut losses = Losses::default();
         lost.iter().for_each(|fate| losses.note(fate, Loss::Persistent));
         assert_eq!([losses.ppm_or(0), losses.ppm_or(30_000)], [0, 30_000], "nothing is known yet");

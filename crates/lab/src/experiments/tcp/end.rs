@@ -178,7 +178,14 @@ impl AduSource for EndlessSource {
     fn pull(&mut self, _: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         packet.resize(packet.len() + room, 0);
         self.0 += 1;
-        Some(PulledAdu { token: self.0, len: room, meta: AduMeta::default(), apart: false, copy: Copied::First })
+        Some(PulledAdu {
+            token: self.0,
+            len: room,
+            meta: AduMeta::default(),
+            apart: false,
+            copy: Copied::First,
+            is_fragment: false,
+        })
     }
 
     fn sent(&mut self, _: u64) {}

@@ -110,7 +110,14 @@ impl Held {
         let datagram = self.datagrams.get_mut(&number)?;
         let Datagram { token, meta, ref payload, .. } = *datagram;
         let is_first = !std::mem::replace(&mut datagram.has_left, true);
-        is_first.then_some(PulledAdu { token, len: payload.len(), meta, apart: false, copy: Copied::First })
+        is_first.then_some(PulledAdu {
+            token,
+            len: payload.len(),
+            meta,
+            apart: false,
+            copy: Copied::First,
+            is_fragment: false,
+        })
     }
 
     /// Notes that it had not arrived before `at`, and returns the report for the source, if that was too late.

@@ -37,7 +37,7 @@ impl AduSource for Script {
         packet.resize(packet.len() + len, 7);
         self.pulled += 1;
         let meta = AduMeta { deadline: Some(at(100)), ..AduMeta::default() };
-        Some(PulledAdu { token: self.pulled - 1, len, meta, apart: false, copy: Copied::First })
+        Some(PulledAdu { token: self.pulled - 1, len, meta, apart: false, copy: Copied::First, is_fragment: false })
     }
 
     fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {

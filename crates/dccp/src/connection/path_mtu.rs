@@ -1,0 +1,273 @@
+//! Path MTU discovery: a search by probes, and detection of black holes (RFC 4340 §14.1, RFC 8899). Sizes are those of
+//! DCCP packets.
+
+use timeous_core::Duration;
+
+use super::config::Config;
+use crate::seq::Seq;
+
+/// Path MTUs that are tried, in bytes: IPv6's minimum (RFC 8200 §5), tunnels, WireGuard, VXLAN, GRE, PPPoE, Ethernet and
+/// jumbo frames. More entries find a path's MTU more exactly, and take more probes.
+const COMMON: [usize; 9] = [1_280, 1_360, 1_400, 1_420, 1_450, 1_480, 1_492, ETHERNET, 9_000];
+/// Path MTU up to which every stream searches, in bytes (RFC 894). A larger probe could hold up a slow link: it leaves
+/// only for a stream that has larger ADUs.
+const ETHERNET: usize = 1_500;
+/// Probes of one size before it is taken for too large (`MAX_PROBES`, RFC 8899 §5.1.2).
+const MAX_PROBES: u32 = 3;
+/// Losses of large packets in a row, without an arrival of one as large, after which the path is checked. Chosen by us:
+/// a lower value checks more often for nothing; a higher one finds a black hole later.
+const SUSPICIOUS_LOSSES: u32 = 3;
+/// Rounds of a check without any answer after which it ends: the path is interrupted, which says nothing of sizes.
+/// Chosen by us: a higher value sends more probes into an outage.
+const MAX_SILENT_ROUNDS: u32 = 6;
+/// Time after which a complete search is repeated: the path may have changed (`PMTU_RAISE_TIMER`, RFC 8899 §5.1.1).
+pub(super) const RAISE_INTERVAL: Duration = Duration::from_secs(600);
+
+/// A probe in flight.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    size: usize,
+    seq: Seq,
+}
+
+/// Present task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// The search is complete.
+    Done,
+    /// Whether the candidate at this place passes.
+    Try(usize),
+    /// Whether the present size still passes, where smaller packets do.
+    Check {
+        /// Rounds in which the small probe alone was answered.
+        small_only: u32,
+        /// Rounds in which none was.
+        silent: u32,
+        /// Whether this round's small probe was answered.
+        is_answered: bool,
+    },
+}
+
+/// Change of the packet size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SizeChange {
+    pub(super) size: usize,
+    /// Packets of the previous size were lost without a message.
+    pub(super) is_black_hole: bool,
+}
+
+/// State of path MTU discovery.
+#[derive(Clone, Debug)]
+pub(super) struct PathMtu {
+    /// Candidates, in ascending order. The first is the base, which is assumed to pass.
+    sizes: Vec<usize>,
+    /// Number of candidates within Ethernet's MTU.
+    ethernet: usize,
+    /// Number of candidates that pass.
+    passed: usize,
+    /// Place of the smallest candidate that does not pass; the number of candidates if none is known.
+    failed: usize,
+    wants_more: bool,
+    task: Task,
+    /// Probes of the candidate so far.
+    tries: u32,
+    /// Sizes of probes that are to leave; zero is one without padding.
+    due: Vec<usize>,
+    in_flight: Vec<Probe>,
+    /// Large packets lost in a row, and the size of the smallest of them.
+    lost: (u32, usize),
+}
+
+impl PathMtu {
+    /// Creates a search from `base` up to `bound`; `headers`: bytes of a packet beside the DCCP packet.
+    pub(super) fn new(base: usize, bound: usize, headers: usize) -> Self {
+        let bound = bound.max(base);
+        let common =
+            COMMON.iter().filter_map(|mtu| mtu.checked_sub(headers)).filter(|&size| size > base && size < bound);
+        let mut sizes = vec![base];
+        sizes.extend(common);
+        if bound > base {
+            sizes.push(bound);
+        }
+        let ethernet = sizes.iter().filter(|&&size| size + headers <= ETHERNET).count().max(1);
+        let failed = sizes.len();
+        let (due, in_flight) = (Vec::new(), Vec::new());
+        let lost = (0, usize::MAX);
+        Self { sizes, ethernet, passed: 1, failed, wants_more: false, task: Task::Done, tries: 0, due, in_flight, lost }
+    }
+
+    /// Size up to which packets pass, as far as known.
+    pub(super) fn size(&self) -> usize {
+        self.passed.checked_sub(1).map_or(Config::MIN_MPS, |newest| self.sizes[newest])
+    }
+
+    pub(super) fn base(&self) -> usize {
+        self.sizes[0]
+    }
+
+    /// Begins the search, or goes on with it.
+    pub(super) fn search(&mut self) {
+        self.tries = 0;
+        self.task = match self.candidate() {
+            Some(place) => {
+                self.ask(&[self.sizes[place]]);
+                Task::Try(place)
+            }
+            None => Task::Done,
+        };
+    }
+
+    /// Next candidate: Ethernet's MTU, the bound if larger packets are wanted, then by halves.
+    fn candidate(&self) -> Option<usize> {
+        let end = self.failed.min(if self.wants_more { self.sizes.len() } else { self.ethernet });
+        if self.passed >= end {
+            None
+        } else if end < self.failed || end == self.sizes.len() {
+            Some(if self.passed < self.ethernet { self.ethernet.min(end) - 1 } else { end - 1 })
+        } else {
+            Some((self.passed + end) / 2)
+        }
+    }
+
+    fn ask(&mut self, sizes: &[usize]) {
+        self.in_flight.clear();
+        self.due = sizes.to_vec();
+    }
+
+    /// Returns the size of the next probe to leave.
+    pub(super) fn poll_probe(&mut self) -> Option<usize> {
+        if self.due.is_empty() { None } else { Some(self.due.remove(0)) }
+    }
+
+    /// Notes that a probe left.
+    pub(super) fn sent(&mut self, size: usize, seq: Seq) {
+        self.in_flight.push(Probe { size, seq });
+    }
+
+    /// Whether the search is complete.
+    pub(super) fn is_done(&self) -> bool {
+        self.task == Task::Done
+    }
+
+    /// Whether probes are to leave.
+    pub(super) fn has_probes(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Whether probes are in flight.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// Searches beyond Ethernet's MTU: the stream has ADUs that do not fit. Returns whether a search begins.
+    pub(super) fn want_more(&mut self) -> bool {
+        let begins = !std::mem::replace(&mut self.wants_more, true) && self.task == Task::Done;
+        if begins {
+            self.search();
+        }
+        begins
+    }
+
+    /// Processes the answer to a probe.
+    pub(super) fn answered(&mut self, seq: Seq) -> Option<SizeChange> {
+        let place = self.in_flight.iter().position(|probe| probe.seq == seq)?;
+        let Probe { size, .. } = self.in_flight.remove(place);
+        match &mut self.task {
+            Task::Try(place) => {
+                self.passed = *place + 1;
+                self.search();
+                Some(SizeChange { size, is_black_hole: false })
+            }
+            Task::Check { is_answered, .. } if size == 0 => {
+                *is_answered = true;
+                None
+            }
+            Task::Check { .. } => {
+                self.lost = (0, usize::MAX);
+                self.search();
+                None
+            }
+            Task::Done => None,
+        }
+    }
+
+    /// Handles a probe without an answer, or the time to search anew.
+    pub(super) fn timed_out(&mut self) -> Option<SizeChange> {
+        match self.task {
+            Task::Done => {
+                self.failed = self.sizes.len();
+                self.search();
+            }
+            Task::Try(place) => {
+                self.tries += 1;
+                if self.tries < MAX_PROBES {
+                    self.ask(&[self.sizes[place]]);
+                } else {
+                    self.failed = place;
+                    self.search();
+                }
+            }
+            Task::Check { small_only, silent, is_answered } => {
+                let (small_only, silent) =
+                    if is_answered { (small_only + 1, silent) } else { (small_only, silent + 1) };
+                let needed = if self.lost.0 >= SUSPICIOUS_LOSSES { 1 } else { 2 };
+                if small_only >= needed {
+                    return Some(self.fall());
+                }
+                if silent < MAX_SILENT_ROUNDS {
+                    self.task = Task::Check { small_only, silent, is_answered: false };
+                    self.ask(&[self.size(), 0]);
+                } else {
+                    self.lost = (0, usize::MAX);
+                    self.search();
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes the size that the host's own interface refused: a hint that no answer will come.
+    pub(super) fn refused(&mut self, size: usize) {
+        if let Task::Try(place) = self.task
+            && self.sizes[place] == size
+        {
+            self.failed = place;
+            self.search();
+        }
+    }
+
+    /// Notes a data packet's fate; `is_timeout`: nothing has arrived since.
+    pub(super) fn on_fate(&mut self, size: usize, has_arrived: bool, is_timeout: bool) {
+        if has_arrived {
+            if size >= self.lost.1 {
+                self.lost = (0, usize::MAX);
+            }
+            return;
+        }
+        let fallback = if self.passed > 1 { self.base() } else { Config::MIN_MPS };
+        // Larger packets are from before the last change.
+        if size <= fallback || size > self.size() {
+            return;
+        }
+        self.lost = (self.lost.0 + 1, self.lost.1.min(size));
+        if matches!(self.task, Task::Check { .. }) {
+            return;
+        }
+        if is_timeout || self.lost.0 >= SUSPICIOUS_LOSSES {
+            self.task = Task::Check { small_only: 0, silent: 0, is_answered: false };
+            self.ask(&[self.size(), 0]);
+        }
+    }
+
+    /// Falls back to the base, or below it, and searches again.
+    fn fall(&mut self) -> SizeChange {
+        self.failed = self.passed.saturating_sub(1);
+        self.passed = usize::from(self.passed > 1);
+        self.lost = (0, usize::MAX);
+        self.search();
+        SizeChange { size: self.size(), is_black_hole: true }
+    }
+}
+
+#[cfg(test)]
+mod tests;

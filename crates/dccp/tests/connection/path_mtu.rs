@@ -1,0 +1,102 @@
+//! Tests of path MTU discovery in virtual time.
+
+use timeous_core::Duration;
+use timeous_dccp::{Ccid, Config};
+
+use crate::link::LinkConfig;
+use crate::pair::Pair;
+use crate::source::Step;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A pair whose client searches for the path's size, over links that carry IP packets of `mtu` bytes.
+fn pair(config: Config, mtu: usize, delay: Duration) -> Pair {
+    let client = Config { largest: Some(8_972), ..config.clone() };
+    let link = LinkConfig { delay, largest: mtu - 28, ..LinkConfig::default() };
+    let mut pair = Pair::with(client, config, [link.clone(), link], 1);
+    pair.connect();
+    pair
+}
+
+#[test]
+fn the_size_is_found_within_seconds_and_lost_probes_are_no_losses_of_data() {
+    for ccid in [Ccid::Ccid2, Ccid::Ccid3, Ccid::Ccid4] {
+        for mtu in [1_280, 1_400, 1_500, 9_000] {
+            let mut pair = pair(Config::default().with_ccids(&[ccid]), mtu, MS * 20);
+            for n in 0..400 {
+                pair.client.source.push(pair.now + MS * 10 * n, vec![0; 1_000]);
+            }
+            pair.run_for(MS * 3_000);
+            let size = mtu.min(1_500) - 28;
+            assert_eq!(pair.client.connection.max_payload() + Config::HEADER_ROOM, size, "{ccid:?} over {mtu}");
+            assert_eq!(pair.server.connection.max_payload() + Config::HEADER_ROOM, 1_200, "it does not search");
+            pair.run_for(MS * 2_000);
+            let statistics = pair.client.connection.statistics();
+            assert_eq!(
+                (statistics.lost, statistics.timeouts, statistics.black_holes),
+                (0, 0, 0),
+                "{ccid:?} over {mtu}"
+            );
+            assert_eq!(statistics.packet_size as usize, size);
+            assert!(pair.client.connection.loss_event_rate().is_none_or(|rate| rate == 0.0), "{ccid:?} over {mtu}");
+            assert_eq!(pair.server.connection.statistics().data_gaps, 0);
+            assert_eq!(pair.client.source.count(Step::Acked), 400);
+        }
+    }
+}
+
+#[test]
+fn a_black_hole_in_mid_stream_is_found_within_two_seconds_and_an_outage_is_none() {
+    for ccid in [Ccid::Ccid2, Ccid::Ccid3] {
+        for (delay, interval) in [(1, 5), (25, 10), (25, 100), (75, 20), (150, 40)] {
+            for is_outage in [false, true] {
+                let mut pair = pair(Config::default().with_ccids(&[ccid]), 1_500, MS * delay);
+                pair.run_for(MS * 3_000);
+                let mut arrived = 0;
+                let mut silent = Duration::ZERO;
+                let mut longest = Duration::ZERO;
+                for round in 0..10_000 / interval {
+                    if round * interval >= 3_000 && (round - 1) * interval < 3_000 {
+                        pair.links[0].narrow(if is_outage { 0 } else { 1_252 });
+                    }
+                    if is_outage && round * interval >= 4_000 {
+                        pair.links[0].narrow(1_472);
+                    }
+                    let payload = vec![0; pair.client.connection.max_payload()];
+                    pair.client.source.push(pair.now, payload);
+                    pair.run_for(MS * interval);
+                    silent = if pair.server.received.len() > arrived { Duration::ZERO } else { silent + MS * interval };
+                    arrived = pair.server.received.len();
+                    longest = longest.max(silent);
+                    let is_found = pair.client.connection.statistics().black_holes > 0;
+                    // With CCID 3 the feedback timeout is four round trips (RFC 4342 §5).
+                    let patience = if ccid == Ccid::Ccid2 { 2_000 } else { 3_000 };
+                    assert!(is_outage || is_found || round * interval < 3_000 + patience, "{ccid:?}, {delay} ms");
+                }
+                let what = format!("{ccid:?}, {delay} ms, every {interval} ms, outage {is_outage}");
+                let statistics = pair.client.connection.statistics();
+                assert_eq!(statistics.black_holes, u64::from(!is_outage), "{what}");
+                // CCID 3's rate follows the loss events of the black hole (RFC 5348 §5).
+                let is_silent = longest >= MS * 2_000 && ccid == Ccid::Ccid2;
+                assert!(is_outage || !is_silent, "{what}: {longest:?}");
+                let size = if is_outage { 1_472 } else { 1_252 };
+                assert_eq!(pair.client.connection.max_payload() + Config::HEADER_ROOM, size, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_losses_are_no_black_hole() {
+    let mut pair = pair(Config::default(), 1_500, MS * 20);
+    pair.run_for(MS * 1_000);
+    let lossy = LinkConfig { loss: 0.1, largest: 1_472, ..LinkConfig::default() };
+    pair.links[0].become_like(lossy);
+    for n in 0..6_000 {
+        pair.client.source.push(pair.now + MS * 5 * n, vec![0; 1_400]);
+    }
+    pair.run_for(MS * 40_000);
+    let statistics = pair.client.connection.statistics();
+    assert!(statistics.lost > 100, "{statistics:?}");
+    assert!(statistics.black_holes <= 1, "{statistics:?}");
+}

@@ -1,0 +1,146 @@
+//! Tests of packet sizes: path MTU discovery, and ADUs larger than a packet.
+
+use timeous::core::{Duration, Fate, Instant};
+use timeous::{Arrival, Hints, Options, Receiver, Sender, clock};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Loss, PacketLimit};
+
+use crate::support::{PATIENCE, TestLink, both_ends, collect, fates, free_port, pause, stream};
+
+/// A stream over a link that carries packets of these sizes, with 10 ms each way and some loss.
+fn over(packets: PacketLimit, loss: f64, query: &str) -> (TestLink, Sender, Receiver) {
+    let port = free_port();
+    let delay = Duration::from_millis(10);
+    let loss = if loss > 0.0 { Loss::Bernoulli { p: loss } } else { Loss::None };
+    let config = LinkConfig { delay, loss, packets, ..LinkConfig::default() };
+    let link = TestLink::to(port, config.clone(), config);
+    let [(sender, _near), (_far, receiver)] = both_ends(link.near, port, query);
+    (link, sender, receiver)
+}
+
+/// Waits until a packet carries this many bytes, and no more.
+#[track_caller]
+fn await_payload(sender: &Sender, payload: usize) {
+    let end = clock::now() + PATIENCE;
+    while sender.max_payload() != payload {
+        assert!(clock::now() < end, "{} bytes, and not {payload}: {:?}", sender.max_payload(), sender.stats());
+        pause(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn datagrams_of_seven_transport_packets_fit_by_default_and_arrive_from_the_first_on() {
+    for query in ["", "&passphrase=between+us+two"] {
+        let (mut sender, receiver) = stream(&format!("latency=9s&policy=deadline{query}"));
+        let received = collect(receiver);
+        for n in 0..50 {
+            sender.send(&[n; 1_316], Hints::default()).unwrap();
+        }
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{query}");
+        let overhead = if query.is_empty() { 0 } else { 25 };
+        await_payload(&sender, 1_500 - 28 - 64 - overhead);
+        // Statistics are at most 50 ms old.
+        pause(Duration::from_millis(100));
+        let before = sender.stats();
+        for n in 0..50 {
+            sender.send(&[n; 1_316], Hints::default()).unwrap();
+        }
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{query}");
+        pause(Duration::from_millis(100));
+        let after = sender.stats();
+        let repeated = after.pkt_retrans_total - before.pkt_retrans_total;
+        assert_eq!(after.pkt_sent_total - before.pkt_sent_total, 50 + repeated, "{query}: whole");
+        sender.finish().unwrap();
+        let received = received.join().unwrap();
+        assert!(received.len() == 100 && received.iter().all(|bytes| bytes.len() == 1_316), "{query}");
+    }
+}
+
+#[test]
+fn the_size_of_the_path_is_found() {
+    for mtu in [1_280, 1_400, 1_500] {
+        let (_link, sender, _receiver) = over(PacketLimit::Bytes(mtu), 0.0, "latency=5s&policy=deadline");
+        await_payload(&sender, mtu - 28 - 64);
+        assert_eq!(sender.stats().byte_mss as usize, mtu - 28);
+    }
+}
+
+#[test]
+fn jumbo_frames_are_used_by_a_stream_that_has_data_for_them() {
+    let (_link, mut sender, receiver) = over(PacketLimit::Bytes(9_000), 0.0, "latency=9s&policy=deadline");
+    let received = collect(receiver);
+    await_payload(&sender, 1_500 - 28 - 64);
+    sender.send(&[1; 8_000], Hints::default()).unwrap();
+    await_payload(&sender, 9_000 - 28 - 64);
+    sender.send(&[2; 8_000], Hints::default()).unwrap();
+    assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked));
+    sender.finish().unwrap();
+    assert_eq!(received.join().unwrap(), [[1; 8_000], [2; 8_000]]);
+}
+
+#[test]
+fn adus_of_64_kb_arrive_whole_over_every_transport() {
+    for query in ["", "&passphrase=between+us+two", "&transport=tcp", "&transport=tcp&passphrase=between+us+two"] {
+        let (mut sender, receiver) = stream(&format!("latency=20s&policy=deadline{query}"));
+        let received = collect(receiver);
+        let adu = |n: u8, len: usize| (0..len).map(|at| (at % 251) as u8 ^ n).collect::<Vec<u8>>();
+        let lens = [Options::MAX_ADU, 64_000, 10, 5_000, Options::MAX_ADU, 1_137, 30_000];
+        for (n, len) in lens.into_iter().enumerate() {
+            sender.send(&adu(n as u8, len), Hints::default()).unwrap();
+        }
+        let fates = fates(&mut sender);
+        assert!(fates.len() == lens.len() && fates.values().all(|&fate| fate == Fate::Acked), "{query}: {fates:?}");
+        sender.finish().unwrap();
+        let mut received = received.join().unwrap();
+        received.sort_by_key(|bytes| lens.iter().enumerate().position(|(n, &len)| *bytes == adu(n as u8, len)));
+        assert_eq!(received.iter().map(Vec::len).collect::<Vec<_>>(), lens, "{query}");
+        assert!(received.iter().enumerate().all(|(n, bytes)| *bytes == adu(n as u8, lens[n])), "{query}");
+    }
+}
+
+#[test]
+fn adus_of_64_kb_arrive_whole_at_two_per_cent_loss_and_each_has_one_fate() {
+    for query in ["", "&passphrase=between+us+two"] {
+        let (_link, mut sender, receiver) =
+            over(PacketLimit::Bytes(1_500), 0.02, &format!("latency=20s&policy=deadline{query}"));
+        let received = collect(receiver);
+        for n in 0..20 {
+            sender.send(&[n; 64_000], Hints::default()).unwrap();
+        }
+        let fates = fates(&mut sender);
+        assert_eq!(fates.len(), 20, "{query}: {fates:?}");
+        assert!(fates.values().all(|&fate| fate == Fate::Acked), "{query}: {fates:?}");
+        assert!(sender.stats().pkt_retrans_total > 0, "{query}");
+        sender.finish().unwrap();
+        let mut received = received.join().unwrap();
+        received.sort();
+        assert!(received.into_iter().eq((0..20).map(|n| vec![n; 64_000])), "{query}");
+    }
+}
+
+#[test]
+fn a_path_that_begins_to_swallow_large_packets_interrupts_a_stream_for_less_than_two_seconds() {
+    for query in ["", "&passphrase=between+us+two"] {
+        let limit = PacketLimit::Changes { first: 1_500, at: Duration::from_secs(3), then: 1_280 };
+        let (_link, mut sender, mut receiver) = over(limit, 0.0, &format!("latency=500ms{query}"));
+        let (began, mut last, mut longest) = (clock::now(), None::<Instant>, Duration::ZERO);
+        let end = began + PATIENCE;
+        while sender.stats().path_black_holes_total == 0
+            || last.is_none_or(|last| last < began + Duration::from_secs(6))
+        {
+            assert!(clock::now() < end, "{query}: {:?}", sender.stats());
+            // The queue is full only if nothing leaves.
+            let _full = sender.send(&[1; 1_316], Hints::default());
+            while sender.poll_delivery().is_some() {}
+            let next = clock::now() + Duration::from_millis(10);
+            while let Some(Arrival::Data(arrival)) = receiver.poll_receive().unwrap() {
+                assert_eq!(arrival.bytes.len(), 1_316);
+                longest = longest.max(last.map_or(Duration::ZERO, |last| arrival.at.saturating_since(last)));
+                last = Some(arrival.at);
+            }
+            pause(next.saturating_since(clock::now()));
+        }
+        await_payload(&sender, 1_280 - 28 - 64 - if query.is_empty() { 0 } else { 25 });
+        assert!(longest < Duration::from_secs(2), "{query}: {longest:?} without a datagram");
+    }
+}
