@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use timeous_cm::{
     ClientEvent, ClientId, CmError, Destination, FlowId, FlowSpec, Implausible, Loss, Manager, Update, User,
 };
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, Rate};
 
 const MTU: u64 = 1_000;
 const RTT: Duration = Duration::from_millis(100);
@@ -395,4 +395,31 @@ fn who_is_held_is_free_when_the_others_want_nothing_more_for_a_second() {
     assert_eq!(rate_at(4_100), held, "a moment frees nobody");
     assert_eq!(rate_at(4_800), held);
     assert!(rate_at(5_200) > held);
+}
+
+/// Regression, found by `cm-host --real`: who filled the link's queue first kept the others from their first acknowledgement for good, and
+/// was not held, as nothing was known of their round trips.
+#[test]
+fn who_has_never_had_an_acknowledgement_is_a_witness_all_the_same() {
+    let mut cm = Manager::default();
+    let [one, two, liar] = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
+    for second in 0..20 {
+        let now = at(1_000 * second);
+        cm.handle_timeout(now);
+        for flow in [one, two] {
+            cm.request_many(now, flow, 10).unwrap();
+            let mut lost = 0;
+            while cm.has_grant(flow) {
+                cm.notify(now, flow, MTU).unwrap();
+                lost += MTU;
+            }
+            let told = Update { lost, loss: (lost > 0).then_some((Loss::Persistent, now)), ..Update::default() };
+            cm.update(now + Duration::from_millis(900), flow, told).unwrap();
+        }
+        let sent = fill(&mut cm, now, liar);
+        cm.update(now + Duration::from_millis(900), liar, acked(sent, RTT)).unwrap();
+    }
+    let (held, others) = (cm.query(liar).unwrap().rate, cm.query(one).unwrap().srtt);
+    assert_eq!(others, None);
+    assert_eq!(held, Rate::from_bytes_in(MTU, Duration::from_secs(1)), "a packet in a second: held, not stopped");
 }

@@ -2,6 +2,8 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
+use crate::rtt::RttEstimator;
+
 use super::Macroflow;
 use super::hold::Hold;
 use super::signs::KEPT_EVENTS;
@@ -30,8 +32,8 @@ impl Macroflow {
         let since = since.max(now.saturating_sub(MAX_EVENT_AGE));
         let wants = self.granted > 0 || !self.requests.is_empty() || self.was_limited_at(now);
         let met = self.signs.last[KEPT_EVENTS - 1].is_some_and(|at| at > since);
-        let srtt = self.rtt.smoothed()?;
-        let least = Rate::from_bytes_in(self.mtu, srtt);
+        // Who has never had an acknowledgement is a witness, too: the one that is compared may be what keeps them away.
+        let least = Rate::from_bytes_in(self.mtu, self.rtt.smoothed().unwrap_or(RttEstimator::INITIAL_TIMEOUT));
         (wants && met).then(|| ComparedGoodput { goodput: self.goodput.rate(now), least })
     }
 
