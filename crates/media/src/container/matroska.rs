@@ -1,6 +1,8 @@
 //! Matroska and WebM (RFC 9559), by matroska-demuxer.
 
-use std::io::{Read as IoRead, Seek};
+use std::io::{self, Read as IoRead, Seek};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use matroska_demuxer::{ContentCompAlgo, ContentEncodingValue, DemuxError, Frame, MatroskaFile, TrackEntry, TrackType};
 
@@ -17,9 +19,35 @@ pub(super) fn is_matroska(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1a, 0x45, 0xdf, 0xa3])
 }
 
+/// Reads of a file until its next frame is found, at most. Chosen by us: reading the headers of a million elements takes a second; the
+/// demuxer reads a damaged file round and round.
+const MOST_READS: u32 = 1 << 20;
+
+/// Reader that fails after too many reads.
+struct Bounded<R> {
+    from: R,
+    left: Arc<AtomicU32>,
+}
+
+impl<R: IoRead> IoRead for Bounded<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.load(Ordering::Relaxed).checked_sub(1);
+        self.left.store(left.ok_or_else(|| io::Error::other("it leads round and round"))?, Ordering::Relaxed);
+        self.from.read(to)
+    }
+}
+
+impl<R: Seek> Seek for Bounded<R> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.from.seek(to)
+    }
+}
+
 /// Tracks of a file.
 pub(super) struct MatroskaTracks<R: IoRead + Seek> {
-    file: MatroskaFile<R>,
+    file: MatroskaFile<Bounded<R>>,
+    /// Reads that are left until the next frame.
+    left: Arc<AtomicU32>,
     /// Nanoseconds of a timestamp's unit.
     scale: u64,
     tracks: Vec<FileTrack>,
@@ -46,7 +74,8 @@ impl<R: IoRead + Seek> std::fmt::Debug for MatroskaTracks<R> {
 impl<R: IoRead + Seek> MatroskaTracks<R> {
     /// Opens a file; returns its tracks that are sent, and what is left out.
     pub(super) fn open(from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
-        let file = MatroskaFile::open(from).map_err(unreadable)?;
+        let left = Arc::new(AtomicU32::new(MOST_READS));
+        let file = MatroskaFile::open(Bounded { from, left: left.clone() }).map_err(unreadable)?;
         let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for entry in file.tracks() {
             let number = entry.track_number().get();
@@ -60,13 +89,14 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
             }
         }
         let scale = file.info().timestamp_scale().get();
-        Ok((Self { file, scale, tracks, frame: Frame::default() }, formats, left_out))
+        Ok((Self { file, left, scale, tracks, frame: Frame::default() }, formats, left_out))
     }
 
     /// Next sample of a track that is sent.
     pub(super) fn next_sample(&mut self) -> Result<Option<Read>, ContainerError> {
         loop {
             self.frame.duration = None;
+            self.left.store(MOST_READS, Ordering::Relaxed);
             if !self.file.next_frame(&mut self.frame).map_err(unreadable)? {
                 return Ok(None);
             }

@@ -15,6 +15,18 @@ fn what_is_no_container_or_has_no_track_says_so() {
     assert!(matches!(Container::open(Cursor::new(ebml)), Err(ContainerError::Damaged(_))));
 }
 
+/// Found by fuzzing: an element whose length overflows leads the demuxer back to where it was, for ever.
+#[test]
+fn a_file_that_leads_round_and_round_is_given_up() {
+    let mut file =
+        vec![0x1a, 0x45, 0xdf, 0xa3, 0xa3, 0x42, 0x86, 0x81, 1, 0x42, 0xf7, 0x81, 1, 0x42, 0xf2, 0x81, 4, 0x42];
+    file.extend([0xf3, 0x81, 8, 0x42, 0x82, 0x88]);
+    file.extend(b"matroska");
+    file.extend([0x42, 0x87, 0x81, 4, 0x42, 0x85, 0x81, 2, 0x18, 0x53, 0x80, 0x67, 1, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
+    file.extend([0, 0, 0xbf, 0x84]);
+    assert!(matches!(Container::open(Cursor::new(file)), Err(ContainerError::Damaged(_))));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), is_mp4 in any::<bool>()) {
