@@ -156,15 +156,18 @@ fn no_rate(rate: Option<FrameRate>, pace: Pace) -> Result<(), Failure> {
 
 /// Starts reading RTP streams, each at the port of its description.
 fn spawn_passthrough(streams: Vec<MediaDescription>, payload_type: Option<u8>, frames: Frames) -> Result<(), Failure> {
-    let mut sockets = Vec::new();
+    let (mut sockets, mut control) = (Vec::new(), Vec::new());
     for stream in &streams {
         let local = listening_at(stream.group(), stream.port);
         let socket = bind(local)?;
         join(&socket, local)?;
         sockets.push(socket);
+        // Without reports, the clocks of the streams are known by arrivals.
+        let next = SocketAddr::new(local.ip(), local.port().saturating_add(1));
+        control.push(UdpSocket::bind(next).ok().filter(|socket| join(socket, next).is_ok()));
     }
     passthrough::tell_streams(&streams);
-    let source = passthrough::PassthroughSource { sockets, streams, payload_type };
+    let source = passthrough::PassthroughSource { sockets, control, streams, payload_type };
     spawn(frames, move |frames| passthrough::read_passthrough(&source, Vec::new(), frames));
     Ok(())
 }

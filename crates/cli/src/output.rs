@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use timeous::core::Duration;
-use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::passthrough::{PassthroughRelease, StreamClock};
 use timeous_media::ts::TsRelease;
 use timeous_media::{MediaDescription, PlayoutFrame, annexb};
 
@@ -93,6 +93,12 @@ impl Output {
     pub(crate) fn describe(&self, streams: Vec<MediaDescription>) {
         // A sink that is too slow for it misses it until they change.
         let _ = self.queue.push(SinkItem::Streams(streams));
+    }
+
+    /// Tells the sink the clock of a stream of RTP.
+    pub(crate) fn tell_clock(&self, stream: u8, clock: StreamClock) {
+        // The next one follows.
+        let _ = self.queue.push(SinkItem::Clock(stream, clock));
     }
 
     fn give(&mut self, item: SinkItem) -> Result<(), Failure> {

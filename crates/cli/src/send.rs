@@ -345,8 +345,7 @@ impl<'a> Streaming<'a> {
     fn look(&mut self) -> Result<(), Failure> {
         let now = clock::now();
         for link in &mut self.links {
-            let source = &self.source;
-            link.talk(|at| source.ticks(at), source.streams());
+            link.talk(&self.source);
             let lost = link.hear_fates(&mut self.journal);
             let wanted = link.take_wants_keyframe();
             if let Some(encoder) = &mut self.encoder {

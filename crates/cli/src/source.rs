@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
+use timeous_media::passthrough::StreamClock;
 use timeous_media::{FramePart, MediaDescription, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
@@ -20,6 +21,7 @@ pub(crate) struct Source {
     next: Option<Box<CapturedFrame>>,
     /// Streams of a source of several.
     streams: Vec<MediaDescription>,
+    clocks: Vec<Option<StreamClock>>,
     /// Encodings that have not ended.
     open: usize,
     /// Due time of a file's first frame.
@@ -56,8 +58,17 @@ impl Source {
     pub(crate) fn new(opened: OpenedSource, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let OpenedSource { input, is_live, encodings } = opened;
         let stamper = TimestampConverter::new(clock::now());
-        let mut source =
-            Self { input, next: None, streams: Vec::new(), start: None, flaw: None, open: encodings, is_live, stamper };
+        let mut source = Self {
+            input,
+            next: None,
+            streams: Vec::new(),
+            clocks: Vec::new(),
+            start: None,
+            flaw: None,
+            open: encodings,
+            is_live,
+            stamper,
+        };
         while source.next.is_none() && source.listen(TICK) {
             if interrupt.is_set() {
                 return Ok(None);
@@ -79,6 +90,7 @@ impl Source {
         match self.input.recv_timeout(limit.into()) {
             Ok(Input::Frame(frame)) => self.next = Some(frame),
             Ok(Input::Streams(streams)) => self.streams = streams,
+            Ok(Input::Clocks(clocks)) => self.clocks = clocks,
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
                     self.flaw = Some(Failure::Input(format!(
@@ -140,6 +152,11 @@ impl Source {
     /// Descriptions of the streams of a source of several, for its receiver.
     pub(crate) fn streams(&self) -> &[MediaDescription] {
         &self.streams
+    }
+
+    /// Clocks of those streams.
+    pub(crate) fn clocks(&self) -> &[Option<StreamClock>] {
+        &self.clocks
     }
 
     /// Converts an instant to the RTP clock of [`DueFrame::stamp`].

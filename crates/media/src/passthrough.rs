@@ -9,6 +9,9 @@ mod packetize;
 mod playout;
 mod reader;
 mod reorder;
+mod reports;
+#[cfg(test)]
+mod sync;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -16,7 +19,8 @@ mod vp8;
 mod vp9;
 
 pub use nal::look_for_h264;
-pub use packetize::PassthroughPacketizer;
+pub use packetize::{PassthroughPacketizer, stream_of, stream_ssrc};
 pub use playout::{PassthroughPlayout, PassthroughRelease, is_passthrough};
 pub use reader::PassthroughReader;
+pub use reports::{StreamClock, StreamReports};
 pub use unit::{PassthroughKind, PassthroughUnit};

@@ -3,6 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use timeous::core::Instant;
+use timeous_media::passthrough::StreamClock;
 use timeous_media::{Ending, MediaDescription};
 
 use super::media::MediaPart;
@@ -14,6 +15,8 @@ pub(crate) enum Input {
     Frame(Box<CapturedFrame>),
     /// Streams of the source, for their receiver.
     Streams(Vec<MediaDescription>),
+    /// Clocks of the streams.
+    Clocks(Vec<Option<StreamClock>>),
     /// End of the source, with a summary.
     End(Ending),
     /// Error that ends the source.
@@ -56,6 +59,11 @@ impl Frames {
     /// Queues descriptions of the streams that follow; returns `false` if the receiving side is gone.
     pub(super) fn describe(&self, streams: Vec<MediaDescription>) -> bool {
         self.to.send(Input::Streams(streams)).is_ok()
+    }
+
+    /// Queues the clocks of the streams; returns `false` if the receiving side is gone.
+    pub(super) fn tell_clocks(&self, clocks: Vec<Option<StreamClock>>) -> bool {
+        self.to.send(Input::Clocks(clocks)).is_ok()
     }
 
     /// Queues the last item.

@@ -18,6 +18,8 @@ use crate::notice::{RateLimitedMessages, tell};
 const SILENT: Duration = Duration::from_secs(3);
 /// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(200);
+/// Interval at which the clocks of the streams are told.
+const CLOCKS: Duration = Duration::from_millis(500);
 /// Largest datagram.
 const LARGEST: usize = 1 << 16;
 /// Datagrams that are read from a socket before the next one has its turn.
@@ -26,6 +28,8 @@ const TURN: usize = 64;
 /// Streams of a source, each with its socket.
 pub(super) struct PassthroughSource {
     pub(super) sockets: Vec<UdpSocket>,
+    /// Sockets for RTCP, on the next ports, as far as these are free.
+    pub(super) control: Vec<Option<UdpSocket>>,
     pub(super) streams: Vec<MediaDescription>,
     /// Payload type of the only stream, if others on its port are not to be passed on.
     pub(super) payload_type: Option<u8>,
@@ -45,7 +49,7 @@ pub(super) fn read_passthrough(
         given: 0,
     };
     let broken = |error: &io::Error| Failure::file("the source", error);
-    for socket in &source.sockets {
+    for socket in source.sockets.iter().chain(source.control.iter().flatten()) {
         socket.set_nonblocking(true).map_err(|error| broken(&error))?;
     }
     let mut is_going = frames.describe(source.streams.clone());
@@ -54,6 +58,7 @@ pub(super) fn read_passthrough(
     }
     let mut datagram = vec![0; LARGEST];
     let (mut heard, mut is_silent) = (clock::now(), false);
+    let mut next_clocks = clock::now();
     while is_going && reading.give(frames) {
         let now = clock::now();
         if !is_silent && now.saturating_since(heard) > SILENT {
@@ -80,11 +85,21 @@ pub(super) fn read_passthrough(
                 }
             }
         }
+        for (stream, socket) in source.control.iter().enumerate() {
+            // Reports come every few seconds, and what arrives besides is of no use.
+            while let Some(Ok(len)) = socket.as_ref().map(|socket| socket.recv(&mut datagram)) {
+                reading.reader.push_control(stream, &datagram[..len]);
+            }
+        }
+        if clock::now() >= next_clocks {
+            next_clocks = clock::now() + CLOCKS;
+            is_going &= frames.tell_clocks(reading.reader.clocks(clock::unix_offset()));
+        }
         reading.reader.handle_timeout(clock::now());
         if reading.reader.take_has_found() {
             let streams: Vec<_> = reading.reader.descriptions().cloned().collect();
             tell_streams(&streams);
-            is_going = frames.describe(streams);
+            is_going &= frames.describe(streams);
         }
     }
     Ok(Ending { frames: reading.given, ..Ending::default() })
@@ -118,7 +133,11 @@ struct Streams {
 impl Streams {
     fn packet(&mut self, at: Instant, stream: usize, datagram: &[u8]) {
         let payload_type = datagram.get(1).map(|second| second & 0x7f);
-        if control::is_control(datagram) || self.payload_type.is_some() && payload_type != self.payload_type {
+        if control::is_control(datagram) {
+            // Both share a port (RFC 5761).
+            return self.reader.push_control(stream, datagram);
+        }
+        if self.payload_type.is_some() && payload_type != self.payload_type {
             return;
         }
         if let Err(error) = self.reader.push(at, stream, datagram) {

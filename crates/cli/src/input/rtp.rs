@@ -124,7 +124,7 @@ impl Probe {
         let streams = vec![MediaDescription::of_payload_type(payload_type)];
         tell_streams(&streams);
         let sockets = vec![socket.try_clone().map_err(broken)?];
-        let source = PassthroughSource { sockets, streams, payload_type: Some(payload_type) };
+        let source = PassthroughSource { sockets, control: Vec::new(), streams, payload_type: Some(payload_type) };
         read_passthrough(&source, self.packets, frames)
     }
 }

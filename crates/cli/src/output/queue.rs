@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::passthrough::{PassthroughRelease, StreamClock};
 use timeous_media::ts::TsRelease;
 use timeous_media::{MediaDescription, PlayoutFrame};
 
@@ -38,17 +38,24 @@ pub(super) enum SinkItem {
     Packets(TsRelease),
     /// RTP packets of any payload.
     Passthrough(PassthroughRelease),
+    /// Clock of one of their streams.
+    Clock(u8, StreamClock),
     /// Descriptions of their streams.
     Streams(Vec<MediaDescription>),
 }
 
 impl SinkItem {
+    /// Whether it is of media, and not about it.
+    pub(super) fn is_media(&self) -> bool {
+        !matches!(self, Self::Streams(_) | Self::Clock(..))
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::Frame(frame) => frame.annexb.len(),
             Self::Packets(release) => release.packets.len(),
             Self::Passthrough(release) => release.packets.iter().map(Vec::len).sum(),
-            Self::Streams(_) => 0,
+            Self::Streams(_) | Self::Clock(..) => 0,
         }
     }
 }

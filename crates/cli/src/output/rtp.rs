@@ -5,13 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use timeous::core::{Duration, Priority, References};
-use timeous_media::passthrough::PassthroughRelease;
+use timeous_media::passthrough::{PassthroughRelease, StreamClock};
 use timeous_media::{Frame, MediaDescription, Packetizer, PacketizerConfig, PlayoutFrame, SessionDescription};
 
 use super::error::WriteError;
 use super::file::{Target, replace};
 use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
-use super::passthrough::PassthroughStreams;
+use super::passthrough::{FrameDatagrams, PassthroughStreams};
 use crate::failure::Failure;
 use crate::input::bind;
 
@@ -42,7 +42,7 @@ impl RtpWriter {
             ..PacketizerConfig::default()
         })?;
         let description = sdp.map(|path| Description::new(path, overwrite)).transpose()?;
-        Ok(Self { socket, to, packetizer, description, streams: PassthroughStreams::new(to), has_told: false })
+        Ok(Self { socket, to, packetizer, description, streams: PassthroughStreams::new(to)?, has_told: false })
     }
 
     /// Name of the sink.
@@ -76,8 +76,16 @@ impl RtpWriter {
     /// Sends RTP packets of any payload; returns their bytes.
     pub(super) fn write_passthrough(&mut self, release: &PassthroughRelease) -> Result<usize, WriteError> {
         let to = self.streams.destination(release.stream);
-        let packets = self.streams.packets(release)?;
+        let FrameDatagrams { packets, report } = self.streams.datagrams(release)?;
+        if let Some(report) = report {
+            self.send_to(&report, SocketAddr::new(to.ip(), to.port().saturating_add(1)))?;
+        }
         packets.iter().map(|packet| self.send_to(packet, to)).sum()
+    }
+
+    /// Takes the clock of such a stream.
+    pub(super) fn set_clock(&mut self, stream: u8, clock: StreamClock) {
+        self.streams.set_clock(stream, clock);
     }
 
     /// Takes descriptions of streams of RTP packets of any payload.

@@ -119,7 +119,11 @@ impl Writer {
                 rtp.describe(streams);
                 Ok(0)
             }
-            (_, SinkItem::Streams(_)) => Ok(0),
+            (Format::Rtp(rtp), SinkItem::Clock(stream, clock)) => {
+                rtp.set_clock(*stream, *clock);
+                Ok(0)
+            }
+            (_, SinkItem::Streams(_) | SinkItem::Clock(..)) => Ok(0),
             (Format::Bytes(file) | Format::Mp4(_, file), SinkItem::Passthrough(_)) => Err(Failure::Peer(format!(
                 "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp",
                 file.name()
@@ -180,7 +184,8 @@ pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
     let mut messages = SinkMessages::default();
     while let Some(frame) = queue.pop() {
         match writer.write(&frame) {
-            Ok(bytes) => queue.count(true, bytes),
+            Ok(bytes) if frame.is_media() => queue.count(true, bytes),
+            Ok(_) => {}
             Err(WriteError::Frame(why)) => {
                 queue.count(false, 0);
                 messages.trouble(&format!("{name}: a frame was left out: {why}"));

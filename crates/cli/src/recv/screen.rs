@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous_media::passthrough::{PassthroughPlayout, is_passthrough};
+use timeous_media::passthrough::{PassthroughPlayout, StreamClock, is_passthrough, stream_of};
 use timeous_media::ts::{TS_PAYLOAD_TYPE, TsPlayout};
 use timeous_media::{
     Control, FrameFate, FrameKind, MediaDescription, Playout, PlayoutConfig, PlayoutEvent, Release, control,
@@ -213,6 +213,11 @@ impl Screen {
             if known.is_some_and(|known| known.replace(stream.clone()) != Some(stream)) {
                 self.tell_streams();
             }
+        }
+        if let Control::SenderClock { ssrc, ntp, timestamp } = message
+            && let Some(stream) = self.passthrough.as_ref().and_then(|playout| stream_of(playout.ssrc()?, ssrc))
+        {
+            self.output.tell_clock(stream, StreamClock { ntp, timestamp });
         }
         if let Control::Terms { latency, .. } = message {
             let agreed = latency.max(self.latency);

@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority};
 use timeous::{Arrival, Hints, Receiver, SendError, Sender, Stats, Status, clock};
-use timeous_media::{Control, MediaAdu, MediaDescription, control};
+use timeous_media::passthrough::{StreamClock, stream_ssrc};
+use timeous_media::{Control, MediaAdu, control};
 
 use super::packets::Packets;
 use crate::failure::Failure;
 use crate::input::MediaPart;
 use crate::journal::{Entry, Journal, fate_name};
 use crate::notice::{RateLimitedMessages, tell};
-use crate::source::DueFrame;
+use crate::source::{DueFrame, Source};
 
 /// Interval of sender reports and latency messages.
 const REPORTS: Duration = Duration::from_secs(1);
@@ -234,16 +235,16 @@ impl Link {
     }
 
     /// Sends due control messages, and handles received ones.
-    pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64, streams: &[MediaDescription]) {
+    pub(super) fn talk(&mut self, source: &Source) {
         let now = clock::now();
         self.way.update(now, || self.sender.stats());
-        self.describe(now, streams);
+        self.describe(now, source);
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
                 ssrc: self.packets.ssrc(),
-                ntp: ntp(now + clock::unix_offset()),
-                timestamp: self.packets.timestamp(ticks(now)),
+                ntp: control::ntp(now + clock::unix_offset()),
+                timestamp: self.packets.timestamp(source.ticks(now)),
             };
             let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
             self.say(&clock);
@@ -261,14 +262,20 @@ impl Link {
         }
     }
 
-    /// Describes the streams of a source of several, again and again: a receiver may miss it.
-    fn describe(&mut self, now: Instant, streams: &[MediaDescription]) {
+    /// Describes the streams of a source of several and tells their clocks, again and again: a receiver may miss it.
+    fn describe(&mut self, now: Instant, source: &Source) {
         if now < self.next_description || !matches!(self.sender.status(), Status::Open) {
             return;
         }
         self.next_description = now + REPORTS;
+        let streams = source.streams();
         for (number, stream) in (0..).zip(streams) {
             self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) });
+        }
+        for (number, clock) in (0..).zip(source.clocks()) {
+            if let Some(StreamClock { ntp, timestamp }) = *clock {
+                self.say(&Control::SenderClock { ssrc: stream_ssrc(self.packets.ssrc(), number), ntp, timestamp });
+            }
         }
     }
 
@@ -323,11 +330,4 @@ impl Link {
             journal.row(|_| format!("{},unknown", entry.row));
         }
     }
-}
-
-/// Converts Unix nanoseconds to NTP time (RFC 5905 §6): seconds since 1900 and their fraction.
-fn ntp(unix: Instant) -> u64 {
-    const FROM_1900_TO_1970: u64 = 2_208_988_800;
-    let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);
-    ((seconds + FROM_1900_TO_1970) << 32) | ((nanos << 32) / 1_000_000_000)
 }

@@ -8,7 +8,8 @@ use timeous::clock;
 use timeous::core::Duration;
 
 use crate::support::{
-    Files, Running, emulate, free_port, is_free, is_installed, side_by_side, skip, sleep_until, timeous, until,
+    Files, Running, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip, sleep_until, timeous,
+    until,
 };
 
 /// Length of an RTP header (RFC 3550 §5.1).
@@ -17,10 +18,12 @@ const HEADER: usize = 12;
 #[test]
 fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
     let (port, input) = (free_port(), free_port());
-    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let output = free_port();
+    let [sink, reports] = [output, output + 1].map(|port| UdpSocket::bind(("127.0.0.1", port)).unwrap());
     sink.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-    let to = format!("udp://{}", sink.local_addr().unwrap());
-    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=150ms"), &to]);
+    reports.set_nonblocking(true).unwrap();
+    let to = format!("udp://127.0.0.1:{output}");
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), &to]);
     receiver.until_it_says("listening");
     let mut sender = timeous(&["send", &format!("udp://127.0.0.1:{input}"), &format!("timeous://127.0.0.1:{port}")]);
     until("the sender listens", || !is_free(input));
@@ -45,7 +48,6 @@ fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
         let mut packet = vec![0; 2_000];
         let len = sink.recv(&mut packet).expect("a packet");
         packet.truncate(len);
-        // Reports are on the next port.
         came.push(packet);
     }
     sender.stop();
@@ -56,6 +58,15 @@ fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
     let number = |packet: &[u8]| u16::from_be_bytes([packet[2], packet[3]]);
     assert!(came.windows(2).all(|pair| number(&pair[1]) == number(&pair[0]).wrapping_add(1)));
     assert!(came.iter().all(|packet| packet[8..12] == came[0][8..12]), "one source");
+    // Sender reports (RFC 3550 §6.4.1) of that source, with a timestamp that was sent.
+    let mut told = 0;
+    let mut report = [0; 2_000];
+    while let Ok(len) = reports.recv(&mut report) {
+        assert!(len > 28 && report[1] == 200 && report[4..8] == came[0][8..12], "{:?}", &report[..len]);
+        assert!(came.iter().any(|packet| packet[4..8] == report[16..20]));
+        told += 1;
+    }
+    assert!(told > 0, "no report");
 }
 
 /// Video and audio of four seconds by ffmpeg, sent by ffmpeg.
@@ -132,10 +143,10 @@ fn play(codecs: &[&str], link: Option<&[&str]>) -> ([usize; 2], String) {
     until("the player listens", || !is_free(first + 2));
     let (near, far) = (free_port(), free_port());
     let sink = format!("udp://127.0.0.1:{first}");
-    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?reconnect=off&latency=600ms"), &sink]);
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?reconnect=off&latency=2s"), &sink]);
     receiver.until_it_says("listening");
     let mut link = link.map(|options| emulate(near, far, options));
-    let to = format!("timeous://127.0.0.1:{}?latency=600ms", if link.is_some() { near } else { far });
+    let to = format!("timeous://127.0.0.1:{}?latency=2s", if link.is_some() { near } else { far });
     let mut sender = timeous(&["send", &input, &to]);
     until("the sender listens", || !is_free(film.ports[1]));
     Running::start(film.encoder(&["-re"])).ends_with(0);
@@ -193,5 +204,94 @@ fn through_losses_a_decoder_has_nothing_to_complain_of() {
     side_by_side(&[
         ("H.265", || assert_plays_through_losses(&H265_AAC)),
         ("VP8", || assert_plays_through_losses(&VP8_OPUS)),
+    ]);
+}
+
+/// Elements of GStreamer for a codec: encoding name, payloader, depayloader and decoder.
+fn elements(codec: &str) -> (&'static str, &'static str, &'static str) {
+    match codec {
+        "libx264" => ("H264", "rtph264pay config-interval=1", "rtph264depay ! avdec_h264"),
+        "libx265" => ("H265", "rtph265pay config-interval=1", "rtph265depay ! avdec_h265"),
+        "libvpx" => ("VP8", "rtpvp8pay", "rtpvp8depay ! vp8dec"),
+        "libvpx-vp9" => ("VP9", "rtpvp9pay", "rtpvp9depay ! vp9dec"),
+        "libopus" => ("OPUS", "rtpopuspay", "rtpopusdepay ! opusdec"),
+        _ => ("MPEG4-GENERIC", "rtpmp4gpay", "rtpmp4gdepay ! avdec_aac"),
+    }
+}
+
+fn gstreamer(pipeline: &str) -> Command {
+    let mut gstreamer = Command::new("gst-launch-1.0");
+    gstreamer.arg("-q").args(pipeline.split_whitespace());
+    silent(gstreamer)
+}
+
+/// Sends a film from GStreamer to GStreamer.
+fn assert_passes_between_gstreamers(codecs: &[&str]) {
+    let film = Film::new(codecs);
+    let first = neighbours();
+    let [input, described] = film.sessions([first, first + 2]);
+    let [video, audio] = ["-c:v", "-c:a"].map(|option| {
+        let at = codecs.iter().position(|argument| *argument == option).unwrap();
+        elements(codecs[at + 1])
+    });
+    let described = fs::read_to_string(described).unwrap();
+    let config = described.split("config=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let format = config.map_or_else(String::new, |config| {
+        format!(",mode=AAC-hbr,config=(string){config},sizelength=(string)13,indexlength=(string)3,indexdeltalength=(string)3")
+    });
+    let [pictures, sound] = ["pictures", "sound"].map(|name| film.files.path(name));
+    let (name, _, decoder) = video;
+    let mut pipeline = format!(
+        "udpsrc port={first} caps=application/x-rtp,media=video,clock-rate=90000,encoding-name={name},payload=96 ! rtpjitterbuffer ! \
+         {decoder} ! videoconvert ! video/x-raw,format=GRAY8 ! filesink buffer-mode=2 sync=false location={pictures} "
+    );
+    let (name, _, decoder) = audio;
+    pipeline += &format!(
+        "udpsrc port={} caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},payload=97{format} ! rtpjitterbuffer ! \
+         {decoder} ! audioconvert ! audio/x-raw,format=S16LE,channels=1 ! filesink buffer-mode=2 sync=false location={sound}",
+        first + 2
+    );
+    let mut player = Running::start(gstreamer(&pipeline));
+    until("the player listens", || !is_free(first + 2));
+    let port = free_port();
+    let sink = format!("udp://127.0.0.1:{first}");
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=2s"), &sink]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}")]);
+    until("the sender listens", || !is_free(film.ports[1]));
+    let [to_video, to_audio] = film.ports;
+    Running::start(gstreamer(&format!(
+        "filesrc location={} ! matroskademux name=film film.video_0 ! queue ! {} pt=96 mtu=1200 ! udpsink host=127.0.0.1 port={to_video} \
+         film.audio_0 ! queue ! {} pt=97 ! udpsink host=127.0.0.1 port={to_audio}",
+        film.film, video.1, audio.1
+    )))
+    .ends_with(0);
+    sender.stop();
+    let said = receiver.ends_with(0);
+    let frames = |path: &str, len: u64| size(path) / len;
+    let counts = || (frames(&pictures, 320 * 240), frames(&sound, 2 * 48_000 / 10));
+    // On a busy machine GStreamer shows fewer than came.
+    let is_enough = |(shown, heard): (u64, u64)| shown > PICTURES as u64 * 2 / 3 && heard >= 30;
+    let end = clock::now() + Duration::from_secs(10);
+    while !is_enough(counts()) && clock::now() < end {
+        nap();
+    }
+    let (shown, heard) = counts();
+    player.kill();
+    assert!(is_enough((shown, heard)), "{shown} pictures, {heard} tenths of a second of sound: {said}");
+}
+
+#[test]
+fn gstreamers_rtp_of_any_codec_passes_to_gstreamer() {
+    if ["ffmpeg", "gst-launch-1.0"].iter().any(|program| !is_installed(program)) {
+        return skip("gstreamers_rtp_of_any_codec_passes_to_gstreamer", "ffmpeg, gst-launch-1.0");
+    }
+    side_by_side(&[
+        ("H.264", || assert_passes_between_gstreamers(&H264_OPUS)),
+        ("H.265", || assert_passes_between_gstreamers(&H265_AAC)),
+    ]);
+    side_by_side(&[
+        ("VP8", || assert_passes_between_gstreamers(&VP8_OPUS)),
+        ("VP9", || assert_passes_between_gstreamers(&VP9_AAC)),
     ]);
 }

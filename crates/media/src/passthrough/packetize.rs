@@ -3,7 +3,7 @@
 use rtp_types::RtpPacketBuilder;
 use timeous_core::AduMeta;
 
-use super::descriptor::{MAX_PART, PassthroughDescriptor};
+use super::descriptor::{MAX_PART, MAX_STREAM, PassthroughDescriptor};
 use super::unit::{PassthroughKind, PassthroughUnit};
 use crate::error::PacketizeError;
 
@@ -14,6 +14,17 @@ const LEAST_ROOM: usize = 64;
 
 /// Step of the synchronisation source when a source begins anew: those between are of its streams.
 const SSRC_STEP: u32 = 32;
+
+/// Synchronisation source by which the clock of a stream is told (RFC 3550 §6.4.1), on a connection of this one.
+pub const fn stream_ssrc(connection: u32, stream: u8) -> u32 {
+    connection.wrapping_add(1 + stream as u32)
+}
+
+/// Stream whose clock is told by this synchronisation source, if it is one.
+pub fn stream_of(connection: u32, ssrc: u32) -> Option<u8> {
+    let distance = ssrc.wrapping_sub(connection);
+    (1..=u32::from(MAX_STREAM) + 1).contains(&distance).then(|| (distance - 1) as u8)
+}
 
 /// Turns units into RTP packets of one sequence. A packet that does not fit is split into parts.
 #[derive(Clone, Debug)]

@@ -9,10 +9,12 @@ use super::chain::Description;
 use super::codec::{Codec, found};
 use super::descriptor::MAX_STREAM;
 use super::reorder::{Ordered, Reorder};
+use super::reports::StreamClock;
 use super::unit::PassthroughUnit;
 use crate::clock::MediaClock;
 use crate::error::RtpError;
 use crate::rtp::RTP_CLOCK_HZ;
+use crate::rtp::control::{Control, ntp};
 use crate::rtp::session::{MediaDescription, MediaKind};
 
 /// Packets of a frame that wait until its kind is known, at most. Chosen by us: more than parameter sets and messages before a slice.
@@ -63,6 +65,9 @@ struct Stream {
     /// Synchronisation source (SSRC), and when it was last heard.
     source: Option<(u32, Instant)>,
     clock: MediaClock,
+    /// Timestamp of the newest frame and its capture time by the clock; the last report of the source.
+    newest: Option<(i64, Instant)>,
+    reported: Option<StreamClock>,
     current: Option<Current>,
     /// Frames in a row that ended without a marker.
     unmarked: u32,
@@ -135,6 +140,29 @@ impl PassthroughReader {
         Ok(())
     }
 
+    /// Takes an RTCP packet of a stream: its sender reports tell its clock.
+    pub fn push_control(&mut self, stream: usize, packet: &[u8]) {
+        let Some(stream) = self.streams.get_mut(stream) else { return };
+        for message in Control::read(packet) {
+            if let Control::SenderClock { ntp, timestamp, .. } = message {
+                stream.reported = Some(StreamClock { ntp, timestamp });
+            }
+        }
+    }
+
+    /// Clocks of the streams against one wall clock: that of the source if it reports on all of them, else that of this host, whose
+    /// instants are `unix` after those passed in.
+    pub fn clocks(&self, unix: Duration) -> Vec<Option<StreamClock>> {
+        let are_reported = self.streams.iter().all(|stream| stream.reported.is_some());
+        let clocks = self.streams.iter().map(|stream| {
+            let by_arrival = stream
+                .newest
+                .map(|(ticks, captured)| StreamClock { ntp: ntp(captured + unix), timestamp: ticks as u32 });
+            if are_reported { stream.reported } else { by_arrival }
+        });
+        clocks.collect()
+    }
+
     /// Gives up the wait for packets that did not come.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now.max(self.now);
@@ -182,6 +210,8 @@ impl Stream {
             reorder: Reorder::default(),
             source: None,
             clock: MediaClock::new(TOLERANCE),
+            newest: None,
+            reported: None,
             current: None,
             unmarked: 0,
             places: 0,
@@ -206,7 +236,7 @@ impl Stream {
     fn begin_anew(&mut self) {
         self.reorder = Reorder::default();
         self.clock = MediaClock::new(TOLERANCE);
-        self.current = None;
+        (self.newest, self.reported, self.current) = (None, None, None);
         self.codec = Codec::of(&self.description);
     }
 
@@ -260,6 +290,7 @@ impl Stream {
         let ticks = i128::from(packet.ticks) * i128::from(RTP_CLOCK_HZ) / i128::from(self.description.clock_rate);
         let ticks = i64::try_from(ticks).unwrap_or(0);
         self.clock.observe(ticks, packet.arrived, true);
+        self.newest = Some((packet.ticks, self.clock.instant(ticks)));
         self.clock.instant(ticks).clamp(packet.arrived.saturating_sub(MOST_LATE), packet.arrived)
     }
 }

@@ -3,10 +3,10 @@
 //! They share the connection with RTP, and differ in the second byte (RFC 5761 §4).
 
 use rtcp_types::{
-    App, Packet, PayloadFeedback, Pli, RtcpPacketParserExt as _, RtcpPacketWriter, RtcpPacketWriterExt as _,
-    SenderReport,
+    App, Compound, Packet, PayloadFeedback, Pli, RtcpPacketParserExt as _, RtcpPacketWriter, RtcpPacketWriterExt as _,
+    Sdes, SdesChunk, SdesItem, SenderReport,
 };
-use timeous_core::Duration;
+use timeous_core::{Duration, Instant};
 
 /// Name of Timeous's APP packets (RFC 3550 §6.7).
 const NAME: &str = "TMUS";
@@ -52,6 +52,35 @@ pub enum Control {
         /// Its lines of SDP, beginning with `m=`.
         lines: String,
     },
+}
+
+/// Converts Unix nanoseconds to NTP time (RFC 5905 §6): seconds since 1900 and their fraction.
+pub fn ntp(unix: Instant) -> u64 {
+    const FROM_1900_TO_1970: u64 = 2_208_988_800;
+    let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);
+    ((seconds + FROM_1900_TO_1970) << 32) | ((nanos << 32) / 1_000_000_000)
+}
+
+/// Sender report for a player, with the name that streams of one clock share (RFC 3550 §6.1: a compound packet with CNAME).
+pub(crate) struct Report<'a> {
+    pub(crate) ssrc: u32,
+    pub(crate) ntp: u64,
+    pub(crate) timestamp: u32,
+    pub(crate) packets: u32,
+    pub(crate) octets: u32,
+    pub(crate) name: &'a str,
+}
+
+impl Report<'_> {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let report = SenderReport::builder(self.ssrc)
+            .ntp_timestamp(self.ntp)
+            .rtp_timestamp(self.timestamp)
+            .packet_count(self.packets)
+            .octet_count(self.octets);
+        let name = SdesChunk::builder(self.ssrc).add_item(SdesItem::builder(SdesItem::CNAME, self.name));
+        written(Compound::builder().add_packet(report).add_packet(Sdes::builder().add_chunk(name)))
+    }
 }
 
 /// Whether a packet is RTCP and not RTP, where both share a port (RFC 5761 §4).
