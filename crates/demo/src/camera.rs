@@ -3,32 +3,27 @@
 mod clip;
 mod idle;
 mod judge;
-mod link;
 mod run;
 mod table;
-mod tool;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use clip::Clip;
 use judge::Judgement;
-use link::LinkName;
-use run::{PathKind, RunInputs};
-use serde::Serialize;
+use run::RunInputs;
 use table::Row;
 use timeous::core::Duration;
 use timeous::core::units::parse_duration;
 use timeous_testbed::Progress;
-use timeous_testbed::report::columns::columns;
-use timeous_testbed::report::markdown;
-use tool::{SRT, Tool, ToolOptions};
 
+use crate::chain::PathKind;
+use crate::compared::{self, Ends, Tool, ToolOptions};
 use crate::error::DemoError;
-use crate::process;
+use crate::link::LinkName;
+use crate::{process, report};
 
 /// Streams a live camera by Timeous and by SRT over seven links, and compares frames and delay
 ///
@@ -65,6 +60,16 @@ pub(crate) struct CameraArgs {
     json: bool,
 }
 
+/// Links of the comparison.
+const LINKS: [LinkName; 7] = [
+    LinkName::Clean,
+    LinkName::Far,
+    LinkName::Loss,
+    LinkName::Bursts,
+    LinkName::Jitter,
+    LinkName::Outage,
+    LinkName::Narrow,
+];
 /// Slices of each frame in the idle runs.
 const SLICES: [u32; 2] = [1, 4];
 
@@ -80,38 +85,15 @@ pub(crate) fn run(args: &CameraArgs, progress: &Progress) -> Result<bool, DemoEr
     let stage = Stage { args, timeous: &timeous, raw: &raw, stop: &stop, progress };
     if args.idle {
         let rows = stage.idle()?;
-        write(args, "idle", &rows, &idle::HEAD, idle::Row::cells)?;
+        report::write(&args.out, args.json, "idle", &rows, &idle::HEAD, idle::Row::cells)?;
         let broken: Vec<String> = rows.iter().filter_map(idle::Row::broken).collect();
         broken.iter().for_each(|bound| eprintln!("does not hold: {bound}"));
         return Ok(broken.is_empty());
     }
-    // Only checks that it is installed.
-    Command::new(SRT).arg("-version").output().map_err(|_| DemoError::NotInstalled(SRT))?;
+    compared::check_installed()?;
     let rows = stage.compare()?;
-    write(args, "camera", &rows, &table::HEAD, Row::cells)?;
+    report::write(&args.out, args.json, "camera", &rows, &table::HEAD, Row::cells)?;
     Ok(true)
-}
-
-/// Writes a table to its files, and prints it.
-fn write<T: Serialize>(
-    args: &CameraArgs,
-    name: &str,
-    rows: &[T],
-    head: &[&str],
-    cells: fn(&T) -> Vec<String>,
-) -> Result<(), DemoError> {
-    let json = serde_json::to_string_pretty(rows).expect("names and numbers are JSON");
-    let cells: Vec<_> = rows.iter().map(cells).collect();
-    for (end, content) in [("md", &markdown::table(head, &cells)), ("json", &json)] {
-        let path = args.out.join(format!("{name}.{end}"));
-        fs::write(&path, content).map_err(DemoError::file(&path))?;
-    }
-    if args.json {
-        println!("{json}");
-    } else {
-        print!("{}", columns(head, &cells));
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy)]
@@ -126,7 +108,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn take<'a>(&'a self, clip: &'a Clip, is_immediate: bool) -> RunInputs<'a> {
         let keys = self.args.stream.as_deref().map(|keys| format!("&{keys}")).unwrap_or_default();
-        let terms = ToolOptions { latency: self.args.latency, is_immediate, keys };
+        let terms = ToolOptions { latency: self.args.latency, is_immediate, keys, ends: Ends::ByteStream };
         RunInputs { timeous: self.timeous, raw: self.raw, clip, terms, stop: self.stop }
     }
 
@@ -144,7 +126,7 @@ impl Stage<'_> {
 
     fn compare(&self) -> Result<Vec<Row>, DemoError> {
         let clip = Clip::make(self.raw, self.args.seconds, 1)?;
-        let links = if self.args.links.is_empty() { LinkName::ALL.as_slice() } else { &self.args.links };
+        let links = if self.args.links.is_empty() { LINKS.as_slice() } else { &self.args.links };
         let task = self.progress.task("camera", links.len() as u64 * self.args.seeds);
         let mut rows = Vec::new();
         for &link in links {

@@ -1,12 +1,19 @@
 //! The binary `timeous-demo`: demonstrations of Timeous with real processes over emulated links.
 
 mod adapt;
+mod arrivals;
 mod camera;
+mod chain;
+mod compared;
 mod error;
+mod ffmpeg;
 mod journal;
+mod link;
 mod live;
 mod process;
+mod report;
 mod tool;
+mod ts;
 
 use std::process::ExitCode;
 
@@ -31,6 +38,7 @@ struct Demo {
 enum Other {
     Adapt(adapt::AdaptArgs),
     Camera(camera::CameraArgs),
+    Ts(ts::TsArgs),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +47,7 @@ fn main() -> ExitCode {
         None => live::run(&live),
         Some(Other::Adapt(args)) => adapt::run(&args),
         Some(Other::Camera(args)) => camera::run(&args, &Progress::default()),
+        Some(Other::Ts(args)) => ts::run(&args, &Progress::default()),
     };
     ExitCode::from(held.map_or_else(
         |error| {

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use timeous::core::{Duration, Instant, Rate};
+use timeous::core::{Duration, Rate};
 use timeous_media::FrameReader;
 
+use crate::arrivals::Arrivals;
 use crate::error::DemoError;
+use crate::ffmpeg::ffmpeg;
 
 /// Frames a second.
 const FRAMES_PER_SECOND: u64 = 25;
@@ -82,20 +83,6 @@ impl Clip {
     pub(crate) fn length(&self) -> Duration {
         INTERVAL * self.frames.len() as u64
     }
-}
-
-/// Runs ffmpeg: encodes, or with an input copies, to `output`.
-fn ffmpeg(words: &str, input: Option<&Path>, output: &Path) -> Result<(), DemoError> {
-    let mut command = Command::new("ffmpeg");
-    command.args(["-y", "-loglevel", "error"]).args(words.split_whitespace());
-    if let Some(input) = input {
-        command.arg("-i").arg(input).args(["-c", "copy", "-f", "mpegts"]);
-    }
-    let made = command.arg(output).output().map_err(|_| DemoError::NotInstalled("ffmpeg"))?;
-    if made.status.success() {
-        return Ok(());
-    }
-    Err(DemoError::record(output, format!("ffmpeg failed: {}", String::from_utf8_lossy(&made.stderr).trim())))
 }
 
 fn number(frame: &timeous_media::Frame) -> ClipFrame {
@@ -190,54 +177,6 @@ fn payload(packet: &[u8]) -> Option<&[u8]> {
     payload.get(header..)
 }
 
-/// Received bytes, chunk by chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arrivals {
-    /// All bytes, in order.
-    pub(crate) bytes: Vec<u8>,
-    /// End offset and arrival time of each chunk.
-    ends: Vec<(usize, Instant)>,
-}
-
-/// NAL unit of a byte stream, without start code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Nal<'a> {
-    /// Its bytes.
-    pub(crate) bytes: &'a [u8],
-    /// Arrival time of its first byte.
-    pub(crate) first: Instant,
-    /// Arrival time of its last byte.
-    pub(crate) last: Instant,
-}
-
-impl Arrivals {
-    /// Adds a chunk.
-    pub(crate) fn push(&mut self, chunk: &[u8], at: Instant) {
-        self.bytes.extend_from_slice(chunk);
-        self.ends.push((self.bytes.len(), at));
-    }
-
-    /// Arrival time of the byte at `offset`.
-    pub(crate) fn at(&self, offset: usize) -> Instant {
-        let chunk = self.ends.partition_point(|&(end, _)| end <= offset);
-        self.ends[chunk].1
-    }
-
-    /// NAL units of an H.264 byte stream (Annex B).
-    pub(crate) fn nals(&self) -> Vec<Nal<'_>> {
-        let starts = self.bytes.windows(3).enumerate().filter(|(_, code)| *code == [0, 0, 1]);
-        let starts: Vec<usize> = starts.map(|(at, _)| at + 3).collect();
-        let ends = starts.iter().skip(1).map(|next| next - 3).chain([self.bytes.len()]);
-        let nal = |(&start, end): (&usize, usize)| {
-            let zeros = self.bytes[start..end].iter().rev().take_while(|byte| **byte == 0).count();
-            let bytes = &self.bytes[start..end - zeros];
-            let last = start + bytes.len().checked_sub(1)?;
-            Some(Nal { bytes, first: self.at(start), last: self.at(last) })
-        };
-        starts.iter().zip(ends).filter_map(nal).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use timeous::core::Instant;
@@ -274,18 +213,5 @@ mod tests {
         arrivals.push(&ts[PACKET * 2 - 1..], at(2));
         let video = elementary(&arrivals);
         assert_eq!((video.bytes.as_slice(), video.at(0)), (b"abcde".as_slice(), at(2)), "a packet comes with its end");
-    }
-
-    #[test]
-    fn nal_units_have_the_times_of_their_first_and_last_bytes() {
-        let [one, two, three] = [1, 2, 3].map(Instant::from_nanos);
-        let mut arrivals = Arrivals::default();
-        arrivals.push(&[0, 0, 0, 1, 0x67, 5, 0], one);
-        arrivals.push(&[0, 0, 1, 0x65], two);
-        arrivals.push(&[9, 8, 7], three);
-        let nals = arrivals.nals();
-        assert_eq!(nals[0], Nal { bytes: &[0x67, 5], first: one, last: one }, "zeros belong to the next start code");
-        assert_eq!(nals[1..], [Nal { bytes: &[0x65, 9, 8, 7], first: two, last: three }]);
-        assert!(Arrivals::default().nals().is_empty());
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use timeous::core::Duration;
 
 use super::judge::Judgement;
-use super::table::round;
+use crate::report::round;
 
 /// Delay of the link, each way.
 pub(crate) const DELAY: Duration = Duration::from_millis(20);

@@ -3,7 +3,8 @@
 use timeous::core::{Duration, Instant};
 use timeous_testbed::Sorted;
 
-use super::clip::{Arrivals, Clip, INTERVAL, is_slice, number_in};
+use super::clip::{Clip, INTERVAL, is_slice, number_in};
+use crate::arrivals::Arrivals;
 
 /// Delay of a frame that came out complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

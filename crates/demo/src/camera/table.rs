@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::judge::Judgement;
-use super::link::LinkName;
-use super::tool::Tool;
+
+use crate::compared::Tool;
+use crate::link::LinkName;
+use crate::report::round;
 
 /// Heads of its columns.
 pub(crate) const HEAD: [&str; 7] =
@@ -66,11 +68,6 @@ impl Row {
             self.strays.to_string(),
         ]
     }
-}
-
-/// Milliseconds with one digit behind the point.
-pub(crate) fn round(millis: f64) -> f64 {
-    (millis * 10.0).round() / 10.0
 }
 
 #[cfg(test)]

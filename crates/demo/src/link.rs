@@ -11,8 +11,9 @@ const DELAY: Duration = Duration::from_millis(20);
 const OUTAGE: Duration = Duration::from_secs(1);
 /// Rate of all links but the narrow one.
 const ROOM: Rate = Rate::from_kbps(10_000);
-/// Rate of the narrow link, as a share of the video's.
+/// Rates of the narrow links, as shares of the source's.
 const NARROW: f64 = 0.7;
+const HALF: f64 = 0.5;
 
 values! {
     /// Link between sender and receiver.
@@ -30,8 +31,10 @@ values! {
         Jitter = "jitter",
         /// No packet passes for a second in the middle, and up to thirty packets are queued
         Outage = "outage",
-        /// 0.7 times the video's rate, and a queue of 300 ms
+        /// 0.7 times the source's rate, and a queue of 300 ms
         Narrow = "narrow",
+        /// 0.5 times the source's rate, and a queue of 300 ms
+        Half = "half",
     }
 }
 
@@ -45,18 +48,20 @@ impl LinkName {
             Self::Bursts => "5 % loss in bursts",
             Self::Jitter => "jitter of ±10 ms, reordering",
             Self::Outage => "outage of one second",
-            Self::Narrow => "0.7 times the video's rate",
+            Self::Narrow => "0.7 times the source's rate",
+            Self::Half => "0.5 times the source's rate",
         }
     }
 
     /// Options of `timeous emulate` for both directions. `trace` is the file of [`LinkName::trace`].
-    pub(crate) fn options(self, video: Rate, trace: &str) -> String {
+    pub(crate) fn options(self, source: Rate, trace: &str) -> String {
         let both = |option: &str| format!("--{option} --back-{option} ");
         let delay = time(if self == Self::Far { Duration::from_millis(75) } else { DELAY });
-        let narrow = Rate::from_bps((video.as_bps() as f64 * NARROW) as u64);
+        let narrow = |share: f64| format!("--rate {} --queue 300ms", (source.as_bps() as f64 * share) as u64);
         let forward = match self {
             Self::Outage => format!("--trace {trace} --back-trace {trace} --queue 30p --back-queue 30p"),
-            Self::Narrow => format!("--rate {} --queue 300ms", narrow.as_bps()),
+            Self::Narrow => narrow(NARROW),
+            Self::Half => narrow(HALF),
             _ => format!("--rate {}", ROOM.as_bps()),
         };
         let more = match self {
@@ -64,7 +69,7 @@ impl LinkName {
             // Into the bad state 0.0105, out of it 0.2: 5 % of the packets, five in a row in the mean.
             Self::Bursts => both("loss-burst=1.05%,20%"),
             Self::Jitter => both("jitter=10ms,uniform,reorder"),
-            Self::Clean | Self::Far | Self::Outage | Self::Narrow => String::new(),
+            Self::Clean | Self::Far | Self::Outage | Self::Narrow | Self::Half => String::new(),
         };
         format!("{forward} {}{more}", both(&format!("delay={delay}")))
     }
