@@ -12,6 +12,8 @@ mod mp4;
 mod mux;
 mod read;
 mod sample;
+mod seek_head;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -85,6 +87,14 @@ impl<R: Read + Seek> Container<R> {
     /// Tracks that are not sent, each with the reason.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
+    }
+
+    /// Whether the file ended within a sample: it is cut off.
+    pub fn is_cut_off(&self) -> bool {
+        match &self.tracks {
+            Tracks::Mp4(tracks) => tracks.is_cut_off,
+            Tracks::Matroska(tracks) => tracks.is_cut_off,
+        }
     }
 
     /// Reads on, and returns whole packets of the transport stream, in order of their decoding times; `None` at the end.

@@ -77,6 +77,50 @@ fn transport_stream(path: &Path) -> Vec<u8> {
 }
 
 #[test]
+fn counts_of_samples_that_overflow_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("many.mp4");
+    if write(&path, &["-c:v", "libx264", "-bf", "2", "-c:a", "aac"]).is_none() {
+        eprintln!("SKIPPED: ffmpeg is not installed");
+        return;
+    }
+    let file = fs::read(&path).unwrap();
+    let table = file.windows(4).position(|name| name == b"ctts").unwrap();
+    // Behind the version and the number of entries: the first two counts, eight bytes apart.
+    for at in [table + 12, table + 20] {
+        let mut bytes = file.clone();
+        bytes[table + 12] = 0x80;
+        bytes[at] = 0x80;
+        let opened = Container::open(std::io::Cursor::new(bytes));
+        assert!(matches!(opened, Err(ContainerError::Damaged(_))), "{opened:?}");
+    }
+}
+
+/// As of a recording whose program was ended: the index is missing, or the last frames.
+#[test]
+fn what_is_cut_off_is_sent_as_far_as_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, options) in [("cut.mkv", &[][..]), ("cut.mp4", &["-movflags", "faststart"])] {
+        let path = directory.path().join(name);
+        if write(&path, &[&["-c:v", "libx264", "-c:a", "aac"], options].concat()).is_none() {
+            eprintln!("SKIPPED: ffmpeg is not installed");
+            return;
+        }
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+        let mut container = Container::open(File::open(&path).unwrap()).unwrap();
+        let mut len = 0;
+        while let Some(packets) = container.next_packets().unwrap() {
+            len += packets.len();
+        }
+        assert!(container.is_cut_off() && len > bytes.len() / 2, "{name}: {len} of {}", bytes.len());
+    }
+    fs::write(directory.path().join("none.mp4"), [0, 0, 0, 9, b'f', b't', b'y', b'p', 0]).unwrap();
+    let none = Container::open(File::open(directory.path().join("none.mp4")).unwrap());
+    assert!(matches!(none, Err(ContainerError::CutOff)));
+}
+
+#[test]
 fn pictures_and_sound_of_containers_stay_as_they_are() {
     if Command::new("ffmpeg").arg("-version").output().is_err() {
         println!("skipped pictures_and_sound_of_containers_stay_as_they_are: ffmpeg is not installed");

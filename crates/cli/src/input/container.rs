@@ -22,7 +22,11 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
     for left_out in container.left_out() {
         tell(format_args!("left out: {left_out}"));
     }
-    ts::read_packets(frames, || container.next_packets().map_err(failure))
+    let ending = ts::read_packets(frames, || container.next_packets().map_err(failure));
+    if container.is_cut_off() {
+        tell("the file is cut off: it was sent as far as it goes");
+    }
+    ending
 }
 
 /// Refuses a container that does not come from a file.
@@ -39,6 +43,8 @@ fn failure(error: ContainerError) -> Failure {
         ContainerError::NoTrack { .. } => Failure::Input(format!(
             "{error}; convert it, such as by `ffmpeg -i FILE -c:v libx264 -c:a aac -f mpegts OUT.ts`"
         )),
-        ContainerError::Io(_) | ContainerError::Damaged(_) => Failure::Input(error.to_string()),
+        ContainerError::Io(_) | ContainerError::CutOff | ContainerError::Damaged(_) => {
+            Failure::Input(error.to_string())
+        }
     }
 }

@@ -58,6 +58,9 @@ fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
     loop {
         let count = read(from, &mut chunk)?;
         first.extend_from_slice(&chunk[..count]);
+        if first.is_empty() {
+            return Err(Failure::Input("the source is empty".to_owned()));
+        }
         if is_container(&first) {
             return Ok((first, Format::Container));
         }

@@ -6,8 +6,11 @@ pub enum ContainerError {
     /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    /// The container is damaged or cut off, or uses what is not supported.
-    #[error("the container is damaged, cut off, or of an unknown kind: {0}")]
+    /// The container ends before its index, or the first sample.
+    #[error("the file is cut off: it ends before its index, or before the first frame")]
+    CutOff,
+    /// The container is damaged, or uses what is not supported.
+    #[error("the container is damaged, or of an unknown kind: {0}")]
     Damaged(String),
     /// No track can be sent.
     #[error("no track of the container can be sent: {}", if left_out.is_empty() { "it has none".to_owned() } else { left_out.join("; ") })]
@@ -18,7 +21,12 @@ pub enum ContainerError {
 }
 
 impl ContainerError {
-    pub(super) fn damaged(error: impl std::fmt::Display) -> Self {
-        Self::Damaged(error.to_string())
+    /// Error of the reader of MP4, without the place in its source.
+    pub(super) fn damaged(error: &shiguredo_mp4::Error) -> Self {
+        if error.kind == shiguredo_mp4::ErrorKind::InsufficientBuffer {
+            return Self::CutOff;
+        }
+        let place = error.box_type.map(|kind| format!("{kind}: ")).unwrap_or_default();
+        Self::Damaged(format!("{place}{:?} {}", error.kind, error.reason).trim_end().to_owned())
     }
 }

@@ -62,11 +62,11 @@ impl Fragments {
             if head.is_empty() {
                 return Ok(None);
             }
-            let (header, _) = BoxHeader::decode(&head).map_err(ContainerError::damaged)?;
+            let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
             let size = header.box_size.get();
             if header.box_type == MoofBox::TYPE {
                 let bytes = read_at(from, self.at, Some(size))?;
-                let (moof, _) = MoofBox::decode(&bytes).map_err(ContainerError::damaged)?;
+                let (moof, _) = MoofBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?;
                 self.take(&moof)?;
             }
             // The last box may last until the end of the file.

@@ -1,6 +1,6 @@
 //! Matroska and WebM (RFC 9559), by matroska-demuxer.
 
-use std::io::{self, Read as IoRead, Seek};
+use std::io::{self, ErrorKind, Read as IoRead, Seek};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,6 +9,7 @@ use matroska_demuxer::{ContentCompAlgo, ContentEncodingValue, DemuxError, Frame,
 use super::error::ContainerError;
 use super::merge::Read;
 use super::sample::Sample;
+use super::seek_head::WithoutSeekHead;
 use super::track::{AacFormat, NalFormat, Track, TrackFormat};
 
 /// Nanoseconds a tick of 90 kHz, as a fraction.
@@ -45,13 +46,15 @@ impl<R: Seek> Seek for Bounded<R> {
 
 /// Tracks of a file.
 pub(super) struct MatroskaTracks<R: IoRead + Seek> {
-    file: MatroskaFile<Bounded<R>>,
+    file: MatroskaFile<WithoutSeekHead<Bounded<R>>>,
     /// Reads that are left until the next frame.
     left: Arc<AtomicU32>,
     /// Nanoseconds of a timestamp's unit.
     scale: u64,
     tracks: Vec<FileTrack>,
     frame: Frame,
+    /// Whether the file ended within a frame.
+    pub(super) is_cut_off: bool,
 }
 
 /// Track of a file that is sent.
@@ -75,7 +78,8 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
     /// Opens a file; returns its tracks that are sent, and what is left out.
     pub(super) fn open(from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
         let left = Arc::new(AtomicU32::new(MOST_READS));
-        let file = MatroskaFile::open(Bounded { from, left: left.clone() }).map_err(unreadable)?;
+        let from = WithoutSeekHead::new(Bounded { from, left: left.clone() })?;
+        let file = MatroskaFile::open(from).map_err(unreadable)?;
         let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for entry in file.tracks() {
             let number = entry.track_number().get();
@@ -89,7 +93,7 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
             }
         }
         let scale = file.info().timestamp_scale().get();
-        Ok((Self { file, left, scale, tracks, frame: Frame::default() }, formats, left_out))
+        Ok((Self { file, left, scale, tracks, frame: Frame::default(), is_cut_off: false }, formats, left_out))
     }
 
     /// Next sample of a track that is sent.
@@ -97,8 +101,14 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
         loop {
             self.frame.duration = None;
             self.left.store(MOST_READS, Ordering::Relaxed);
-            if !self.file.next_frame(&mut self.frame).map_err(unreadable)? {
-                return Ok(None);
+            match self.file.next_frame(&mut self.frame) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) if is_end(&error) => {
+                    self.is_cut_off = true;
+                    return Ok(None);
+                }
+                Err(error) => return Err(unreadable(error)),
             }
             let frame = &mut self.frame;
             let Some(index) = self.tracks.iter().position(|track| track.number == frame.track) else { continue };
@@ -151,7 +161,19 @@ fn format_of(entry: &TrackEntry) -> Result<TrackFormat, String> {
     }
 }
 
+/// Whether an error is the end of a file within an element.
+fn is_end(error: &DemuxError) -> bool {
+    match error {
+        DemuxError::IoError(error) => error.kind() == ErrorKind::UnexpectedEof,
+        DemuxError::ElementSizeExceedsStream { .. } => true,
+        _ => false,
+    }
+}
+
 /// Some of the demuxer's errors have no text of their own.
 fn unreadable(error: DemuxError) -> ContainerError {
-    ContainerError::Damaged(format!("{error:?}"))
+    match error {
+        error if is_end(&error) => ContainerError::CutOff,
+        error => ContainerError::Damaged(format!("{error:?}")),
+    }
 }

@@ -11,10 +11,14 @@ use super::fragments::Fragments;
 use super::merge::Read;
 use super::read::{Found, HZ, read_at};
 use super::sample::Sample;
+use super::tables::can_be_indexed;
 use super::track::{AacFormat, NalFormat, Track, TrackFormat};
 
 /// Object types of MPEG audio in `esds`: MPEG-2 and MPEG-1 (ISO/IEC 14496-1 table 5).
 const MPEG_AUDIO: [u8; 2] = [0x69, 0x6b];
+
+/// Largest shift by an edit list that is believed, in ticks of 90 kHz: a year. Chosen by us: more cannot be calculated with.
+const MAX_SHIFT: u64 = 365 * 86_400 * 90_000;
 
 /// Whether bytes begin an MP4 file.
 pub(super) fn is_mp4(bytes: &[u8]) -> bool {
@@ -28,6 +32,8 @@ pub(super) struct Mp4Tracks<R> {
     demuxer: Demuxer,
     /// Of each track of the file by its identifier.
     tracks: Vec<FileTrack>,
+    /// Whether the file ended within a sample.
+    pub(super) is_cut_off: bool,
 }
 
 #[derive(Debug)]
@@ -51,7 +57,13 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
         let moov = read_moov(&mut from)?;
         let demuxer = match Fragments::new(&moov) {
             Some(fragments) => Demuxer::Fragmented(fragments),
-            None => Demuxer::Whole(Box::new(open_whole(&mut from)?)),
+            None => {
+                let mut tables = moov.trak_boxes.iter().map(|trak| &trak.mdia_box.minf_box.stbl_box);
+                if !tables.all(can_be_indexed) {
+                    return Err(ContainerError::Damaged("a track of too many samples, or beyond all files".to_owned()));
+                }
+                Demuxer::Whole(Box::new(open_whole(&mut from)?))
+            }
         };
         let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for trak in &moov.trak_boxes {
@@ -66,7 +78,7 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
                 Err(reason) => left_out.push(format!("track {id}: {reason}")),
             }
         }
-        Ok((Self { from, demuxer, tracks }, formats, left_out))
+        Ok((Self { from, demuxer, tracks, is_cut_off: false }, formats, left_out))
     }
 
     /// Next sample of a track that is sent.
@@ -80,12 +92,12 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
             let Some(index) = self.tracks.iter().position(|track| track.id == found.id) else { continue };
             let data = read_at(&mut self.from, found.offset, Some(found.size as u64))?;
             if data.len() < found.size {
-                // The file is cut off.
+                self.is_cut_off = true;
                 return Ok(None);
             }
             let track = &self.tracks[index];
             let Some(data) = track.format.elementary(data, found.is_entry) else { continue };
-            let (decode, presented) = (found.decode + track.shift, found.presented + track.shift);
+            let [decode, presented] = [found.decode, found.presented].map(|time| time.saturating_add(track.shift));
             return Ok(Some(Read::Timed(Sample { track: index, decode, presented, is_entry: found.is_entry, data })));
         }
     }
@@ -97,20 +109,25 @@ fn open_whole(from: &mut (impl IoRead + Seek)) -> Result<Mp4FileDemuxer, Contain
         let bytes = read_at(from, required.position, required.size.map(|size| size as u64))?;
         demuxer.handle_input(required.to_input(&bytes));
     }
-    demuxer.tracks().map_err(ContainerError::damaged)?;
+    demuxer.tracks().map_err(unreadable)?;
     Ok(demuxer)
 }
 
 fn next_of_whole(demuxer: &mut Mp4FileDemuxer) -> Result<Option<Found>, ContainerError> {
-    let sample = demuxer.next_sample().map_err(|error| match error {
-        DemuxError::InputRequired(_) => ContainerError::Damaged("its index is cut off".to_owned()),
-        error => ContainerError::damaged(error),
-    })?;
+    let sample = demuxer.next_sample().map_err(unreadable)?;
     Ok(sample.map(|sample| {
         let (hz, shift) = (sample.track.timescale.get(), sample.composition_time_offset.unwrap_or(0));
         let (id, is_entry) = (sample.track.track_id, sample.keyframe);
         Found::new(id, hz, sample.timestamp, shift, is_entry, sample.data_offset, sample.data_size)
     }))
+}
+
+fn unreadable(error: DemuxError) -> ContainerError {
+    match error {
+        DemuxError::InputRequired(_) => ContainerError::CutOff,
+        DemuxError::DecodeError(error) => ContainerError::damaged(&error),
+        error => ContainerError::Damaged(error.to_string()),
+    }
 }
 
 fn format_of(entry: &SampleEntry) -> Result<TrackFormat, String> {
@@ -170,7 +187,7 @@ fn shift_of(moov: &MoovBox, trak: &shiguredo_mp4::boxes::TrakBox) -> i64 {
             break;
         }
     }
-    i64::try_from(delay - begin).unwrap_or(0)
+    i64::try_from(delay - begin).ok().filter(|shift| shift.unsigned_abs() < MAX_SHIFT).unwrap_or(0)
 }
 
 /// Reads the movie's header.
@@ -178,11 +195,11 @@ fn read_moov(from: &mut (impl IoRead + Seek)) -> Result<MoovBox, ContainerError>
     let mut at: u64 = 0;
     loop {
         let head = read_at(from, at, Some(BoxHeader::MAX_SIZE as u64))?;
-        let (header, _) = BoxHeader::decode(&head).map_err(ContainerError::damaged)?;
+        let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
         let size = header.box_size.get();
         if header.box_type == MoovBox::TYPE {
             let bytes = read_at(from, at, (size > 0).then_some(size))?;
-            return Ok(MoovBox::decode(&bytes).map_err(ContainerError::damaged)?.0);
+            return Ok(MoovBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?.0);
         }
         at = match at.checked_add(size) {
             Some(next) if size > 0 => next,

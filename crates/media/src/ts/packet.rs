@@ -8,6 +8,10 @@ pub(crate) const SYNC: u8 = 0x47;
 pub(super) const NULL_PID: u16 = 0x1fff;
 /// Ticks of the program clock reference (PCR) a second (§2.4.3.5).
 pub(super) const PCR_HZ: u64 = 27_000_000;
+/// Bytes from one packet to the next: alone; behind a time stamp of four bytes, as on Blu-ray discs and in cameras' files (M2TS); with
+/// a Reed-Solomon code of 16 bytes (ETSI EN 300 429 §4.4).
+pub(super) const SPACINGS: [usize; 3] = [PACKET_LEN, PACKET_LEN + 4, MAX_SPACING];
+const MAX_SPACING: usize = PACKET_LEN + 16;
 /// Number of PCR values: 33 bits of 90 kHz, each of 300 ticks (§2.4.3.5).
 pub(super) const PCR_VALUES: u64 = (1 << 33) * 300;
 /// Smallest and largest length of a packet's header with an adaptation field.
@@ -30,25 +34,26 @@ pub fn is_transport_stream(bytes: &[u8]) -> Option<bool> {
         // H.264 begins with a start code: no need to wait for more.
         return (bytes.len() >= PACKET_LEN || bytes.starts_with(&[0, 0])).then_some(false);
     };
-    let found = (first..bytes.len().min(PACKET_LEN)).any(|at| sync_at(bytes, at) == Some(true));
+    let found = (first..bytes.len().min(MAX_SPACING))
+        .any(|at| SPACINGS.iter().any(|spacing| sync_at(bytes, at, *spacing) == Some(true)));
     if found {
         return Some(true);
     }
-    if bytes.len() > 3 * PACKET_LEN { Some(false) } else { None }
+    if bytes.len() > 3 * MAX_SPACING { Some(false) } else { None }
 }
 
-/// Whether packets begin at a place: this one, and the two after it. `None`: too few bytes.
-pub(super) fn sync_at(bytes: &[u8], at: usize) -> Option<bool> {
+/// Whether packets begin at a place: this one, and the two after it, at a spacing. `None`: too few bytes.
+pub(super) fn sync_at(bytes: &[u8], at: usize, spacing: usize) -> Option<bool> {
     let mut known = true;
     for packet in 0..3 {
-        match bytes.get(at + packet * PACKET_LEN) {
+        match bytes.get(at + packet * spacing) {
             Some(&SYNC) => {}
             Some(_) => return Some(false),
             None => known = false,
         }
     }
     // A short stream that ends with a packet is one, too.
-    let ends = bytes.len() > at && (bytes.len() - at).is_multiple_of(PACKET_LEN);
+    let ends = spacing == PACKET_LEN && bytes.len() > at && (bytes.len() - at).is_multiple_of(PACKET_LEN);
     (known || ends).then_some(true)
 }
 

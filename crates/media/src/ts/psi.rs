@@ -12,6 +12,8 @@ const FIRST_FREE_PID: u16 = 0x20;
 /// Table identifiers (§2.4.4.4, table 2-31).
 const PAT_TABLE: u8 = 0;
 const PMT_TABLE: u8 = 2;
+/// Bits of a section's version in its sixth byte (§2.4.4.5).
+const VERSION: u8 = 0x3e;
 /// Descriptor tags: registration (§2.6.8); AC-3, Enhanced AC-3, DTS, AAC and the extension (ETSI EN 300 468 §6.1).
 const REGISTRATION: u8 = 0x05;
 const AUDIO_DESCRIPTORS: [u8; 4] = [0x6a, 0x7a, 0x7b, 0x7c];
@@ -35,6 +37,8 @@ pub(super) enum Content {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     programs: Sections,
+    /// Version of the programs.
+    version: Option<u8>,
     maps: BTreeMap<u16, Sections>,
     streams: BTreeMap<u16, Content>,
     /// Stream types of PIDs (§2.4.4.9), by their maps.
@@ -86,8 +90,13 @@ impl Tables {
     }
 
     fn take_programs(&mut self, section: &[u8]) {
-        if section.first() != Some(&PAT_TABLE) {
+        if section.first() != Some(&PAT_TABLE) || !is_current(section) {
             return;
+        }
+        let version = section[5] & VERSION;
+        if self.version.replace(version).is_some_and(|before| before != version) {
+            // Other maps may be at other PIDs, and their old ones may carry something else.
+            self.maps.clear();
         }
         for entry in body(section).chunks_exact(4) {
             let (program, pid) = (u16::from_be_bytes([entry[0], entry[1]]), pid_of(entry[2], entry[3]));
@@ -100,7 +109,7 @@ impl Tables {
 
     fn take_map(&mut self, section: &[u8]) {
         let [_, _, high, low, rest @ ..] = body(section) else { return };
-        if section.first() != Some(&PMT_TABLE) {
+        if section.first() != Some(&PMT_TABLE) || !is_current(section) {
             return;
         }
         let mut entries = rest.get(length(*high, *low)..).unwrap_or_default();
@@ -113,11 +122,18 @@ impl Tables {
                 self.types.insert(pid, *kind);
                 if is_sections(*kind) {
                     self.sections.insert(pid);
+                } else {
+                    self.sections.remove(&pid);
                 }
             }
             entries = after;
         }
     }
+}
+
+/// Whether a section is in force, not to come (`current_next_indicator`, §2.4.4.5).
+fn is_current(section: &[u8]) -> bool {
+    section.get(5).is_some_and(|flags| flags & 1 != 0)
 }
 
 fn pid_of(high: u8, low: u8) -> u16 {

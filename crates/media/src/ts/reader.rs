@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
 use super::codec::{Description, VideoFrames};
-use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SYNC, sync_at};
+use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at};
 use super::psi::{Content, Tables};
 use super::section::section_len;
 use super::unit::{TsKind, TsUnit};
@@ -61,6 +61,9 @@ pub struct TsReader {
     /// Bytes since the last packet.
     astray: usize,
     is_synchronous: bool,
+    /// Bytes from one packet to the next, and those that are left before the next one.
+    spacing: Option<usize>,
+    between: usize,
     tables: Tables,
     pids: BTreeMap<u16, Pid>,
     /// Number of PES packets, and of videos, so far.
@@ -113,28 +116,50 @@ impl TsReader {
         let mut pending = std::mem::take(&mut self.bytes);
         pending.extend_from_slice(bytes);
         let mut at = 0;
-        while pending.len() - at >= PACKET_LEN {
-            if pending[at] != SYNC || !self.is_synchronous && sync_at(&pending, at) == Some(false) {
-                self.is_synchronous = false;
-                at += 1;
-                self.astray += 1;
-                self.counts.garbage += 1;
-                if self.astray > MOST_GARBAGE {
-                    return Err(MediaError::NotTransportStream);
-                }
-                continue;
-            }
-            if !self.is_synchronous && sync_at(&pending, at).is_none() {
+        loop {
+            let between = self.between.min(pending.len() - at);
+            (self.between, at) = (self.between - between, at + between);
+            if pending.len() - at < PACKET_LEN {
                 break;
+            }
+            if !self.is_synchronous || pending[at] != SYNC {
+                self.is_synchronous = false;
+                match self.spacing_at(&pending, at) {
+                    Some(Some(spacing)) => self.spacing = Some(spacing),
+                    None => break,
+                    Some(None) => {
+                        at += 1;
+                        self.astray += 1;
+                        self.counts.garbage += 1;
+                        if self.astray > MOST_GARBAGE {
+                            return Err(MediaError::NotTransportStream);
+                        }
+                        continue;
+                    }
+                }
             }
             (self.is_synchronous, self.astray) = (true, 0);
             if let Some(packet) = Packet::new(&pending[at..at + PACKET_LEN]) {
                 self.take(packet);
             }
             at += PACKET_LEN;
+            self.between = self.spacing.map_or(0, |spacing| spacing - PACKET_LEN);
         }
         self.bytes = pending.split_off(at);
         Ok(())
+    }
+
+    /// Spacing of packets if they begin at a place, that of the first ones if it is known. `None`: too few bytes.
+    fn spacing_at(&self, bytes: &[u8], at: usize) -> Option<Option<usize>> {
+        let mut is_known = true;
+        for spacing in SPACINGS.into_iter().filter(|spacing| self.spacing.is_none_or(|known| known == *spacing)) {
+            match sync_at(bytes, at, spacing) {
+                Some(true) => return Some(Some(spacing)),
+                Some(false) => {}
+                None => is_known = false,
+            }
+        }
+        is_known.then_some(None)
     }
 
     /// Makes units of what has come, however few packets wait.

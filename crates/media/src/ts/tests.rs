@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use timeous_core::{Duration, Instant, Priority};
 
 use super::packet::{PACKET_LEN, Packet, pcr_packet};
+use super::psi::{Content, Tables};
 use super::section::crc;
 use super::*;
 use crate::jitter::WholeFrameCounts;
@@ -96,6 +97,50 @@ impl Mux {
             mux.sound(300);
         }
         mux
+    }
+}
+
+/// Payload of a packet with a section of this table, with its version and whether it is in force.
+fn section(table: u8, flags: u8, body: &[u8]) -> Vec<u8> {
+    let mut section = vec![table, 0xb0, (body.len() + 9) as u8, 0, 1, flags, 0, 0];
+    section.extend(body);
+    let crc = crc(&section);
+    section.extend(crc.to_be_bytes());
+    [&[0], &section[..]].concat()
+}
+
+#[test]
+fn tables_to_come_are_not_in_force_and_the_pid_of_a_map_that_is_gone_carries_something_else() {
+    let mut tables = Tables::default();
+    let map = |kind: u8| [0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, 0];
+    tables.push(0, true, &section(0, 0xc1, &[0, 1, 0xe1, 0]));
+    tables.push(PMT, true, &section(2, 0xc1, &map(0x02)));
+    let video = tables.content(VIDEO);
+    assert!(matches!(video, Content::Video(_)));
+    tables.push(PMT, true, &section(2, 0xc2, &map(0x0f)));
+    assert_eq!(tables.content(VIDEO), video, "it is announced only");
+    assert_eq!(tables.content(PMT), Content::Tables);
+    tables.push(0, true, &section(0, 0xc3, &[0, 1, 0xe2, 0]));
+    assert_eq!((tables.content(PMT), tables.content(0x200)), (Content::Other, Content::Tables));
+}
+
+#[test]
+fn packets_with_time_stamps_or_codes_between_them_are_read() {
+    let alone = Mux::stream().bytes;
+    let spaced = |before: usize, after: usize| -> Vec<u8> {
+        let packets = alone.chunks(PACKET_LEN);
+        packets.flat_map(|packet| [&vec![0; before][..], packet, &vec![0x47; after]].concat()).collect()
+    };
+    for stream in [spaced(4, 0), spaced(0, 16)] {
+        assert_eq!(is_transport_stream(&stream[..1_000]), Some(true));
+        let mut reader = TsReader::new();
+        for chunk in stream.chunks(777) {
+            reader.push(chunk).unwrap();
+        }
+        reader.finish();
+        let read: Vec<u8> = std::iter::from_fn(|| reader.next_unit()).flat_map(|unit| unit.packets).collect();
+        assert_eq!(read.len(), alone.len());
+        assert!(reader.counts().garbage <= 4, "{:?}", reader.counts());
     }
 }
 
