@@ -18,6 +18,12 @@ pub enum MediaError {
         /// Bytes read.
         bytes: u64,
     },
+    /// The input is H.265, and ended without a picture that could be parsed.
+    #[error("no H.265 picture was found in {bytes} bytes of input: does it contain VPS, SPS, PPS and a keyframe?")]
+    NoH265Picture {
+        /// Bytes read.
+        bytes: u64,
+    },
     /// The input began as a transport stream, and then had no packet of one for a megabyte.
     #[error("no packet of MPEG-TS was found in a megabyte of the input: is it whole, and is each packet of 188 bytes?")]
     NotTransportStream,

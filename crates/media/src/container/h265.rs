@@ -83,13 +83,13 @@ impl H265Stream {
     /// Ends the stream; returns packets of the last picture.
     ///
     /// # Errors
-    /// [`MediaError::NoPicture`]: it has none.
+    /// [`MediaError::NoH265Picture`]: it has none.
     pub fn finish(&mut self) -> Result<Vec<u8>, MediaError> {
         self.splitter.finish()?;
         let mut out = self.take();
         out.extend(self.end());
         if self.number == 0 {
-            return Err(MediaError::NoPicture { bytes: self.splitter.bytes() });
+            return Err(MediaError::NoH265Picture { bytes: self.splitter.bytes() });
         }
         Ok(out)
     }
