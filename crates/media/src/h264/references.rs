@@ -92,7 +92,7 @@ impl<T: Clone> ReferenceBuffer<T> {
     /// Returns the frames that a slice of the current picture, whose count is `poc`, may refer to.
     pub(crate) fn referred(&self, header: &SliceHeader, poc: i64) -> PossibleReferences<T> {
         let trust = self.entry_poc.is_some() && !self.is_leading(poc);
-        let slots = lists::slots(&self.stored, header, poc);
+        let slots = lists::slots(&self.stored, header);
         let longest = header.lists.iter().map(|list| list.active).max().unwrap_or(0);
         let behind = |begun: i64| poc < begun && longest > 0 || slots.len() < longest;
         let missing = !trust && self.blind_before.is_some_and(behind);

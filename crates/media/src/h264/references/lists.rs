@@ -11,7 +11,7 @@ type Slot = Option<usize>;
 /// Returns the entries of all reference lists of a slice, each once.
 ///
 /// Field lists alternate between parities; for these, all fields marked as used for reference are returned.
-pub(super) fn slots<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader, poc: i64) -> Vec<Slot> {
+pub(super) fn slots<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     if header.lists.is_empty() {
         return slots;
@@ -22,7 +22,16 @@ pub(super) fn slots<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader, poc: 
     let initial = match header.kind {
         SliceKind::I => return slots,
         SliceKind::P => [by_number(stored, header), Vec::new()],
-        SliceKind::B => by_count(stored, poc),
+        SliceKind::B => {
+            // They are in the order of display, in which a decoder cannot place a frame that it misses: unless a slice names all of its
+            // references, it needs all frames of the buffer for its lists to be right.
+            let exists = |at: &usize| !matches!(stored[*at].content, ReferenceState::NonExisting);
+            let all: Vec<usize> = frames(stored, false).into_iter().filter(exists).chain(long_term(stored)).collect();
+            if header.lists.iter().any(|list| list.modifications.len() < list.active) {
+                slots.extend(all.iter().copied().map(Some));
+            }
+            [all.clone(), all]
+        }
     };
     for (list, initial) in header.lists.iter().zip(initial) {
         for slot in modified(stored, header, initial, list.active, &list.modifications) {
@@ -53,26 +62,6 @@ fn by_number<T>(stored: &[ReferenceFrame<T>], header: &SliceHeader) -> Vec<usize
     list.sort_by_key(|&at| Reverse(stored[at].frame_num_wrap(header)));
     list.extend(long_term(stored));
     list
-}
-
-/// Initial lists of a B slice: nearest earlier frames in display order first, then later ones; and vice versa
-/// (§8.2.4.2.3). A lost frame, whose position is unknown, counts as the nearest.
-fn by_count<T>(stored: &[ReferenceFrame<T>], poc: i64) -> [Vec<usize>; 2] {
-    let is_lost = |at: &usize| stored[*at].poc.is_none();
-    let exists = |at: &usize| !matches!(stored[*at].content, ReferenceState::NonExisting);
-    let (lost, placed): (Vec<usize>, Vec<usize>) = frames(stored, false).into_iter().filter(exists).partition(is_lost);
-    let (mut before, mut after): (Vec<usize>, Vec<usize>) =
-        placed.into_iter().partition(|&at| stored[at].poc < Some(poc));
-    before.sort_by_key(|&at| Reverse(stored[at].poc));
-    after.sort_by_key(|&at| stored[at].poc);
-    let long = long_term(stored);
-    let list = |first: &[usize], second: &[usize]| [&lost, first, second, &long].concat();
-    let lists = [list(&before, &after), list(&after, &before)];
-    let [first, mut second] = lists;
-    if second.len() > 1 && first == second {
-        second.swap(0, 1);
-    }
-    [first, second]
 }
 
 /// Truncates and reorders a list as the slice says (§8.2.4.3). Empty entries are dropped.

@@ -84,16 +84,16 @@ fn pictures_that_nothing_refers_to_are_in_no_list() {
     assert_eq!(stream.known(&Slice::new('P', 2, 6)), [0, 2]);
 }
 
+/// Found with x264's preset veryfast and two B-pictures: without a B-picture that others refer to, later ones were shown damaged, since a
+/// decoder had the missing one elsewhere in its lists.
 #[test]
-fn b_lists_follow_the_order_on_the_screen() {
+fn a_b_picture_needs_all_frames_of_the_buffer_unless_it_names_them() {
     let mut stream = Stream::of_frames(4, 1);
     stream.take(&Slice::idr());
     stream.take(&Slice::new('P', 1, 8));
     stream.take(&Slice::new('P', 2, 16));
-    assert_eq!(stream.known(&Slice::new('B', 3, 12)), [1, 2], "the nearest before and after");
-    assert_eq!(stream.known(&Slice::discardable('B', 4, 10)), [1, 3]);
-    assert_eq!(stream.known(&Slice::discardable('B', 4, 14)), [2, 3]);
-    assert_eq!(stream.known(&Slice::discardable('B', 4, 20)), [2, 3], "two lists that are the same differ in front");
+    assert_eq!(stream.known(&Slice::new('B', 3, 12)), [0, 1, 2]);
+    assert_eq!(stream.known(&Slice::discardable('B', 4, 10)), [0, 1, 2, 3]);
 }
 
 #[test]
