@@ -29,6 +29,9 @@ pub use self::mux::TsMuxer;
 pub use self::sample::Sample;
 pub use self::track::{AacFormat, NalFormat, Track, TrackFormat};
 
+/// Most tracks of a container. Chosen by us: their descriptions fit one section of a transport stream (ISO/IEC 13818-1 §2.4.4.8: 1021 bytes).
+const MAX_TRACKS: usize = 32;
+
 /// Returns whether bytes begin a container that this crate reads.
 ///
 /// ```
@@ -74,6 +77,12 @@ impl<R: Read + Seek> Container<R> {
         };
         if formats.is_empty() {
             return Err(ContainerError::NoTrack { left_out });
+        }
+        if formats.len() > MAX_TRACKS {
+            return Err(ContainerError::Damaged(format!(
+                "it has {} tracks, and at most {MAX_TRACKS} are read",
+                formats.len()
+            )));
         }
         let merge = Merge::new(&formats);
         Ok(Self { tracks, merge, muxer: TsMuxer::new(formats), left_out })

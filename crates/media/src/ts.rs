@@ -17,7 +17,7 @@ mod unit;
 
 pub use constant::ConstantRate;
 pub use packet::{PACKET_LEN, is_transport_stream};
-pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer};
+pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer, packets_of};
 pub use playout::{TsPlayout, TsRelease};
 pub use reader::{TsCounts, TsReader};
 pub use unit::{TsKind, TsUnit};

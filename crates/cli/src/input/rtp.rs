@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::passthrough::look_for_h264;
+use timeous_media::ts::packets_of;
 use timeous_media::{
     Ending, FrameFate, FramePart, FrameReader, MediaDescription, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame,
     Release, control,
@@ -75,7 +76,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
                     tell(format_args!("the source goes on after {silent:.1} s"));
                 }
                 (from, is_silent, heard) = (Some(sender), false, clock::now());
-                if !relay.has_given && ts::packets_of(&datagram[..len]).is_some() {
+                if !relay.has_given && packets_of(&datagram[..len]).is_some() {
                     return ts::read_udp(socket, &datagram[..len], frames);
                 }
                 relay.packet(&datagram[..len]);

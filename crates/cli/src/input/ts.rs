@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use timeous::clock;
 use timeous::core::Duration;
 use timeous_media::container::H265Stream;
-use timeous_media::ts::{PACKET_LEN, TS_PAYLOAD_TYPE, TsReader};
+use timeous_media::ts::{TsReader, packets_of};
 use timeous_media::{Ending, MediaError};
 
 use super::captured::{CapturedFrame, Frames, Timing};
@@ -22,24 +22,6 @@ const CHUNK: usize = 64 * 1024;
 const QUIET: Duration = Duration::from_millis(2);
 /// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
-/// Length of an RTP header without extension (RFC 3550 §5.1).
-const RTP_HEADER: usize = 12;
-
-/// Whether a datagram is of a transport stream: whole packets, with or without an RTP header.
-pub(super) fn packets_of(datagram: &[u8]) -> Option<&[u8]> {
-    let is_whole = |bytes: &[u8]| {
-        !bytes.is_empty()
-            && bytes.len().is_multiple_of(PACKET_LEN)
-            && bytes.chunks(PACKET_LEN).all(|packet| packet[0] == 0x47)
-    };
-    if is_whole(datagram) {
-        return Some(datagram);
-    }
-    let header = datagram.get(..RTP_HEADER)?;
-    let payload = &datagram[RTP_HEADER..];
-    (header[0] == 0x80 && header[1] & 0x7f == TS_PAYLOAD_TYPE && is_whole(payload)).then_some(payload)
-}
-
 /// Reads all packets of a file, paced by its program clock.
 pub(super) fn read_file(
     mut from: impl Read,

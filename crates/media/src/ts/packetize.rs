@@ -1,10 +1,10 @@
 //! RTP packets of a transport stream: whole transport packets of one PES packet (RFC 2250 §2, payload type 33).
 
-use rtp_types::RtpPacketBuilder;
+use rtp_types::{RtpPacket, RtpPacketBuilder};
 use timeous_core::AduMeta;
 
 use super::descriptor::PesDescriptor;
-use super::packet::PACKET_LEN;
+use super::packet::{PACKET_LEN, SYNC};
 use super::unit::{TsKind, TsUnit};
 use crate::error::PacketizeError;
 
@@ -18,6 +18,32 @@ const MOST_PACKETS: usize = 7;
 /// Returns the number of transport packets in an RTP packet of at most `mtu` bytes.
 fn room(mtu: usize) -> usize {
     (mtu.saturating_sub(RTP_HEADER + PesDescriptor::MAX_LEN) / PACKET_LEN).min(MOST_PACKETS)
+}
+
+/// Packets of a datagram that is of a transport stream: whole ones, with or without an RTP header (RFC 2250 §2).
+///
+/// ```
+/// use timeous_media::ts::packets_of;
+/// let packet = [0x47; 188];
+/// assert_eq!(packets_of(&packet), Some(&packet[..]));
+/// let rtp = [&[0x80, 33, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7], &packet[..]].concat();
+/// assert_eq!(packets_of(&rtp), Some(&packet[..]));
+/// assert_eq!(packets_of(&[0; 188]), None);
+/// ```
+pub fn packets_of(datagram: &[u8]) -> Option<&[u8]> {
+    let is_whole = |bytes: &[u8]| {
+        !bytes.is_empty()
+            && bytes.len().is_multiple_of(PACKET_LEN)
+            && bytes.chunks(PACKET_LEN).all(|packet| packet[0] == SYNC)
+    };
+    if is_whole(datagram) {
+        return Some(datagram);
+    }
+    let packet = RtpPacket::parse(datagram).ok().filter(|packet| packet.payload_type() == TS_PAYLOAD_TYPE)?;
+    // The packet lends its payload for no longer than itself.
+    let begin = packet.payload_offset();
+    let payload = datagram.get(begin..begin + packet.payload_len())?;
+    is_whole(payload).then_some(payload)
 }
 
 /// Turns units of a transport stream into RTP packets.
