@@ -155,7 +155,14 @@ impl Sending {
     fn send(&mut self, datagram: &[u8], kind: Kind) -> Result<(), Failure> {
         self.hear();
         let hints = self.hints(kind)?;
-        self.sender()?.send(datagram, hints)?;
+        let sender = self.sender()?;
+        // A datagram is one record: more would be cut, which receivers of utl do not expect.
+        let longest = sender.max_payload();
+        if datagram.len() > longest {
+            let words = format!("{} bytes: a datagram has at most {longest}", datagram.len());
+            return Err(Failure::new(libc::EMSGSIZE, words));
+        }
+        sender.send(datagram, hints)?;
         Ok(())
     }
 
