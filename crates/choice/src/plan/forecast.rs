@@ -54,13 +54,18 @@ pub(super) struct Expected {
     pub(super) back: [u16; 4],
 }
 
-/// Predictor of the next frames of the sub-stream whose frames refer to each other, with those of others that refer to it.
+/// Number of frames whose sub-stream is remembered, of the pattern and others: more than the distance of a reference. Chosen by us.
+const REMEMBERED: usize = 256;
+
+/// Predictor of the next frames of the sub-streams whose frames refer to each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forecast {
     frames: VecDeque<Seen>,
-    /// Sub-stream of the frames, and whether some of them refer to others.
-    substream: Option<SubStream>,
+    /// Sub-streams of the frames, which refer to each other, and whether some frames refer to others at all.
+    linked: BTreeSet<SubStream>,
     is_chained: bool,
+    /// Sub-streams of the latest frames.
+    latest: VecDeque<(FrameId, SubStream)>,
     /// Mean sizes by kind.
     sizes: Vec<(Kind, u64)>,
     period: Option<usize>,
@@ -102,21 +107,41 @@ impl Forecast {
         self.period = self.find_period();
     }
 
-    /// Whether a packet belongs to the pattern: sound and tables between the packets of pictures do not.
+    /// Whether a packet belongs to the pattern: sound and tables between the packets of pictures do not, and layers of one video do.
     fn is_of_pattern(&mut self, meta: &AduMeta) -> bool {
-        let is_same = *self.substream.get_or_insert(meta.substream) == meta.substream;
-        let has_references = !meta.references.is_empty();
-        if is_same {
-            self.is_chained |= has_references;
-            return true;
+        if meta.frame != FrameId::NONE && self.latest.back().is_none_or(|(last, _)| *last != meta.frame) {
+            self.latest.push_back((meta.frame, meta.substream));
+            if self.latest.len() > REMEMBERED {
+                self.latest.pop_front();
+            }
         }
-        let is_known = meta.references.iter().any(|reference| self.frames.iter().any(|seen| seen.id == reference));
-        if has_references && !self.is_chained {
+        if self.linked.is_empty() {
+            self.linked.insert(meta.substream);
+        }
+        let is_linked = self.linked.contains(&meta.substream);
+        if meta.references.is_empty() {
+            return is_linked;
+        }
+        if !is_linked && !self.is_chained {
             // The first sub-stream with references has the pattern. Its keyframe came before.
-            *self = Self { substream: Some(meta.substream), is_chained: true, ..Self::default() };
+            self.begin_anew(BTreeSet::from([meta.substream]));
             return true;
         }
-        is_known
+        self.is_chained = true;
+        let of = |id| self.latest.iter().rev().find(|(frame, _)| *frame == id).map(|(_, substream)| *substream);
+        let referred: BTreeSet<SubStream> = meta.references.iter().filter_map(of).chain([meta.substream]).collect();
+        let joins = referred.iter().filter(|substream| self.linked.contains(substream)).count();
+        if joins > 0 && joins < referred.len() {
+            // Frames of the sub-streams that are new were not learnt.
+            self.begin_anew(&self.linked | &referred);
+        }
+        self.linked.contains(&meta.substream)
+    }
+
+    /// Forgets the pattern, for one of these sub-streams.
+    fn begin_anew(&mut self, linked: BTreeSet<SubStream>) {
+        let latest = std::mem::take(&mut self.latest);
+        *self = Self { linked, is_chained: true, latest, ..Self::default() };
     }
 
     /// Distances of the packet's references, in frames; `u16::MAX` for forgotten ones, which no pattern can use.
@@ -296,6 +321,28 @@ mod tests {
         let ahead: Vec<Expected> = forecast.ahead().take(6).collect();
         assert_eq!(ahead.iter().map(|frame| frame.back[0]).collect::<Vec<_>>(), [0, 1, 1, 1, 1, 0]);
         assert_eq!((ahead[0].at, ahead[0].bytes, ahead[5].at), (at(800), 200, at(1_000)));
+    }
+
+    /// Found by `timeous-lab bloat` at all of its cells: of a stream that began with a frame of an upper layer, that layer alone was learnt.
+    #[test]
+    fn layers_that_refer_to_each_other_are_one_pattern_wherever_the_stream_begins() {
+        // Groups of four: base, upper, middle, upper; each frame refers to a lower layer.
+        let of = |place: u32| [(0, 0), (2, 1), (1, 2), (2, 1)][place as usize % 4];
+        for begin in 0..4 {
+            let mut forecast = Forecast::default();
+            for number in 1..=24u32 {
+                let (layer, back) = of(number - 1 + begin);
+                let references =
+                    if back == 0 { References::NONE } else { References::from([FrameId(number + 100 - back)]) };
+                let enqueued = at(40 * u64::from(number));
+                let (frame, substream) = (FrameId(number + 100), SubStream(layer));
+                let meta = AduMeta { frame, references, substream, enqueued, ..AduMeta::default() };
+                forecast.learn(&meta, 100, 1);
+            }
+            let ahead: Vec<u16> = forecast.ahead().take(4).map(|frame| frame.back[0]).collect();
+            let expected: Vec<u16> = (24..28).map(|number| of(number + begin).1 as u16).collect();
+            assert_eq!(ahead, expected, "from place {begin} on");
+        }
     }
 
     #[test]
