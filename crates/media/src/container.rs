@@ -27,7 +27,8 @@ use self::merge::Merge;
 use self::mp4::Mp4Tracks;
 pub use self::mux::TsMuxer;
 pub use self::sample::Sample;
-pub use self::track::{AacFormat, NalFormat, Track, TrackFormat};
+pub use self::track::{NalFormat, Track, TrackFormat};
+pub use crate::aac::AacFormat;
 
 /// Most tracks of a container. Chosen by us: their descriptions fit one section of a transport stream (ISO/IEC 13818-1 §2.4.4.8: 1021 bytes).
 const MAX_TRACKS: usize = 32;

@@ -121,7 +121,7 @@ pub(crate) struct JitterBuffer<T> {
     changes: VecDeque<ClockChange>,
     sequence: Sequence,
     ssrc: Option<u32>,
-    /// How often a sender has begun anew.
+    /// Restarts of the sender.
     restarts: u32,
     waiting: BTreeMap<u32, Waiting<T>>,
     bytes: usize,
@@ -170,7 +170,7 @@ impl<T> JitterBuffer<T> {
         self.ssrc
     }
 
-    /// How often a sender has begun anew.
+    /// Restarts of the sender.
     pub(crate) fn restarts(&self) -> u32 {
         self.restarts
     }

@@ -1,12 +1,13 @@
-//! H.264 and MPEG-TS over RTP for unreliable transports: splits a byte stream into frames and RTP packets; reassembles
-//! them in time. MPEG-TS is in [`ts`].
+//! Live media for unreliable transports: splits H.264, MPEG-TS and RTP into frames and RTP packets; reassembles them in
+//! time. MPEG-TS is in [`ts`], what becomes MPEG-TS in [`container`], RTP of other codecs in [`passthrough`].
 //!
 //! Sending: [`FrameReader`] splits an Annex B stream into [`Frame`]s and finds their references; [`Packetizer`] turns
 //! them into RTP packets (RFC 6184), each with the [`AduMeta`](timeous_core::AduMeta) that late choice works on.
 //! Receiving: [`Playout`] (jitter buffer) reassembles packets and releases frames that are complete, decodable and in
 //! time. [`Mp4Writer`](mp4::Mp4Writer) records them as MP4.
 //!
-//! The crate is sans-IO: callers pass in bytes and instants, and poll for output.
+//! The crate is sans-IO: callers pass in bytes and instants, and poll for output. [`container::Container`] reads what is
+//! [`Read`](std::io::Read) and [`Seek`](std::io::Seek).
 //!
 //! ```
 //! use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
@@ -33,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aac;
 mod cadence;
 mod clock;
 pub mod container;

@@ -109,7 +109,9 @@ impl Forecast {
 
     /// Whether a packet belongs to the pattern: sound and tables between the packets of pictures do not, and layers of one video do.
     fn is_of_pattern(&mut self, meta: &AduMeta) -> bool {
-        if meta.frame != FrameId::NONE && self.latest.back().is_none_or(|(last, _)| *last != meta.frame) {
+        let is_linked = self.linked.is_empty() || self.linked.contains(&meta.substream);
+        let is_begun = meta.frame == FrameId::NONE || self.latest.back().is_some_and(|(last, _)| *last == meta.frame);
+        if !is_begun {
             self.latest.push_back((meta.frame, meta.substream));
             if self.latest.len() > REMEMBERED {
                 self.latest.pop_front();
@@ -118,8 +120,7 @@ impl Forecast {
         if self.linked.is_empty() {
             self.linked.insert(meta.substream);
         }
-        let is_linked = self.linked.contains(&meta.substream);
-        if meta.references.is_empty() {
+        if is_begun || meta.references.is_empty() {
             return is_linked;
         }
         if !is_linked && !self.is_chained {
@@ -129,11 +130,12 @@ impl Forecast {
         }
         self.is_chained = true;
         let of = |id| self.latest.iter().rev().find(|(frame, _)| *frame == id).map(|(_, substream)| *substream);
-        let referred: BTreeSet<SubStream> = meta.references.iter().filter_map(of).chain([meta.substream]).collect();
-        let joins = referred.iter().filter(|substream| self.linked.contains(substream)).count();
-        if joins > 0 && joins < referred.len() {
+        let referred = || meta.references.iter().filter_map(of).chain([meta.substream]);
+        let is_known = |substream: SubStream| self.linked.contains(&substream);
+        if referred().any(is_known) && !referred().all(is_known) {
             // Frames of the sub-streams that are new were not learnt.
-            self.begin_anew(&self.linked | &referred);
+            let linked = self.linked.iter().copied().chain(referred()).collect();
+            self.begin_anew(linked);
         }
         self.linked.contains(&meta.substream)
     }

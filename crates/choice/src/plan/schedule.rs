@@ -29,16 +29,6 @@ impl Job {
         self.needs[..usize::from(self.needed)].iter().map(|&need| usize::from(need))
     }
 
-    /// Expected value. A weight says what is chosen first: it does not multiply the risk of what is likely to be in time, which would
-    /// outweigh the frames ahead of it.
-    fn expected_worth(&self, there: ArrivalProbability) -> u64 {
-        let likely = f64::from(there.likely());
-        if self.worth <= MAX_RISKED || there.in_time < 0.5 {
-            return (self.worth as f64 * likely) as u64;
-        }
-        self.worth - (MAX_RISKED as f64 * (1.0 - likely)) as u64
-    }
-
     /// Adds a dependency; `false` if there is no room for it.
     #[must_use]
     pub(super) fn need(&mut self, job: usize) -> bool {
@@ -67,10 +57,6 @@ struct ArrivalProbability {
     whole: f32,
     in_time: f32,
 }
-
-/// Most value that a risk of arriving late counts against: a frame of weight one and the highest priority, in sixteenths as jobs have
-/// it. Chosen by us: with a higher value tables and sound behind a frame of video, on a path that is too narrow, cost that frame.
-const MAX_RISKED: u64 = (4_096 + 255) * 16;
 
 impl ArrivalProbability {
     const SURELY: Self = Self { whole: 1.0, in_time: 1.0 };
@@ -237,7 +223,7 @@ impl Scheduler {
                             whole: needed.whole * own.whole,
                             in_time: needed.in_time.min(own.in_time),
                         };
-                        next.worth = set.worth + job.expected_worth(there);
+                        next.worth = set.worth + (job.worth as f64 * f64::from(there.likely())) as u64;
                         next.note(place, there);
                     }
                     self.next.push(next);
@@ -364,29 +350,6 @@ mod tests {
     fn what_nothing_can_save_does_not_begin() {
         assert!(best(&jobs(&[(0, 9, 10, &[], 1), (0, 50, 10, &[0], 1)])).is_empty());
         assert!(best(&[]).is_empty());
-    }
-
-    /// Found with MPEG-TS over half of its rate: tables behind a picture, worth as much as 64, cost it, though it was in time with 170 ms
-    /// to spare, and with it the rest of its group.
-    #[test]
-    fn what_is_worth_much_costs_nothing_ahead_of_it_while_there_is_time() {
-        const MS: u64 = 1_000_000;
-        let job = |worth: u64, bytes| Job {
-            deadline: 280 * MS,
-            due: 240 * MS,
-            bytes,
-            packets: 1.0,
-            worth: worth * 4_096 * 16,
-            ..Job::default()
-        };
-        let chances = Chances { loss: 0.0, again: 0, spread: 20 * MS };
-        let jobs = [job(1, 6_000), job(64, 200), job(64, 200), job(64, 200)];
-        // 73 ms for the picture.
-        let taken = Scheduler::default().best(&jobs, 12_000_000, chances);
-        assert_eq!(bits(taken).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // Where the picture makes them late it goes.
-        let taken = Scheduler::default().best(&jobs, 50_000_000, chances);
-        assert_eq!(bits(taken).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     /// Found by `timeous-lab bloat`: a stream of short groups sent all frames at the last moment, without time for

@@ -242,22 +242,22 @@ fn assert_passes_between_gstreamers(codecs: &[&str]) {
     let [pictures, sound] = ["pictures", "sound"].map(|name| film.files.path(name));
     let (name, _, decoder) = video;
     let mut pipeline = format!(
-        "udpsrc port={first} caps=application/x-rtp,media=video,clock-rate=90000,encoding-name={name},payload=96 ! rtpjitterbuffer ! \
+        "udpsrc port={first} caps=application/x-rtp,media=video,clock-rate=90000,encoding-name={name},payload=96 ! rtpjitterbuffer latency=2000 ! \
          {decoder} ! videoconvert ! video/x-raw,format=GRAY8 ! filesink buffer-mode=2 sync=false location={pictures} "
     );
     let (name, _, decoder) = audio;
     pipeline += &format!(
-        "udpsrc port={} caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},payload=97{format} ! rtpjitterbuffer ! \
+        "udpsrc port={} caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name={name},payload=97{format} ! rtpjitterbuffer latency=2000 ! \
          {decoder} ! audioconvert ! audio/x-raw,format=S16LE,channels=1 ! filesink buffer-mode=2 sync=false location={sound}",
         first + 2
     );
     let mut player = Running::start(gstreamer(&pipeline));
-    until("the player listens", || !is_free(first + 2));
+    until("the player listens", || !is_free(first) && !is_free(first + 2));
     let port = free_port();
     let sink = format!("udp://127.0.0.1:{first}");
     let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=2s"), &sink]);
     receiver.until_it_says("listening");
-    let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}")]);
+    let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}?latency=2s")]);
     until("the sender listens", || !is_free(film.ports[1]));
     let [to_video, to_audio] = film.ports;
     Running::start(gstreamer(&format!(
@@ -270,8 +270,8 @@ fn assert_passes_between_gstreamers(codecs: &[&str]) {
     let said = receiver.ends_with(0);
     let frames = |path: &str, len: u64| size(path) / len;
     let counts = || (frames(&pictures, 320 * 240), frames(&sound, 2 * 48_000 / 10));
-    // On a busy machine GStreamer shows fewer than came: 61 of 100 of VP9 beside a load. That all come is shown with ffmpeg as player.
-    let is_enough = |(shown, heard): (u64, u64)| shown > PICTURES as u64 / 3 && heard >= 30;
+    // On a busy machine GStreamer shows fewer than came.
+    let is_enough = |(shown, heard): (u64, u64)| shown > PICTURES as u64 * 2 / 3 && heard >= 30;
     let end = clock::now() + Duration::from_secs(10);
     while !is_enough(counts()) && clock::now() < end {
         nap();

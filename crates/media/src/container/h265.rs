@@ -49,9 +49,10 @@ pub struct H265Stream {
     picture: Vec<u8>,
     has_slice: bool,
     pictures: Pictures,
-    /// Number of the next picture in coding order, and of the first one of its coded video sequence.
+    /// Number of the next picture in coding order.
     number: u32,
-    first_of_sequence: u32,
+    /// Number in output order of the picture whose count is zero.
+    origin: i64,
     muxer: TsMuxer,
 }
 
@@ -66,7 +67,7 @@ impl H265Stream {
             has_slice: false,
             pictures: Pictures::default(),
             number: 0,
-            first_of_sequence: 0,
+            origin: 0,
             muxer: TsMuxer::new(vec![track]),
         }
     }
@@ -127,11 +128,11 @@ impl H265Stream {
         let Some(picture) = self.pictures.read(number, &data) else { return Vec::new() };
         if picture.header.begins_sequence() || number == 0 {
             // A stream that begins with a CRA picture counts from any number.
-            self.first_of_sequence = (i64::from(number) - picture.count).rem_euclid(1 << 32) as u32;
+            self.origin = i64::from(number) - picture.count;
         }
         self.number = self.number.wrapping_add(1);
         let decode = self.rate.ticks_of(number.into());
-        let shown = i64::from(self.first_of_sequence as i32) + picture.count + picture.reordered as i64;
+        let shown = self.origin + picture.count + picture.reordered as i64;
         let presented = self.rate.ticks_of(u64::try_from(shown).unwrap_or(0)).max(decode);
         let is_entry = picture.header.is_irap();
         let (decode, presented) = (decode as i64, presented as i64);

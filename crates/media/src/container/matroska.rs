@@ -8,12 +8,13 @@ use matroska_demuxer::{ContentCompAlgo, ContentEncodingValue, DemuxError, Frame,
 
 use super::error::ContainerError;
 use super::merge::Read;
+use super::read::HZ;
 use super::sample::Sample;
 use super::seek_head::WithoutSeekHead;
-use super::track::{AacFormat, NalFormat, Track, TrackFormat};
+use super::track::{NalFormat, Track, TrackFormat};
+use crate::aac::AacFormat;
 
-/// Nanoseconds a tick of 90 kHz, as a fraction.
-const NANOS: (i128, i128) = (1_000_000_000, 90_000);
+const NANOS_A_SECOND: i128 = 1_000_000_000;
 
 /// Whether bytes begin a Matroska file (EBML header, RFC 8794 §11.2.1).
 pub(super) fn is_matroska(bytes: &[u8]) -> bool {
@@ -114,7 +115,7 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
             let Some(index) = self.tracks.iter().position(|track| track.number == frame.track) else { continue };
             let track = &self.tracks[index];
             let nanos = i128::from(frame.timestamp) * i128::from(self.scale) - i128::from(track.delay);
-            let presented = i64::try_from(nanos * NANOS.1 / NANOS.0).unwrap_or(i64::MAX / 4);
+            let presented = i64::try_from(nanos * HZ / NANOS_A_SECOND).unwrap_or(i64::MAX / 4);
             let mut data = track.stripped.clone();
             data.append(&mut frame.data);
             // Blocks in groups do not tell; entry points of their codecs are found by their headers.
@@ -155,7 +156,7 @@ fn format_of(entry: &TrackEntry) -> Result<TrackFormat, String> {
             let channels = private.get(9).copied().unwrap_or(2);
             Ok(TrackFormat::Opus { channels })
         }
-        "A_AAC" => AacFormat::read(private).map(TrackFormat::Aac).ok_or_else(damaged),
+        "A_AAC" => AacFormat::read_config(private).map(TrackFormat::Aac).ok_or_else(damaged),
         id if entry.track_type() == TrackType::Subtitle => Err(format!("subtitles ({id})")),
         id => Err(format!("a transport stream cannot hold {id}")),
     }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::sample::Sample;
 use super::track::Track;
+use crate::rtp::RTP_CLOCK_HZ;
 
 /// Difference of decoding times over which samples are brought into order, in ticks of 90 kHz: two seconds, more than containers
 /// interleave. Chosen by us: a higher value takes more memory.
-const SPAN: i64 = 2 * 90_000;
+const SPAN: i64 = 2 * RTP_CLOCK_HZ as i64;
 /// Most samples that wait. Chosen by us: two seconds of dozens of tracks.
 const MAX_WAITING: usize = 4_096;
 /// Pictures by which presentation can lag behind decoding, at most (H.264 and H.265: 16 frames in the decoder's buffer).
@@ -126,7 +127,7 @@ impl DecodeOrder {
         Some(sample)
     }
 
-    /// How far presentation times of the first samples are behind the sorted ones.
+    /// Largest delay of the sorted presentation times behind those of the first samples.
     fn needed_lead(&self) -> i64 {
         let sorted = self.times.iter().flat_map(|(time, count)| std::iter::repeat_n(*time, *count));
         // Pictures that are still to come belong between the last ones.

@@ -12,7 +12,8 @@ use super::merge::Read;
 use super::read::{Found, HZ, read_at};
 use super::sample::Sample;
 use super::tables::can_be_indexed;
-use super::track::{AacFormat, NalFormat, Track, TrackFormat};
+use super::track::{NalFormat, Track, TrackFormat};
+use crate::aac::AacFormat;
 
 /// Object types of MPEG audio in `esds`: MPEG-2 and MPEG-1 (ISO/IEC 14496-1 table 5).
 const MPEG_AUDIO: [u8; 2] = [0x69, 0x6b];
@@ -149,7 +150,7 @@ fn format_of(entry: &SampleEntry) -> Result<TrackFormat, String> {
                 return Ok(TrackFormat::MpegAudio);
             }
             let specific = config.dec_specific_info.as_ref().map(|info| info.payload.as_slice());
-            let format = specific.and_then(AacFormat::read);
+            let format = specific.and_then(AacFormat::read_config);
             format.map(TrackFormat::Aac).ok_or_else(|| "this kind of AAC has no ADTS".to_owned())
         }
         SampleEntry::Opus(entry) => Ok(TrackFormat::Opus { channels: entry.dops_box.output_channel_count }),

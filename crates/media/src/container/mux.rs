@@ -2,8 +2,9 @@
 
 use super::sample::Sample;
 use super::track::{Track, TrackFormat};
+use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::PACKET_LEN;
-use crate::ts::packet::SYNC;
+use crate::ts::packet::{SYNC, TIME_VALUES};
 use crate::ts::section::crc;
 
 /// PIDs of the program's map, and of its first track. Chosen by us.
@@ -12,16 +13,14 @@ const FIRST_PID: u16 = 0x100;
 /// Number of the program. Chosen by us.
 const PROGRAM: u16 = 1;
 /// Time of the first sample, in ticks of 90 kHz: two seconds, so that edit lists and the clock's lead keep times positive.
-const ORIGIN: i64 = 2 * 90_000;
-/// How far the program clock is behind decoding times, in the same ticks: 200 ms. Chosen by us: a higher value delays the picture, a
+const ORIGIN: i64 = 2 * RTP_CLOCK_HZ as i64;
+/// Delay of the program clock behind decoding times, in the same ticks: 200 ms. Chosen by us: a higher value delays the picture, a
 /// lower one leaves a decoder less time for a keyframe.
 const CLOCK_LEAD: i64 = 18_000;
 /// Longest time between two program clock values, in the same ticks: 80 ms (ISO/IEC 13818-1 §2.7.2: at most 100 ms).
 const CLOCK_INTERVAL: i64 = 7_200;
 /// Longest time between two tables, in the same ticks: 400 ms (ETSI TR 101 290 §5.2.1: at most 500 ms).
 const TABLES_INTERVAL: i64 = 36_000;
-/// Values of a time stamp (§2.4.3.7: 33 bits).
-const TIMES: i64 = 1 << 33;
 /// Stream identifiers of PES packets (§2.4.3.7, table 2-22): video, audio, private.
 const VIDEO: u8 = 0xe0;
 const AUDIO: u8 = 0xc0;
@@ -176,7 +175,7 @@ fn stream_type(format: &TrackFormat) -> (u8, Vec<u8>) {
 
 /// Time stamp of 33 bits with markers (§2.4.3.7).
 fn time_stamp(prefix: u8, time: i64) -> [u8; 5] {
-    let time = time.rem_euclid(TIMES);
+    let time = time.rem_euclid(TIME_VALUES);
     [
         prefix << 4 | (time >> 29) as u8 & 0x0e | 1,
         (time >> 22) as u8,
@@ -200,7 +199,7 @@ fn packet(
     if clock.is_some() || is_entry {
         adaptation.push(if is_entry { 0x40 } else { 0 } | if clock.is_some() { 0x10 } else { 0 });
         if let Some(clock) = clock {
-            let base = clock.rem_euclid(TIMES);
+            let base = clock.rem_euclid(TIME_VALUES);
             adaptation.extend([(base >> 25) as u8, (base >> 17) as u8, (base >> 9) as u8, (base >> 1) as u8]);
             adaptation.extend([((base & 1) << 7) as u8 | 0x7e, 0]);
         }

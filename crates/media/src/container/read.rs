@@ -3,9 +3,10 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::error::ContainerError;
+use crate::rtp::RTP_CLOCK_HZ;
 
 /// Ticks a second of samples' times.
-pub(super) const HZ: i128 = 90_000;
+pub(super) const HZ: i128 = RTP_CLOCK_HZ as i128;
 /// Most bytes that are read at once, to bound memory: no index or fragment of a real file is larger.
 const MAX_READ: u64 = 1 << 30;
 

@@ -1,12 +1,9 @@
 //! Formats of tracks, and their samples as elementary streams of a transport stream.
 
+use crate::aac::AacFormat;
 use crate::h264::annexb::START_CODE;
 use crate::h265::nal;
 
-/// Sampling frequencies of AAC by their index (ISO/IEC 14496-3 table 1.18).
-const AAC_RATES: usize = 13;
-/// Longest frame of ADTS: its length has 13 bits (ISO/IEC 13818-7 §6.2.1).
-const MAX_ADTS: usize = (1 << 13) - 1;
 /// Access unit delimiters: H.264 with any slices, H.265 with any slices. A transport stream needs one before each picture
 /// (ISO/IEC 13818-1 §2.14.1, §2.17.1).
 const AUD_H264: [u8; 2] = [0x09, 0xf0];
@@ -57,46 +54,6 @@ pub struct NalFormat {
     pub length_size: usize,
     /// Parameter sets, which are repeated before each entry point.
     pub sets: Vec<Vec<u8>>,
-}
-
-/// Fields of AAC's header in ADTS (ISO/IEC 13818-7 §6.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AacFormat {
-    /// Profile: the object type less one.
-    profile: u8,
-    /// Index of the sampling frequency.
-    rate: u8,
-    /// Channel configuration.
-    channels: u8,
-}
-
-impl AacFormat {
-    /// Reads an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1). `None`: ADTS cannot express it.
-    pub(crate) fn read(config: &[u8]) -> Option<Self> {
-        let &[first, second, ..] = config else { return None };
-        let (object, rate, channels) = (first >> 3, (first & 7) << 1 | second >> 7, second >> 3 & 0x0f);
-        // Spectral band replication names the frequency of its output and, behind it, the basic object.
-        let object = match object {
-            5 | 29 => config.get(2).map(|third| (second & 3) << 3 | third >> 5).map(|_| 2)?,
-            object => object,
-        };
-        let is_expressible = (1..=4).contains(&object) && usize::from(rate) < AAC_RATES && (1..=7).contains(&channels);
-        is_expressible.then_some(Self { profile: object - 1, rate, channels })
-    }
-
-    /// Header of a frame of `len` bytes.
-    fn header(self, len: usize) -> Option<[u8; 7]> {
-        let len = u32::try_from(len + 7).ok().filter(|len| *len as usize <= MAX_ADTS)?;
-        Some([
-            0xff,
-            0xf1,
-            self.profile << 6 | self.rate << 2 | self.channels >> 2,
-            (self.channels & 3) << 6 | (len >> 11) as u8,
-            (len >> 3) as u8,
-            ((len & 7) << 5) as u8 | 0x1f,
-            0xfc,
-        ])
-    }
 }
 
 impl NalFormat {
@@ -269,16 +226,6 @@ mod tests {
         record.extend([33, 0, 1, 0, 2, 0x42, 1]);
         assert_eq!(NalFormat::read_hevc(&record).unwrap().sets, [[0x42, 1]]);
         assert!(NalFormat::read_hevc(&record[..26]).is_none());
-    }
-
-    #[test]
-    fn aac_gets_a_header_of_adts() {
-        // Low complexity, 44.1 kHz, stereo.
-        let track = TrackFormat::Aac(AacFormat::read(&[0x12, 0x10]).unwrap());
-        let out = track.elementary(vec![0xaa; 100], true).unwrap();
-        assert_eq!(out[..7], [0xff, 0xf1, 0x50, 0x80, 0x0d, 0x7f, 0xfc]);
-        assert_eq!(track.elementary(vec![0; 9_000], true), None, "too long for ADTS");
-        assert!(AacFormat::read(&[]).is_none() && AacFormat::read(&[0xff, 0xff]).is_none());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use shiguredo_mp4::descriptors::{DecoderConfigDescriptor, DecoderSpecificInfo, E
 use shiguredo_mp4::{Either, Encode, FixedPointNumber, Mp4FileTime, SampleFlags, Uint, Utf8String};
 
 use super::error::Mp4Error;
+use crate::aac::AacFormat;
 use crate::rtp::RTP_CLOCK_HZ;
 
 /// Size of the header of an `mdat` box, in bytes.
@@ -176,15 +177,15 @@ pub(super) fn avc_track(
     Ok(TrackHeader { entry, size: Some([width, height]) })
 }
 
-/// Track of AAC with this AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
-pub(super) fn aac_track(config: [u8; 2], hz: u32, channels: u8) -> TrackHeader {
+/// Track of AAC.
+pub(super) fn aac_track(format: AacFormat) -> TrackHeader {
     let entry = SampleEntry::Mp4a(Mp4aBox {
         audio: AudioSampleEntryFields {
             data_reference_index: AudioSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
-            channelcount: channels.into(),
+            channelcount: format.channels().into(),
             samplesize: AudioSampleEntryFields::DEFAULT_SAMPLESIZE,
             // Above 65535 the field is unused (ISO/IEC 14496-12 §12.2.3): the configuration tells.
-            samplerate: FixedPointNumber::new(u16::try_from(hz).unwrap_or(0), 0),
+            samplerate: FixedPointNumber::new(u16::try_from(format.hz()).unwrap_or(0), 0),
         },
         esds_box: EsdsBox {
             es: EsDescriptor {
@@ -200,7 +201,7 @@ pub(super) fn aac_track(config: [u8; 2], hz: u32, channels: u8) -> TrackHeader {
                     buffer_size_db: Uint::new(0),
                     max_bitrate: 0,
                     avg_bitrate: 0,
-                    dec_specific_info: Some(DecoderSpecificInfo { payload: config.to_vec() }),
+                    dec_specific_info: Some(DecoderSpecificInfo { payload: format.config().to_vec() }),
                 },
                 sl_config_descr: SlConfigDescriptor,
             },

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use super::boxes::{self, Fragment, Sample, aac_track};
 use super::error::Mp4Error;
 use super::samples::{CodedFrame, SampleFormat};
+use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::demux::{Demuxer, Elementary, Pes};
+use crate::ts::packet::TIME_VALUES;
 
 /// Tracks of the file.
 const VIDEO: usize = 0;
@@ -14,18 +16,10 @@ const AUDIO: usize = 1;
 /// Longest fragment, as of files without audio.
 const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 const FRAGMENT_BYTES: usize = 4 << 20;
-/// Values of a time stamp (ISO/IEC 13818-1 §2.4.3.7: 33 bits).
-const TIMES: i64 = 1 << 33;
 /// Step of the times beyond which the source has begun anew: ten seconds. Chosen by us: longer than what is given up at a time.
 const MOST_STEP: i64 = 10 * RTP_CLOCK_HZ as i64;
 /// Most PES packets that wait for the first picture and sound. Chosen by us: over five seconds.
 const MOST_WAITING: usize = 256;
-/// Samples of a frame of AAC (ISO/IEC 14496-3 §4.5.2.1.1).
-const AAC_FRAME: i64 = 1_024;
-/// Sampling frequencies by their index (ISO/IEC 14496-3 table 1.18).
-const AAC_HZ: [u32; 13] =
-    [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
-
 /// Writes a transport stream's first H.264 and AAC into a fragmented MP4 file.
 ///
 /// The file begins with the first entry point of the video, with the sound from there on. What was given up is a gap: the picture before
@@ -48,8 +42,8 @@ pub struct TsMp4Writer {
     clock: Option<(i64, i64)>,
     /// Time that is zero in the file.
     zero: Option<i64>,
-    /// Header of the audio; `None` before a frame of it has come.
-    audio: Option<Adts>,
+    /// Format of the audio; `None` before a frame of it has come.
+    audio: Option<AacFormat>,
     /// Whether the file has a track of audio.
     has_audio_track: bool,
     /// What waits for the first picture, and for the first sound if the tables name some.
@@ -60,21 +54,13 @@ pub struct TsMp4Writer {
     out: Vec<u8>,
 }
 
-/// Header of ADTS (ISO/IEC 13818-7 §6.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Adts {
-    profile: u8,
-    rate: u8,
-    channels: u8,
-}
-
 impl TsMp4Writer {
     /// Takes whole packets of whole PES packets.
     ///
     /// # Errors
     /// [`Mp4Error`]: a picture cannot be stored. The others are.
     pub fn push(&mut self, packets: &[u8]) -> Result<(), Mp4Error> {
-        let pes = self.demuxer.push(packets, true);
+        let pes = self.demuxer.push(packets);
         pes.into_iter().map(|pes| self.take_pes(pes)).fold(Ok(()), Result::and)
     }
 
@@ -98,7 +84,7 @@ impl TsMp4Writer {
             return self.store(pes);
         }
         if pes.of == Elementary::Audio && self.audio.is_none() {
-            self.audio = Adts::read(&pes.data).map(|(adts, _)| adts);
+            self.audio = AacFormat::read_frame(&pes.data).map(|(format, ..)| format);
         }
         self.waiting.push_back(pes);
         if self.waiting.len() > MOST_WAITING {
@@ -140,7 +126,7 @@ impl TsMp4Writer {
         let frame = self.format.read(&pes.data, pes.is_entry)?;
         let CodedFrame { data, track } = self.format.accept(frame);
         if let Some(video) = track {
-            let audio = self.audio.map(Adts::track);
+            let audio = self.audio.map(aac_track);
             self.has_audio_track = audio.is_some();
             self.out.extend(boxes::header([video].into_iter().chain(audio).collect())?);
             self.zero = Some(decode);
@@ -163,15 +149,15 @@ impl TsMp4Writer {
         let Some(zero) = self.zero.filter(|_| self.has_audio_track) else { return };
         let mut rest = pes.data.as_slice();
         let mut index = 0;
-        while let Some((adts, frame)) = Adts::read(rest) {
-            rest = &rest[7 + usize::from(rest[1] & 1 == 0) * 2 + frame.len()..];
-            let hz = i64::from(AAC_HZ[usize::from(adts.rate)]);
-            let duration = AAC_FRAME * i64::from(RTP_CLOCK_HZ) / hz;
-            let at = presented - zero + index * AAC_FRAME * i64::from(RTP_CLOCK_HZ) / hz;
+        while let Some((format, frame, after)) = AacFormat::read_frame(rest) {
+            rest = after;
+            let hz = i64::from(format.hz());
+            let duration = FRAME_SAMPLES * i64::from(RTP_CLOCK_HZ) / hz;
+            let at = presented - zero + index * FRAME_SAMPLES * i64::from(RTP_CLOCK_HZ) / hz;
             index += 1;
             // Rounding and jitter of time stamps do not leave gaps.
             let at = if (at - self.earliest[AUDIO]).abs() < duration / 2 { self.earliest[AUDIO] } else { at };
-            if at < self.earliest[AUDIO] || self.audio != Some(adts) {
+            if at < self.earliest[AUDIO] || self.audio != Some(format) {
                 continue;
             }
             self.usual[AUDIO] = duration;
@@ -218,25 +204,5 @@ impl TsMp4Writer {
 
 /// Difference of two times of 33 bits.
 fn wrapped(difference: i64) -> i64 {
-    (difference + TIMES / 2).rem_euclid(TIMES) - TIMES / 2
-}
-
-impl Adts {
-    /// Reads a header, and the frame behind it.
-    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let &[0xff, second, third, fourth, fifth, sixth, _, ..] = bytes else { return None };
-        let (rate, len) =
-            (third >> 2 & 0x0f, usize::from(fourth & 3) << 11 | usize::from(fifth) << 3 | usize::from(sixth >> 5));
-        if second & 0xf6 != 0xf0 || usize::from(rate) >= AAC_HZ.len() {
-            return None;
-        }
-        let header = if second & 1 == 0 { 9 } else { 7 };
-        let frame = bytes.get(header..len)?;
-        Some((Self { profile: third >> 6, rate, channels: (third & 1) << 2 | fourth >> 6 }, frame))
-    }
-
-    fn track(self) -> boxes::TrackHeader {
-        let config = [(self.profile + 1) << 3 | self.rate >> 1, (self.rate & 1) << 7 | self.channels << 3];
-        aac_track(config, AAC_HZ[usize::from(self.rate)], self.channels)
-    }
+    (difference + TIME_VALUES / 2).rem_euclid(TIME_VALUES) - TIME_VALUES / 2
 }

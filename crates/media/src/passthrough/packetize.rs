@@ -34,7 +34,7 @@ pub struct PassthroughPacketizer {
     first_timestamp: u32,
     /// Bytes of a packet in a part, at most.
     room: usize,
-    /// How often the source has begun anew.
+    /// Restarts of the source.
     restarts: u32,
     /// Number of the next part of the current frame.
     frame: u32,

@@ -22,7 +22,7 @@ const RTP_HEADER: usize = 12;
 pub struct PassthroughRelease {
     /// Stream of the source, from zero.
     pub stream: u8,
-    /// How often the source has begun anew: with another number, the packets are of another synchronisation source.
+    /// Restarts of the source: with another number, the packets are of another synchronisation source.
     pub restarts: u32,
     /// Whole packets as the source sent them, with sequence numbers that have a gap where packets were lost, and none where frames
     /// were given up. Synchronisation source and first sequence number are zero.

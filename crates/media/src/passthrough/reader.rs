@@ -49,7 +49,7 @@ pub struct PassthroughReader {
     ready: VecDeque<PassthroughUnit>,
     /// Whether the codec of a stream was found out since the last look.
     has_found: bool,
-    /// How often a source has begun anew.
+    /// Restarts of the source.
     restarts: u32,
     /// Latest instant passed in by the caller.
     now: Instant,

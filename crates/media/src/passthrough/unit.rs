@@ -40,7 +40,7 @@ pub struct PassthroughUnit {
     pub priority: Priority,
     /// Sub-stream: one for each video, one for audio.
     pub substream: SubStream,
-    /// How often a source has begun anew.
+    /// Restarts of the source.
     pub restarts: u32,
     /// Capture time of the frame.
     pub captured: Instant,

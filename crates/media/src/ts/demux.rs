@@ -47,8 +47,8 @@ struct Open {
 }
 
 impl Demuxer {
-    /// Takes whole packets; returns the PES packets that end with them. They end in any case if `ends`.
-    pub(crate) fn push(&mut self, packets: &[u8], ends: bool) -> Vec<Pes> {
+    /// Takes the packets of whole PES packets, and returns these.
+    pub(crate) fn push(&mut self, packets: &[u8]) -> Vec<Pes> {
         let mut done = Vec::new();
         for packet in packets.chunks_exact(PACKET_LEN).filter_map(Packet::new) {
             let pid = packet.pid();
@@ -67,10 +67,8 @@ impl Demuxer {
                 open.bytes.extend_from_slice(packet.payload());
             }
         }
-        if ends {
-            let pids: Vec<u16> = self.open.keys().copied().collect();
-            done.extend(pids.into_iter().filter_map(|pid| self.end(pid)));
-        }
+        let pids: Vec<u16> = self.open.keys().copied().collect();
+        done.extend(pids.into_iter().filter_map(|pid| self.end(pid)));
         done
     }
 
@@ -106,11 +104,12 @@ fn time_stamp(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::{AacFormat, NalFormat, Sample, Track, TrackFormat, TsMuxer};
+    use crate::aac::AacFormat;
+    use crate::container::{NalFormat, Sample, Track, TrackFormat, TsMuxer};
 
     #[test]
     fn what_the_multiplexer_writes_is_read_back() {
-        let aac = AacFormat::read(&[0x12, 0x10]).unwrap();
+        let aac = AacFormat::read_config(&[0x12, 0x10]).unwrap();
         let formats = [TrackFormat::H264(NalFormat::default()), TrackFormat::Aac(aac)];
         let mut mux = TsMuxer::new(formats.map(|format| Track { format, language: None }).to_vec());
         let mut demuxer = Demuxer::default();
@@ -119,7 +118,7 @@ mod tests {
             let data = vec![n as u8; 100 + 150 * n as usize];
             let sample =
                 Sample { track: n as usize % 2, decode: 3_000 * n, presented: 3_000 * n + 900, is_entry: n == 0, data };
-            read.extend(demuxer.push(&mux.push(&sample), true));
+            read.extend(demuxer.push(&mux.push(&sample)));
         }
         assert_eq!(read.len(), 20);
         for (n, pes) in (0u64..).zip(&read) {

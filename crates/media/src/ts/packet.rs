@@ -12,8 +12,10 @@ pub(super) const PCR_HZ: u64 = 27_000_000;
 /// a Reed-Solomon code of 16 bytes (ETSI EN 300 429 §4.4).
 pub(super) const SPACINGS: [usize; 3] = [PACKET_LEN, PACKET_LEN + 4, MAX_SPACING];
 const MAX_SPACING: usize = PACKET_LEN + 16;
-/// Number of PCR values: 33 bits of 90 kHz, each of 300 ticks (§2.4.3.5).
-pub(super) const PCR_VALUES: u64 = (1 << 33) * 300;
+/// Number of values of a time stamp: 33 bits of 90 kHz (§2.4.3.7).
+pub(crate) const TIME_VALUES: i64 = 1 << 33;
+/// Number of PCR values: those of a time stamp, each of 300 ticks (§2.4.3.5).
+pub(super) const PCR_VALUES: u64 = TIME_VALUES as u64 * 300;
 /// Smallest and largest length of a packet's header with an adaptation field.
 const HEADER: usize = 4;
 

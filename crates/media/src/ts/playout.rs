@@ -17,7 +17,8 @@ use crate::playout::Release;
 const CLOCK_INTERVAL: Duration = Duration::from_millis(90);
 /// Time without a value from the sender after which none is inserted. Chosen by us: longer than any stretch of video that is given up.
 const CLOCK_KEPT: Duration = Duration::from_secs(30);
-/// Time by which an inserted value is behind the interpolated one, so that the next real one is later in any case. Chosen by us.
+/// Time by which an inserted value is behind the interpolated one, so that the next real one is later unless the source stood still.
+/// Chosen by us: a higher value is a larger jump of the clock.
 const CLOCK_MARGIN: Duration = Duration::from_millis(10);
 
 /// Transport packets to be given out.
