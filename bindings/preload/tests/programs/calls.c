@@ -219,7 +219,7 @@ static void steady(void) {
 static void slow(void) {
     int fd = connected();
     send_some(fd, 20);
-    usleep(600000);
+    usleep(2000000);
     for (int round = 0; round < 240; round++) {
         send_some(fd, 1);
         usleep(1000);

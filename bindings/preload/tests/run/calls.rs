@@ -70,8 +70,10 @@ fn all_forms_of_receiving_are_reported() {
     let mut receiver = Running::start(run(&words).args(["receive", &port, "1000"]).stdout(Stdio::piped()));
     let lines = receiver.lines();
     assert_eq!(lines.recv_timeout(PATIENCE).as_deref(), Ok("ready"));
-    let told = done(run(&words).args(["slow", &port])).stderr;
-    let told = String::from_utf8_lossy(&told);
+    let slow = |_| String::from_utf8(done(run(&words).args(["slow", &port])).stderr).unwrap();
+    // On a busy machine the receiver may be found too late; it takes three times as many datagrams.
+    let told = (0..3).map(slow).find(|told| !told.contains("arrived unknown"));
+    let told = told.expect("the receiver is found in one of three tries");
     let number = |name: &str| -> u32 {
         let after = told.split(name).nth(1).unwrap_or_else(|| panic!("{name} in {told}"));
         after.split(',').next().unwrap().trim().parse().unwrap()
