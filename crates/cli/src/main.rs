@@ -30,6 +30,7 @@ mod security;
 mod send;
 mod source;
 mod top;
+mod track;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
 use timeous::core::units::parse_duration;
@@ -42,6 +43,9 @@ pub(crate) const ADDED: [(&str, &str); 2] = [
     ("unixMs", "Wall-clock time of the record, in milliseconds since 1970: it relates the records of both ends"),
     ("peer", "Address of the other end; null while no peer is connected"),
 ];
+
+/// Field with a list of statistics, one object for each stream of the source; CSV has no column for it.
+pub(crate) const TRACKS: &str = "tracks";
 
 /// Interval at which the progress line is redrawn.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -195,6 +199,7 @@ impl Meter {
                 serde_json::to_writer(&mut *out, &record).map_err(io::Error::from).and_then(|()| writeln!(out))
             }
             Format::Csv => {
+                record.remove(TRACKS);
                 let header =
                     (!*header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
                 *header_written = true;
@@ -232,6 +237,11 @@ pub(crate) type Fields = BTreeMap<String, Value>;
 /// Builds a record from several serialisable parts.
 pub(crate) fn record(parts: &[&dyn erased::Record]) -> Fields {
     parts.iter().flat_map(|part| part.fields()).collect()
+}
+
+/// Value of a field with an inner structure.
+pub(crate) fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// Serialisable structures as trait objects.

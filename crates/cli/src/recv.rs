@@ -4,6 +4,7 @@ mod args;
 mod callers;
 mod screen;
 mod serve;
+mod tracks;
 
 use timeous::core::Duration;
 use timeous::{Intent, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
@@ -12,6 +13,7 @@ pub(crate) use self::args::RecvArgs;
 pub(crate) use self::screen::FrameCounts;
 use self::screen::Screen;
 use self::serve::{End, WAIT, serve};
+pub(crate) use self::tracks::ReceivedTrack;
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -163,6 +165,7 @@ impl SequentialReceiver {
         };
         let finished = self.screen.finish(&last, &mut self.meter);
         tell(format_args!("the end: {}", self.screen.summary()));
+        self.screen.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
         ended.and(finished)
     }
 }

@@ -11,8 +11,8 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::journal::{FRAMES, JOURNAL};
 use crate::meter::ADDED;
 use crate::output::SinkStats;
-use crate::recv::FrameCounts;
-use crate::send::SenderCounts;
+use crate::recv::{FrameCounts, ReceivedTrack};
+use crate::send::{SenderCounts, SentTrack};
 
 /// Sections of the statistics with their names, in the order of the page.
 const STATISTICS: [(&str, &[&str]); 6] = [
@@ -158,6 +158,13 @@ as JSON (one object per line) or CSV. Names are SRT's where it has one. Totals c
 reconnection begins another stream. The library has the names of streams in `Stats` (`pktSentTotal` is `pkt_sent_total`).
 
 {}
+### Streams of the source, at the sender
+`tracks` of a record is a list with an object for each video, audio and other stream of the source, in JSON only. At the end both programs
+print a line for each, if there are several.
+
+{}
+### Streams of the source, at the receiver
+{}
 At the receiver each frame of which a packet came has exactly one of five fates: decodable, incomplete, late, reference
 missing, unreadable.
 
@@ -188,6 +195,8 @@ packets.
             }),
         ),
         statistics.join("\n"),
+        fields::<SentTrack>(),
+        fields::<ReceivedTrack>(),
         table(["Code", "Meaning"], EXIT_CODES.map(|(code, meaning)| [code.to_string(), meaning.to_owned()])),
         port = timeous::uri::DEFAULT_PORT,
     )
@@ -199,6 +208,11 @@ fn keys(topic: Topic) -> String {
         ["Key", "Meaning", "Default"],
         keys.map(|key| [code(key.name), key.meaning.to_owned(), key.default.to_owned()]),
     )
+}
+
+/// Table of a structure's fields.
+fn fields<T: JsonSchema>() -> String {
+    table(["Name", "Meaning"], descriptions::<T>().into_iter().map(|(name, meaning)| [code(&name), meaning]))
 }
 
 /// Meanings of all statistics, by name.

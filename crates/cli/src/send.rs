@@ -3,6 +3,7 @@
 mod link;
 mod outlet;
 mod packets;
+mod tracks;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,12 +18,14 @@ use timeous_media::FrameRate;
 use self::link::Link;
 use self::outlet::Outlet;
 use self::packets::Packets;
+pub(crate) use self::tracks::SentTrack;
+use self::tracks::SentTracks;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
 use crate::input::{self, Format, OpenedSource, Pace, RtpSource};
 use crate::interrupt::Interrupt;
 use crate::journal::{JOURNAL, Journal};
-use crate::meter::{Meter, MeterArgs, record};
+use crate::meter::{Fields, Meter, MeterArgs, TRACKS, json, record};
 use crate::notice::tell;
 use crate::place::{Peer, Place};
 use crate::plain::PlainSender;
@@ -173,6 +176,8 @@ struct Streaming<'a> {
     journal: Journal,
     interrupt: Interrupt,
     counts: SenderCounts,
+    /// Statistics of each stream of the source, of receivers that are gone.
+    tracks: SentTracks,
     encoder: Option<Encoder>,
     /// Statistics of the last receiver, if none is connected.
     last: Option<timeous::Stats>,
@@ -221,6 +226,7 @@ impl<'a> Streaming<'a> {
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
             interrupt,
             counts: SenderCounts::default(),
+            tracks: SentTracks::default(),
             encoder,
             last: None,
             lost: None,
@@ -393,6 +399,7 @@ impl<'a> Streaming<'a> {
         self.counts.frames_sent += link.counts.frames;
         self.counts.i_frames_sent += link.counts.i_frames;
         self.counts.frames_not_sent += link.counts.skipped;
+        self.tracks.add(&link.tracks);
     }
 
     /// Counters, including those of a connected receiver.
@@ -410,14 +417,12 @@ impl<'a> Streaming<'a> {
     fn report(&mut self, last: bool) -> Result<(), Failure> {
         let mut records: Vec<_> = Vec::new();
         for link in &self.links {
-            let stats = link.sender.stats();
-            let mut fields = record(&[&stats, &self.counts_with(Some(link))]);
-            fields.insert("peer".to_owned(), link.name().into());
-            records.push((fields, line(&stats)));
+            records.push(self.record_of(link));
         }
         if records.is_empty() {
             let last = self.last.clone().unwrap_or_default();
-            records.push((record(&[&last, &self.counts_with(None)]), "waiting for a receiver".to_owned()));
+            let fields = with_tracks(record(&[&last, &self.counts_with(None)]), &self.tracks);
+            records.push((fields, "waiting for a receiver".to_owned()));
         }
         if last {
             return self.meter.finish_all(&records);
@@ -426,9 +431,19 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
+    /// Record of a receiver, and its line on the terminal.
+    fn record_of(&self, link: &Link) -> (Fields, String) {
+        let stats = link.sender.stats();
+        let mut tracks = self.tracks.clone();
+        tracks.add(&link.tracks);
+        let mut fields = with_tracks(record(&[&stats, &self.counts_with(Some(link))]), &tracks);
+        fields.insert("peer".to_owned(), link.name().into());
+        (fields, line(&stats))
+    }
+
     fn last_report(&mut self, link: &Link) -> Result<(), Failure> {
         let stats = link.sender.stats();
-        let record = record(&[&stats, &self.counts_with(None)]);
+        let record = with_tracks(record(&[&stats, &self.counts_with(None)]), &self.tracks);
         let meter = self.meter.finish(&record, &line(&stats));
         self.journal.finish().and(meter)
     }
@@ -474,17 +489,10 @@ impl<'a> Streaming<'a> {
         }
         for (link, _) in &ended {
             tell(format_args!("{}", link.summary()));
+            link.tracks.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
         }
         let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| *reason != CloseReason::Local);
-        let records: Vec<_> = ended
-            .iter()
-            .map(|(link, _)| {
-                let stats = link.sender.stats();
-                let mut fields = record(&[&stats, &self.counts_with(Some(link))]);
-                fields.insert("peer".to_owned(), link.name().into());
-                (fields, line(&stats))
-            })
-            .collect();
+        let records: Vec<_> = ended.iter().map(|(link, _)| self.record_of(link)).collect();
         let journal = self.journal.finish();
         self.meter.finish_all(&records).and(journal)?;
         failed.map_or(Ok(()), |reason| Err(timeous::Error::Closed(reason).into()))
@@ -498,6 +506,12 @@ impl<'a> Streaming<'a> {
         let frames = self.counts.frames_not_sent;
         Err(Failure::Peer(format!("no receiver was there: {frames} frames were not sent")))
     }
+}
+
+/// Record with the statistics of each stream of the source.
+fn with_tracks(mut fields: Fields, tracks: &SentTracks) -> Fields {
+    fields.insert(TRACKS.to_owned(), json(&tracks.all()));
+    fields
 }
 
 fn line(stats: &timeous::Stats) -> String {

@@ -1,7 +1,7 @@
 //! Jitter buffer of whole frames, of several streams in one sequence of RTP packets: gives them out in time, with all that they
 //! refer to.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::error::RtpError;
 use crate::playout::Release;
 use crate::rtp::sequence::{Place, Sequence};
 
-/// Released frames that are remembered for those that refer to them: more than any distance that is told.
+/// Frames given out or given up that are remembered, for those that refer to them: more than any distance that is told.
 const REMEMBERED: u32 = 1_024;
 /// Most bytes that wait for their playout time. Chosen by us: ten seconds at 50 Mbit/s; a higher value takes more memory.
 const MOST_WAITING: usize = 64 << 20;
@@ -39,23 +39,28 @@ pub struct WholeFrameCounts {
     pub duplicate: u64,
     /// RTP packets that are not usable.
     pub refused: u64,
+    /// Bytes of the frames given out.
+    pub bytes: u64,
 }
 
 /// Part of a frame that came in an RTP packet.
 #[derive(Debug)]
 pub(crate) struct Part<T> {
-    /// Number of the frame, over all streams.
+    /// Lowest bits of the number of the frame over all streams, and how many they are.
     pub(crate) frame: u32,
-    /// Stream of the frame, if this part tells it.
-    pub(crate) stream: Option<u16>,
+    pub(crate) bits: u32,
+    /// Frames of a lane are given out in order, if this part tells it.
+    pub(crate) lane: Option<u16>,
+    /// Stream that the frame counts for, and its place in it modulo 2^8, if this part tells them.
+    pub(crate) stream: Option<(u16, u8)>,
     /// Number of the frame's units before these, and number of these.
     pub(crate) first: u16,
     pub(crate) count: u16,
     /// Whether the frame ends with these.
     pub(crate) last: bool,
     pub(crate) is_entry: bool,
-    /// Frames that it refers to, if this part tells them.
-    pub(crate) references: Vec<u32>,
+    /// Distances to the frames that it refers to, if this part tells them.
+    pub(crate) back: Vec<u32>,
     pub(crate) len: usize,
     /// The units, if there are any: a part without units tells the end of a frame.
     pub(crate) units: Option<T>,
@@ -65,7 +70,7 @@ pub(crate) struct Part<T> {
 #[derive(Debug)]
 pub(crate) struct Whole<T> {
     pub(crate) parts: Vec<T>,
-    /// Frames of its stream that were withheld since the last one that was given out, for want of a reference.
+    /// Frames of its lane that were withheld since the last one that was given out, for want of a reference.
     pub(crate) withheld: u32,
     /// Playout time.
     pub(crate) due: Instant,
@@ -74,6 +79,7 @@ pub(crate) struct Whole<T> {
 /// Frame that waits.
 #[derive(Debug)]
 struct Waiting<T> {
+    lane: Option<u16>,
     stream: Option<u16>,
     parts: BTreeMap<u16, (u16, T)>,
     bytes: usize,
@@ -89,6 +95,7 @@ struct Waiting<T> {
 impl<T> Waiting<T> {
     fn new(due: Instant) -> Self {
         Self {
+            lane: None,
             stream: None,
             parts: BTreeMap::new(),
             bytes: 0,
@@ -112,6 +119,14 @@ impl<T> Waiting<T> {
     }
 }
 
+/// Stream among others.
+#[derive(Debug, Default)]
+struct StreamState {
+    counts: WholeFrameCounts,
+    /// Number of its newest frame, and the place of that in the stream.
+    newest: Option<(u32, u8)>,
+}
+
 /// Jitter buffer.
 #[derive(Debug)]
 pub(crate) struct JitterBuffer<T> {
@@ -125,12 +140,14 @@ pub(crate) struct JitterBuffer<T> {
     restarts: u32,
     waiting: BTreeMap<u32, Waiting<T>>,
     bytes: usize,
-    released: BTreeSet<u32>,
+    /// Frames that were settled, and whether they were given out.
+    settled: BTreeMap<u32, bool>,
     withheld: BTreeMap<Option<u16>, u32>,
     /// Number of the newest frame that came.
     newest: Option<u32>,
     ready: VecDeque<Whole<T>>,
     counts: WholeFrameCounts,
+    streams: BTreeMap<u16, StreamState>,
 }
 
 impl<T> JitterBuffer<T> {
@@ -146,11 +163,12 @@ impl<T> JitterBuffer<T> {
             restarts: 0,
             waiting: BTreeMap::new(),
             bytes: 0,
-            released: BTreeSet::new(),
+            settled: BTreeMap::new(),
             withheld: BTreeMap::new(),
             newest: None,
             ready: VecDeque::new(),
             counts: WholeFrameCounts::default(),
+            streams: BTreeMap::new(),
         }
     }
 
@@ -175,11 +193,6 @@ impl<T> JitterBuffer<T> {
         self.restarts
     }
 
-    /// Number of the newest frame that came.
-    pub(crate) fn newest(&self) -> Option<u32> {
-        self.newest
-    }
-
     /// Extra delay of the fastest packets of the last second, against the clock.
     pub(crate) fn excess(&self, now: Instant) -> Option<Duration> {
         self.clock.excess(now)
@@ -188,6 +201,19 @@ impl<T> JitterBuffer<T> {
     /// Counts so far.
     pub(crate) fn counts(&self) -> WholeFrameCounts {
         self.counts
+    }
+
+    /// Counts of each stream.
+    pub(crate) fn counts_by_stream(&self) -> impl Iterator<Item = (u16, WholeFrameCounts)> + '_ {
+        self.streams.iter().map(|(stream, state)| (*stream, state.counts))
+    }
+
+    /// Counts a frame, for its stream, too.
+    fn count(&mut self, stream: Option<u16>, add: impl Fn(&mut WholeFrameCounts)) {
+        add(&mut self.counts);
+        if let Some(stream) = stream {
+            add(&mut self.streams.entry(stream).or_default().counts);
+        }
     }
 
     /// Counts a packet that is not usable.
@@ -237,31 +263,35 @@ impl<T> JitterBuffer<T> {
         self.clock = MediaClock::new(self.latency / 2);
         self.waiting.clear();
         self.bytes = 0;
-        self.released.clear();
+        self.settled.clear();
+        self.streams.values_mut().for_each(|stream| stream.newest = None);
         self.withheld.clear();
         self.newest = None;
     }
 
     /// Stores a part of a frame that is due at `due`.
     pub(crate) fn insert(&mut self, now: Instant, due: Instant, part: Part<T>) {
-        let number = part.frame;
+        let number = extended(self.newest, part.frame, part.bits);
         if self.newest.is_none_or(|newest| number > newest) {
             let gap = self.newest.map_or(0, |newest| number - newest - 1);
             self.counts.missing += u64::from(gap);
             self.newest = Some(number);
+        } else if self.settled.contains_key(&number) {
+            return;
         } else if !self.waiting.contains_key(&number) {
-            // Counted as missing before; or given up, or given out.
-            if self.released.contains(&number) {
-                return;
-            }
+            // Counted as missing before.
             self.counts.missing = self.counts.missing.saturating_sub(1);
         }
         let frame = self.waiting.entry(number).or_insert_with(|| Waiting::new(due));
-        frame.stream = frame.stream.or(part.stream);
+        frame.lane = frame.lane.or(part.lane);
+        if let Some((stream, place)) = part.stream.filter(|_| frame.stream.is_none()) {
+            frame.stream = Some(stream);
+            self.streams.entry(stream).or_default().place(number, place);
+        }
         frame.due = frame.due.max(due);
         frame.is_entry |= part.is_entry;
-        if !part.references.is_empty() {
-            frame.references = part.references;
+        if !part.back.is_empty() {
+            frame.references = part.back.iter().map(|back| number.wrapping_sub(*back)).collect();
         }
         if part.last {
             frame.len = Some(part.first.saturating_add(part.count));
@@ -336,15 +366,23 @@ impl<T> JitterBuffer<T> {
     fn give_up(&mut self, number: u32) {
         if let Some(frame) = self.waiting.remove(&number) {
             self.bytes -= frame.bytes;
-            self.counts.incomplete += 1;
+            self.settle(number, false);
+            self.count(frame.stream, |counts| counts.incomplete += 1);
         }
     }
 
-    /// Gives out a complete frame, after those before it in its stream: the clock may have been corrected in between, so that their
+    fn settle(&mut self, number: u32, is_released: bool) {
+        self.settled.insert(number, is_released);
+        while self.settled.first_key_value().is_some_and(|(first, _)| number.saturating_sub(*first) > REMEMBERED) {
+            self.settled.pop_first();
+        }
+    }
+
+    /// Gives out a complete frame, after those before it in its lane: the clock may have been corrected in between, so that their
     /// playout time is a little later.
     fn release(&mut self, number: u32) {
-        let Some(stream) = self.waiting.get(&number).map(|frame| frame.stream) else { return };
-        let until = self.waiting.range(..=number).filter(|(_, frame)| frame.stream == stream);
+        let Some(lane) = self.waiting.get(&number).map(|frame| frame.lane) else { return };
+        let until = self.waiting.range(..=number).filter(|(_, frame)| frame.lane == lane);
         for (number, is_complete) in
             until.map(|(&number, frame)| (number, frame.completed_at.is_some())).collect::<Vec<_>>()
         {
@@ -356,26 +394,50 @@ impl<T> JitterBuffer<T> {
     fn release_next(&mut self, number: u32) {
         let Some(frame) = self.waiting.remove(&number) else { return };
         self.bytes -= frame.bytes;
-        if frame.references.iter().any(|reference| !self.released.contains(reference)) {
-            self.counts.reference_missing += 1;
-            *self.withheld.entry(frame.stream).or_default() += 1;
+        if frame.references.iter().any(|reference| self.settled.get(reference) != Some(&true)) {
+            self.settle(number, false);
+            self.count(frame.stream, |counts| counts.reference_missing += 1);
+            *self.withheld.entry(frame.lane).or_default() += 1;
             return;
         }
         let is_late = self.release != Release::Immediate && frame.completed_at.is_some_and(|at| at > frame.due);
+        self.settle(number, !is_late);
         if is_late {
-            self.counts.late += 1;
-            return;
+            return self.count(frame.stream, |counts| counts.late += 1);
         }
-        self.released.insert(number);
-        while self.released.first().is_some_and(|&first| first + REMEMBERED < number) {
-            self.released.pop_first();
-        }
-        self.counts.released += 1;
-        self.counts.entries += u64::from(frame.is_entry);
+        self.count(frame.stream, |counts| {
+            counts.released += 1;
+            counts.entries += u64::from(frame.is_entry);
+            counts.bytes += frame.bytes as u64;
+        });
         self.ready.push_back(Whole {
             parts: frame.parts.into_values().map(|(_, units)| units).collect(),
-            withheld: self.withheld.remove(&frame.stream).unwrap_or(0),
+            withheld: self.withheld.remove(&frame.lane).unwrap_or(0),
             due: frame.due,
         });
     }
+}
+
+impl StreamState {
+    /// Takes the place of a frame in the stream; what lies between it and the newest one is missing so far.
+    fn place(&mut self, number: u32, place: u8) {
+        match self.newest {
+            Some((newest, _)) if number < newest => {
+                self.counts.missing = self.counts.missing.saturating_sub(1);
+                return;
+            }
+            Some((_, before)) => self.counts.missing += u64::from(place.wrapping_sub(before).wrapping_sub(1)),
+            None => {}
+        }
+        self.newest = Some((number, place));
+    }
+}
+
+/// Number of a frame whose lowest bits are `number`: the one that is nearest to the newest.
+fn extended(newest: Option<u32>, number: u32, bits: u32) -> u32 {
+    // Frames before the first one that came have numbers, too.
+    let Some(newest) = newest else { return 1 << bits | number };
+    let unused = u32::BITS - bits;
+    let step = (number.wrapping_sub(newest) << unused).cast_signed() >> unused;
+    newest.wrapping_add_signed(step)
 }

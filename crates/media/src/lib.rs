@@ -45,10 +45,12 @@ mod h265;
 mod jitter;
 pub mod mp4;
 pub mod passthrough;
+mod pictures;
 mod playout;
 mod rtp;
 mod simulcast;
 pub mod ts;
+mod whole;
 
 pub use cadence::Cadence;
 pub use clock::{ClockChange, MediaClock};
@@ -59,6 +61,7 @@ pub use h264::left_out::LeftOut;
 pub use h264::parameters::is_parameter_set;
 pub use h264::reader::{Ending, FrameReader};
 pub use jitter::WholeFrameCounts;
+pub use pictures::UnitKind;
 pub use playout::{
     FrameFate, FrameReport, PacketStats, PictureFormat, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release,
 };
@@ -69,3 +72,4 @@ pub use rtp::sdp::{SdpError, SessionDescription};
 pub use rtp::session::{MediaDescription, MediaKind, Session};
 pub use rtp::{Distances, FrameDescriptor};
 pub use simulcast::Simulcast;
+pub use whole::WholeFramePlayout;

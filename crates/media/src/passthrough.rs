@@ -20,7 +20,7 @@ mod vp9;
 
 pub use nal::look_for_h264;
 pub use packetize::{PassthroughPacketizer, stream_of, stream_ssrc};
-pub use playout::{PassthroughPlayout, PassthroughRelease, is_passthrough};
+pub use playout::{PassthroughOutput, PassthroughPlayout, PassthroughRelease, is_passthrough};
 pub use reader::PassthroughReader;
 pub use reports::{StreamClock, StreamReports};
-pub use unit::{PassthroughKind, PassthroughUnit};
+pub use unit::PassthroughUnit;

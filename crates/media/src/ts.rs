@@ -1,16 +1,15 @@
 //! MPEG-2 transport streams (ISO/IEC 13818-1) as ADUs: whole PES packets are given up, never parts; RTP payload type 33 (RFC 2250).
 
-mod codec;
 mod constant;
 pub(crate) mod demux;
 mod descriptor;
-pub(crate) mod kinds;
 pub(crate) mod packet;
 mod packetize;
 mod playout;
 mod psi;
 mod reader;
 pub(crate) mod section;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -18,6 +17,7 @@ mod unit;
 pub use constant::ConstantRate;
 pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer, packets_of};
-pub use playout::{TsPlayout, TsRelease};
+pub use playout::{TsOutput, TsPlayout, TsRelease};
 pub use reader::{TsCounts, TsReader};
-pub use unit::{TsKind, TsUnit};
+pub use stream::{StreamKind, TsStream};
+pub use unit::TsUnit;

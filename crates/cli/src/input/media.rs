@@ -1,9 +1,9 @@
 //! Part of a source's media: slices of a video frame, packets of a transport stream, or an RTP packet of another codec.
 
 use timeous::core::Duration;
-use timeous_media::passthrough::{PassthroughKind, PassthroughUnit};
-use timeous_media::ts::{TsKind, TsUnit};
-use timeous_media::{FrameKind, FramePart};
+use timeous_media::passthrough::PassthroughUnit;
+use timeous_media::ts::TsUnit;
+use timeous_media::{FrameKind, FramePart, UnitKind};
 
 /// Format of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ impl MediaPart {
     pub(crate) fn is_entry(&self) -> bool {
         match self {
             Self::Video(part) => part.first && part.frame.entry.is_some(),
-            Self::Ts(unit) => unit.first == 0 && unit.kind == TsKind::VideoEntry,
-            Self::Passthrough(unit) => unit.first == 0 && unit.kind == PassthroughKind::VideoEntry,
+            Self::Ts(unit) => unit.first == 0 && unit.kind == UnitKind::VideoEntry,
+            Self::Passthrough(unit) => unit.first == 0 && unit.kind == UnitKind::VideoEntry,
         }
     }
 
@@ -49,8 +49,8 @@ impl MediaPart {
     pub(crate) fn is_keyframe(&self) -> bool {
         match self {
             Self::Video(part) => matches!(part.frame.kind, FrameKind::Idr | FrameKind::I),
-            Self::Ts(unit) => unit.kind == TsKind::VideoEntry,
-            Self::Passthrough(unit) => unit.kind == PassthroughKind::VideoEntry,
+            Self::Ts(unit) => unit.kind == UnitKind::VideoEntry,
+            Self::Passthrough(unit) => unit.kind == UnitKind::VideoEntry,
         }
     }
 

@@ -12,13 +12,15 @@ use timeous_media::{
 };
 
 use super::args::RecvArgs;
+use super::tracks::{self, ReceivedTrack};
 use crate::failure::Failure;
 use crate::input::ClockChangeMessage;
 use crate::interrupt::Interrupt;
 use crate::journal::{FRAMES, Journal};
-use crate::meter::{Fields, Meter, record};
+use crate::meter::{Fields, Meter, TRACKS, json, record};
 use crate::notice::{RateLimitedMessages, tell};
 use crate::output::Output;
+use crate::track::TrackName;
 
 /// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(100);
@@ -78,6 +80,8 @@ pub(super) struct Screen {
     output: Output,
     frames: Journal,
     counts: FrameCounts,
+    /// Bytes of frames of raw H.264 that were given out.
+    bytes: u64,
     /// Latency that this end requests.
     latency: Duration,
     refused: RateLimitedMessages,
@@ -136,6 +140,7 @@ impl Screen {
             output,
             frames: Journal::new(args.frames.as_deref(), FRAMES)?,
             counts: FrameCounts { ms_latency: latency.as_millis(), ..FrameCounts::default() },
+            bytes: 0,
             latency,
             refused: RateLimitedMessages::default(),
             next_report: Instant::ZERO,
@@ -312,6 +317,7 @@ impl Screen {
         match report.fate {
             FrameFate::Decodable => {
                 self.waits = None;
+                self.bytes += report.bytes as u64;
                 counts.frames_decodable += 1;
                 let intra = matches!(report.kind, Some(FrameKind::Idr | FrameKind::I));
                 counts.i_frames_decodable += u64::from(intra);
@@ -370,9 +376,42 @@ impl Screen {
     /// Returns a record of the stream and its frames, and the progress line.
     pub(super) fn record(&mut self, stream: &Fields) -> (Fields, String) {
         self.count_packets();
-        let record = record(&[stream, &self.counts, &self.output.stats()]);
+        let mut record = record(&[stream, &self.counts, &self.output.stats()]);
+        record.insert(TRACKS.to_owned(), json(&self.tracks()));
         let line = line(&record);
         (record, line)
+    }
+
+    /// Statistics of each stream of the source.
+    fn tracks(&self) -> Vec<ReceivedTrack> {
+        if let Some(ts) = &self.ts {
+            return ts.streams().map(|(stream, counts)| ReceivedTrack::new(stream.into(), &counts)).collect();
+        }
+        if let Some(passthrough) = &self.passthrough {
+            let name = |id: u16| match self.streams.get(usize::from(id)) {
+                Some(Some(stream)) => TrackName::described(id, stream),
+                _ => TrackName { id, ..TrackName::default() },
+            };
+            return passthrough.streams().map(|(id, counts)| ReceivedTrack::new(name(id), &counts)).collect();
+        }
+        let counts = &self.counts;
+        let video = ReceivedTrack {
+            name: TrackName::h264(0),
+            frames_decodable: counts.frames_decodable,
+            i_frames_decodable: counts.i_frames_decodable,
+            frames_incomplete: counts.frames_incomplete,
+            frames_late: counts.frames_late,
+            frames_reference_missing: counts.frames_reference_missing,
+            frames_missing: counts.frames_missing,
+            byte_decodable: self.bytes,
+        };
+        // Nothing has come of which the kind is known.
+        if counts.frames_decodable == 0 { Vec::new() } else { vec![video] }
+    }
+
+    /// A line for each stream of the source, if there are several.
+    pub(super) fn lines(&self) -> Vec<String> {
+        tracks::lines(&self.tracks())
     }
 
     /// Waits until all frames in the playout are released, after the last stream has ended.

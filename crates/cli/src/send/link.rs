@@ -9,6 +9,7 @@ use timeous_media::passthrough::{StreamClock, stream_ssrc};
 use timeous_media::{Control, MediaAdu, control};
 
 use super::packets::Packets;
+use super::tracks::SentTracks;
 use crate::failure::Failure;
 use crate::input::MediaPart;
 use crate::journal::{Entry, Journal, fate_name};
@@ -33,9 +34,8 @@ pub(super) struct Link {
     peer: Option<SocketAddr>,
     pub(super) packets: Packets,
     entries: BTreeMap<AduSeq, Entry>,
-    /// Stream and frame of packets passed through whose fate is not known; the last frame of each stream that was given up.
-    passed: BTreeMap<AduSeq, (u8, u32)>,
-    given_up: BTreeMap<u8, u32>,
+    /// Statistics of each stream of the source.
+    pub(super) tracks: SentTracks,
     /// When the streams are described next.
     next_description: Instant,
     /// Larger one of the latencies that both ends request.
@@ -109,8 +109,7 @@ impl Link {
             peer,
             packets,
             entries: BTreeMap::new(),
-            passed: BTreeMap::new(),
-            given_up: BTreeMap::new(),
+            tracks: SentTracks::default(),
             next_description: Instant::ZERO,
             latency,
             way,
@@ -160,6 +159,9 @@ impl Link {
             self.counts.frames += sent;
             self.counts.skipped += skipped;
             self.counts.i_frames += u64::from(is_taken && part.is_keyframe());
+            if is_taken {
+                self.tracks.frame(part, due.encoding);
+            }
         }
         let is_left_out = if part.begins_anywhere() {
             self.left_out == Some(part.number())
@@ -177,8 +179,9 @@ impl Link {
         for adu in self.packets.packetize(part, sets, &stamp) {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
                 // The rest of the frame would be useless.
+                let is_new = self.tracks.no_room(part, due.encoding);
                 if let MediaPart::Passthrough(unit) = part
-                    && self.given_up.insert(unit.stream, unit.frame) != Some(unit.frame)
+                    && is_new
                 {
                     self.packets.count_given_up(unit.stream);
                 }
@@ -188,9 +191,7 @@ impl Link {
                 self.wants_keyframe = true;
                 return Ok(());
             };
-            if let MediaPart::Passthrough(unit) = part {
-                self.passed.insert(seq, (unit.stream, unit.frame));
-            }
+            self.tracks.queued(seq, part, due.encoding, adu.rtp.len());
             if journal.is_wanted() {
                 let entry = journal.entry(&adu, due, clock::now(), deadline);
                 self.entries.insert(seq, entry);
@@ -239,6 +240,7 @@ impl Link {
         let now = clock::now();
         self.way.update(now, || self.sender.stats());
         self.describe(now, source);
+        self.tracks.name(source.streams());
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
             self.next_report = now + REPORTS;
             let clock = Control::SenderClock {
@@ -311,11 +313,8 @@ impl Link {
         let mut lost = false;
         while let Some(delivery) = self.sender.poll_delivery() {
             lost |= matches!(delivery.fate, Fate::Lost | Fate::Dropped(_));
-            if let Some((stream, frame)) = self.passed.remove(&delivery.seq)
-                && matches!(delivery.fate, Fate::Dropped(_))
-                && self.given_up.insert(stream, frame) != Some(frame)
-            {
-                self.packets.count_given_up(stream);
+            if let Some(stream) = self.tracks.fate(delivery.seq, delivery.fate) {
+                self.packets.count_given_up(stream as u8);
             }
             if let Some(entry) = self.entries.remove(&delivery.seq) {
                 journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)));

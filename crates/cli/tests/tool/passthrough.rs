@@ -4,9 +4,11 @@ use std::fs;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
+use serde_json::json;
 use timeous::clock;
 use timeous::core::Duration;
 
+use crate::statistics::tracks;
 use crate::support::{
     Files, Running, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip, sleep_until, timeous,
     until,
@@ -23,9 +25,13 @@ fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
     sink.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     reports.set_nonblocking(true).unwrap();
     let to = format!("udp://127.0.0.1:{output}");
-    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), &to]);
+    let files = Files::new();
+    let [sent, received] = ["sent", "received"].map(|name| files.path(name));
+    let at = format!("timeous://:{port}?reconnect=off&latency=1s");
+    let mut receiver = timeous(&["recv", "--stats", &received, &at, &to]);
     receiver.until_it_says("listening");
-    let mut sender = timeous(&["send", &format!("udp://127.0.0.1:{input}"), &format!("timeous://127.0.0.1:{port}")]);
+    let from = format!("udp://127.0.0.1:{input}");
+    let mut sender = timeous(&["send", "--stats", &sent, &from, &format!("timeous://127.0.0.1:{port}")]);
     until("the sender listens", || !is_free(input));
     let source = UdpSocket::bind("127.0.0.1:0").unwrap();
     let began = clock::now();
@@ -58,6 +64,12 @@ fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
     let number = |packet: &[u8]| u16::from_be_bytes([packet[2], packet[3]]);
     assert!(came.windows(2).all(|pair| number(&pair[1]) == number(&pair[0]).wrapping_add(1)));
     assert!(came.iter().all(|packet| packet[8..12] == came[0][8..12]), "one source");
+    let [track] = &tracks(&sent)[..] else { panic!("one stream") };
+    assert_eq!((&track["id"], &track["kind"], &track["codec"]), (&json!(0), &json!("audio"), &json!("PCMU")));
+    assert_eq!((&track["framesSent"], &track["pktAckedTotal"]), (&json!(100), &json!(100)), "{track:?}");
+    let [track] = &tracks(&received)[..] else { panic!("one stream") };
+    assert_eq!((&track["id"], &track["kind"], &track["codec"]), (&json!(0), &json!("audio"), &json!("PCMU")));
+    assert_eq!((&track["framesDecodable"], &track["byteDecodable"]), (&json!(100), &json!(16_000)), "{track:?}");
     // Sender reports (RFC 3550 §6.4.1) of that source, with a timestamp that was sent.
     let mut told = 0;
     let mut report = [0; 2_000];

@@ -1,16 +1,23 @@
 //! Statistics files: machine-readable, with SRT's field names, and expired packets separate from lost ones.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use serde_json::{Map, Value};
 use timeous::core::Duration;
 
-use crate::support::{Files, clip, emulate, free_port, sleep, timeous};
+use crate::support::{Files, Running, clip, emulate, free_port, is_installed, size, skip, sleep, timeous};
 
 /// Records of a file with one JSON object per line.
 fn json(path: &str) -> Vec<Map<String, Value>> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+/// Statistics of each stream of the source, in the last record of a file.
+pub(crate) fn tracks(path: &str) -> Vec<Map<String, Value>> {
+    let last = json(path).pop().unwrap();
+    last["tracks"].as_array().unwrap().iter().map(|track| track.as_object().unwrap().clone()).collect()
 }
 
 fn number(record: &Map<String, Value>, name: &str) -> u64 {
@@ -111,4 +118,50 @@ fn csv_has_the_same_columns_in_every_row() {
             }
         }
     }
+}
+
+#[test]
+fn each_stream_of_a_source_has_statistics_at_both_ends() {
+    let files = Files::new();
+    let source = files.path("in.ts");
+    if !is_installed("ffmpeg") {
+        return skip("each_stream_of_a_source_has_statistics_at_both_ends", "ffmpeg");
+    }
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-f", "lavfi", "-i"]);
+    ffmpeg.args(["sine=frequency=440", "-t", "4", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]);
+    ffmpeg.args(["-g", "25", "-b:v", "600k", "-c:a", "aac", "-f", "mpegts", &source]);
+    Running::start(ffmpeg).ends_with(0);
+    let (near, far) = (free_port(), free_port());
+    let [sent, received, out] = ["sent", "received", "out.ts"].map(|name| files.path(name));
+    let from = format!("timeous://:{far}?latency=1s&reconnect=off");
+    let mut receiver = timeous(&["recv", "--stats", &received, &from, &out]);
+    receiver.until_it_says("listening");
+    // Half of its rate.
+    let rate = (size(&source) * 8 / 4 / 2).to_string();
+    let _link = emulate(near, far, &["--rate", &rate, "--delay", "10ms", "--queue", "300ms"]);
+    let to = format!("timeous://127.0.0.1:{near}?latency=1s");
+    let said = timeous(&["send", "--stats", &sent, &source, &to]).ends_with(0);
+    assert!(said.contains("video H.264 (256): 100 frames"), "{said}");
+    let said = receiver.ends_with(0);
+    assert!(said.contains("audio AAC (257): "), "{said}");
+    let [sent, received] = [sent, received].map(|path| tracks(&path));
+    for (tracks, kinds) in [(&sent, "the sender"), (&received, "the receiver")] {
+        let told: BTreeSet<_> = tracks.iter().map(|track| (track["kind"].as_str(), track["codec"].as_str())).collect();
+        let wanted = [(Some("video"), Some("H.264")), (Some("audio"), Some("AAC")), (Some("tables"), Some(""))];
+        assert!(wanted.iter().all(|wanted| told.contains(wanted)), "{kinds}: {told:?}");
+    }
+    let of = |tracks: &[Map<String, Value>], id: u64| tracks.iter().find(|track| track["id"] == id).unwrap().clone();
+    let (video, came) = (of(&sent, 256), of(&received, 256));
+    let given_up = number(&video, "framesGivenUp");
+    assert!(number(&video, "framesSent") == 100 && (10..100).contains(&given_up), "{video:?}");
+    let reasons = ["Expired", "TooLate", "ReferenceLost", "Policy", "Other"];
+    let packets: u64 = reasons.iter().map(|reason| number(&video, &format!("pktSnd{reason}Total"))).sum();
+    assert!(packets >= given_up, "{video:?}");
+    let fates = ["Decodable", "Incomplete", "Late", "ReferenceMissing", "Missing"];
+    let all: u64 = fates.iter().map(|fate| number(&came, &format!("frames{fate}"))).sum();
+    assert!(number(&came, "framesDecodable") > 0 && (100 - given_up..=100).contains(&all), "{came:?}");
+    let (audio, heard) = (of(&sent, 257), of(&received, 257));
+    assert_eq!(number(&audio, "framesGivenUp"), 0, "{audio:?}");
+    assert_eq!(number(&audio, "framesSent"), number(&heard, "framesDecodable"), "{audio:?}, {heard:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{FrameId, Priority, References};
 
-use super::unit::PassthroughKind;
+use crate::pictures::UnitKind;
 
 /// Priorities below those of audio. Chosen by us, as for H.264: entry points, references, frames without.
 const ENTRY: Priority = Priority(240);
@@ -46,7 +46,7 @@ pub(super) enum Look {
 /// Kind, references and priority of a frame, and its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Description {
-    pub(super) kind: PassthroughKind,
+    pub(super) kind: UnitKind,
     pub(super) references: References,
     pub(super) priority: Priority,
     pub(super) layer: u8,
@@ -82,13 +82,13 @@ impl Chain {
         }
         let description = |kind, priority| Description { kind, references, priority, layer: layer as u8 };
         if header.is_disposable {
-            return description(PassthroughKind::VideoDisposable, DISPOSABLE);
+            return description(UnitKind::VideoDisposable, DISPOSABLE);
         }
         self.layers[layer] = Some(number);
         if header.is_entry {
-            return description(PassthroughKind::VideoEntry, ENTRY);
+            return description(UnitKind::VideoEntry, ENTRY);
         }
-        description(PassthroughKind::Video, Priority(REFERENCE.0 - LAYER * layer as u8))
+        description(UnitKind::Video, Priority(REFERENCE.0 - LAYER * layer as u8))
     }
 
     /// References that the header tells, if all are known.

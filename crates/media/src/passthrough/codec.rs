@@ -1,11 +1,9 @@
 //! Codecs whose payload headers tell kinds of frames.
 
 use super::chain::{Chain, Description, Header, Look};
-use super::unit::PassthroughKind;
 use super::{av1, nal, vp8, vp9};
+use crate::pictures::{self, UnitKind, VideoCodec, VideoFrames};
 use crate::rtp::session::{MediaDescription, MediaKind};
-use crate::ts::TsKind;
-use crate::ts::kinds::VideoKinds;
 
 use timeous_core::{Priority, References};
 
@@ -13,8 +11,6 @@ use timeous_core::{Priority, References};
 /// in the picture.
 const AUDIO: Priority = Priority(250);
 const OTHER: Priority = Priority(128);
-/// Bytes of an access unit within which its first slice is looked for. Chosen by us: longer ones have user data that is not waited for.
-const MAX_LOOK: usize = 16 << 10;
 
 /// How the frames of a stream are told apart by kind.
 #[derive(Debug)]
@@ -22,8 +18,8 @@ pub(super) enum Codec {
     /// Each packet stands for itself.
     Audio,
     /// By the headers of their slices.
-    H264(Box<VideoKinds>),
-    H265(Box<VideoKinds>),
+    H264(Box<VideoFrames>),
+    H265(Box<VideoFrames>),
     /// By their payload headers.
     Headers(fn(&[u8]) -> Look, Chain),
     /// Frames of which nothing is known.
@@ -36,8 +32,8 @@ impl Codec {
         let headers = |look| Self::Headers(look, Chain::default());
         match stream.codec.to_ascii_uppercase().as_str() {
             _ if stream.kind == MediaKind::Audio => Self::Audio,
-            "H264" => Self::H264(Box::new(VideoKinds::h264())),
-            "H265" => Self::H265(Box::new(VideoKinds::h265())),
+            "H264" => Self::H264(Box::new(VideoFrames::new(VideoCodec::H264))),
+            "H265" => Self::H265(Box::new(VideoFrames::new(VideoCodec::H265))),
             "VP8" => headers(vp8::look),
             "VP9" => headers(vp9::look),
             "AV1" => headers(av1::look),
@@ -53,7 +49,7 @@ impl Codec {
         all: bool,
     ) -> Option<Description> {
         match self {
-            Self::Audio => Some(alone(PassthroughKind::Audio, AUDIO)),
+            Self::Audio => Some(alone(UnitKind::Audio, AUDIO)),
             Self::H264(kinds) => {
                 let mut annexb = Vec::new();
                 payloads.for_each(|payload| nal::append_h264(&mut annexb, payload));
@@ -75,24 +71,18 @@ impl Codec {
                 }
                 (header.is_some() || all).then(|| chain.describe(number, header))
             }
-            Self::Unknown => Some(alone(PassthroughKind::Other, OTHER)),
+            Self::Unknown => Some(alone(UnitKind::Other, OTHER)),
         }
     }
 }
 
 /// Description of a frame that stands for itself.
-fn alone(kind: PassthroughKind, priority: Priority) -> Description {
+fn alone(kind: UnitKind, priority: Priority) -> Description {
     Description { kind, references: References::NONE, priority, layer: 0 }
 }
 
-fn described(kinds: &mut VideoKinds, number: u32, annexb: &[u8], layer: u8, all: bool) -> Option<Description> {
-    let all = all || annexb.len() > MAX_LOOK;
-    let (kind, references, priority) = kinds.describe(number, annexb, all)?;
-    let kind = match kind {
-        TsKind::VideoEntry => PassthroughKind::VideoEntry,
-        TsKind::VideoDisposable => PassthroughKind::VideoDisposable,
-        _ => PassthroughKind::Video,
-    };
+fn described(kinds: &mut VideoFrames, number: u32, annexb: &[u8], layer: u8, all: bool) -> Option<Description> {
+    let pictures::Description { kind, references, priority } = kinds.describe(number, annexb, false, all)?;
     Some(Description { kind, references, priority, layer })
 }
 

@@ -4,8 +4,9 @@ use rtp_types::RtpPacketBuilder;
 use timeous_core::AduMeta;
 
 use super::descriptor::{MAX_PART, MAX_STREAM, PassthroughDescriptor};
-use super::unit::{PassthroughKind, PassthroughUnit};
+use super::unit::PassthroughUnit;
 use crate::error::PacketizeError;
+use crate::pictures::UnitKind;
 
 /// Length of the fixed RTP header (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
@@ -104,7 +105,7 @@ impl PassthroughPacketizer {
                     stream: unit.stream,
                     last: unit.last && number + 1 == parts,
                     is_queued: is_queued || unit.first > 0 || number > 0,
-                    is_entry: unit.kind == PassthroughKind::VideoEntry,
+                    is_entry: unit.kind == UnitKind::VideoEntry,
                     has_gap: unit.has_gap && number == 0,
                     frame: unit.frame as u16,
                     more: number + 1 < parts,

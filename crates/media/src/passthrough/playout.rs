@@ -1,21 +1,22 @@
 //! Playout of RTP passed through: frames that are complete, in time and decodable, as the packets that the source sent, numbered anew.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use rtp_types::RtpPacket;
-use timeous_core::{Duration, Instant};
+use timeous_core::Instant;
 
 use super::descriptor::PassthroughDescriptor;
-use crate::clock::ClockChange;
 use crate::error::RtpError;
-use crate::jitter::{JitterBuffer, Part, Whole, WholeFrameCounts};
-use crate::playout::Release;
+use crate::jitter::{Part, Whole, WholeFrameCounts};
+use crate::whole::{Carrier, Content, Reading, WholeFramePlayout};
 
 /// Most numbers that are left out for frames that were lost at once. Chosen by us: a receiver takes a larger gap for a new stream
 /// (RFC 3550 §A.1: 3000); a higher value tells nothing more.
 const MOST_LEFT_OUT: u32 = 64;
 /// Length of the fixed RTP header (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
+/// Marker bit of its second byte.
+const MARKER: u8 = 0x80;
 
 /// RTP packets of a frame to be given out, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct PassthroughRelease {
 
 /// Piece of an RTP packet.
 #[derive(Debug)]
-struct Piece {
+pub(crate) struct Piece {
     descriptor: PassthroughDescriptor,
     /// Second byte of the header: marker and payload type.
     second: u8,
@@ -55,6 +56,13 @@ struct Numbers {
     left_out: u32,
 }
 
+/// Output of RTP that is passed through.
+#[derive(Debug, Default)]
+pub struct PassthroughOutput {
+    numbers: BTreeMap<u8, Numbers>,
+    restarts: u32,
+}
+
 /// Jitter buffer of RTP that is passed through.
 ///
 /// ```
@@ -64,13 +72,7 @@ struct Numbers {
 /// assert!(playout.handle_packet(Instant::ZERO, b"no RTP").is_err());
 /// assert_eq!(playout.poll_release(), None);
 /// ```
-#[derive(Debug)]
-pub struct PassthroughPlayout {
-    frames: JitterBuffer<Piece>,
-    numbers: BTreeMap<u8, Numbers>,
-    restarts: u32,
-    ready: VecDeque<PassthroughRelease>,
-}
+pub type PassthroughPlayout = WholeFramePlayout<PassthroughOutput>;
 
 /// Whether a packet is RTP that carries a packet of any payload.
 pub fn is_passthrough(packet: &[u8]) -> bool {
@@ -82,115 +84,50 @@ fn descriptor_of(packet: &RtpPacket<'_>) -> Option<PassthroughDescriptor> {
 }
 
 impl PassthroughPlayout {
-    /// Creates a playout that gives out packets one latency after their capture, or at once.
-    pub fn new(latency: Duration, release: Release) -> Self {
-        let frames = JitterBuffer::new(latency, release);
-        Self { frames, numbers: BTreeMap::new(), restarts: 0, ready: VecDeque::new() }
+    /// Returns the next packets to give out.
+    pub fn poll_release(&mut self) -> Option<PassthroughRelease> {
+        self.next_release()
     }
 
-    /// Latency in force.
-    pub fn latency(&self) -> Duration {
-        self.frames.latency()
+    /// Counts of each stream that has come, by its number.
+    pub fn streams(&self) -> impl Iterator<Item = (u16, WholeFrameCounts)> + '_ {
+        self.counts_by_stream()
     }
+}
 
-    /// Changes the latency.
-    pub fn set_latency(&mut self, latency: Duration) {
-        self.frames.set_latency(latency);
-    }
+impl Carrier for PassthroughOutput {
+    type Piece = Piece;
+    type Release = PassthroughRelease;
 
-    /// Synchronisation source (SSRC) of the connection.
-    pub fn ssrc(&self) -> Option<u32> {
-        self.frames.ssrc()
-    }
-
-    /// Extra delay of the fastest packets of the last second, against the clock.
-    pub fn excess(&self, now: Instant) -> Option<Duration> {
-        self.frames.excess(now)
-    }
-
-    /// Counts so far.
-    pub fn stats(&self) -> WholeFrameCounts {
-        self.frames.counts()
-    }
-
-    /// Whether packets wait for their playout time.
-    pub fn holds_packets(&self) -> bool {
-        self.frames.holds_frames()
-    }
-
-    /// Handles an RTP packet of the connection.
-    ///
-    /// # Errors
-    /// See [`RtpError`]: the stream goes on without the packet.
-    pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
-        let handled = self.take(now, rtp);
-        if handled.is_err() {
-            self.frames.count_refused();
-        }
-        self.handle_timeout(now);
-        handled
-    }
-
-    fn take(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
-        let packet = RtpPacket::parse(rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
-        let descriptor = descriptor_of(&packet).ok_or(RtpError::NotPassthrough)?;
-        let Some(due) = self.frames.admit(now, &packet, !descriptor.is_queued)? else { return Ok(()) };
-        if std::mem::replace(&mut self.restarts, self.frames.restarts()) != self.restarts {
-            self.numbers.clear();
-        }
-        let frame = extended(self.frames.newest(), descriptor.frame);
+    fn read(&self, packet: &RtpPacket<'_>) -> Result<Reading<Piece>, RtpError> {
+        let descriptor = descriptor_of(packet).ok_or(RtpError::NotPassthrough)?;
         let has_packet = descriptor.first_byte != 0;
-        let piece = Piece { descriptor, second: rtp[1], bytes: packet.payload().to_vec() };
+        let second = packet.payload_type() | if packet.marker_bit() { MARKER } else { 0 };
+        let piece = Piece { descriptor, second, bytes: packet.payload().to_vec() };
+        let stream = u16::from(descriptor.stream);
         let part = Part {
-            frame,
-            stream: Some(descriptor.stream.into()),
+            frame: descriptor.frame.into(),
+            bits: u16::BITS,
+            lane: Some(stream),
+            stream: Some((stream, descriptor.place)),
             first: descriptor.part,
             count: u16::from(has_packet),
             last: descriptor.last,
             is_entry: descriptor.is_entry,
-            references: descriptor.distances().map(|back| frame.wrapping_sub(back)).collect(),
+            back: descriptor.distances().collect(),
             len: piece.bytes.len(),
             units: has_packet.then_some(piece),
         };
-        self.frames.insert(now, due, part);
-        Ok(())
+        Ok(Reading { is_prompt: !descriptor.is_queued, content: Content::Part(part) })
     }
 
-    /// Gives out what is due, and gives up what did not come.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.frames.handle_timeout(now);
-        self.take_released();
+    fn begin_anew(&mut self, restarts: u32) {
+        self.restarts = restarts;
+        self.numbers.clear();
     }
 
-    fn take_released(&mut self) {
-        while let Some(whole) = self.frames.poll() {
-            self.give_out(whole);
-        }
-    }
-
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        self.frames.poll_timeout()
-    }
-
-    /// Returns the next packets to give out.
-    pub fn poll_release(&mut self) -> Option<PassthroughRelease> {
-        self.ready.pop_front()
-    }
-
-    /// Returns the next change of the clock.
-    pub fn poll_change(&mut self) -> Option<ClockChange> {
-        self.frames.poll_change()
-    }
-
-    /// Ends the stream: what is complete is given out at once.
-    pub fn finish(&mut self) {
-        self.frames.finish();
-        self.take_released();
-    }
-
-    fn give_out(&mut self, whole: Whole<Piece>) {
-        let Some(first) = whole.parts.first().map(|piece| piece.descriptor) else { return };
+    fn give_out(&mut self, whole: Whole<Piece>) -> Option<PassthroughRelease> {
+        let first = whole.parts.first().map(|piece| piece.descriptor)?;
         let numbers = self.numbers.entry(first.stream).or_default();
         numbers.frame(&first, whole.withheld);
         let mut packets: Vec<Vec<u8>> = Vec::new();
@@ -208,13 +145,13 @@ impl PassthroughPlayout {
             }
             goes_on = piece.descriptor.more;
         }
-        self.ready.push_back(PassthroughRelease {
+        Some(PassthroughRelease {
             stream: first.stream,
             restarts: self.restarts,
             packets,
             timestamp: first.timestamp,
             playout_at: whole.due,
-        });
+        })
     }
 }
 
@@ -240,12 +177,4 @@ impl Numbers {
         self.next = number.wrapping_add(1);
         number
     }
-}
-
-/// Number of a frame whose lowest bits are `number`: the one that is nearest to the newest.
-fn extended(newest: Option<u32>, number: u16) -> u32 {
-    /// Frames before the first one that came have numbers, too.
-    const FIRST: u32 = 1 << 16;
-    let Some(newest) = newest else { return FIRST | u32::from(number) };
-    newest.wrapping_add_signed(i32::from(number.wrapping_sub(newest as u16) as i16))
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
 
 use super::*;
+use crate::pictures::UnitKind;
 use crate::playout::Release;
 use crate::rtp::session::MediaDescription;
 
@@ -98,7 +99,7 @@ fn packets_arrive_as_they_were() {
     let sent = vec![rtp(111, 1, 0, true, &[1, 2, 3]), rtp(111, 2, 960, false, &[]), odd, extended];
     let stream = described("m=audio 5006 RTP/AVP 111\na=rtpmap:111 opus/48000/2");
     let units = read(stream, (0..).map(|n| n * 20).zip(sent.clone()));
-    assert!(units.iter().all(|unit| unit.kind == PassthroughKind::Audio && unit.last));
+    assert!(units.iter().all(|unit| unit.kind == UnitKind::Audio && unit.last));
     let came = play(&units, 600, |_| false, |_| false);
     assert_eq!(numbers(&came), [0, 1, 2, 3]);
     let without = |packet: &Vec<u8>| [&packet[..2], &packet[4..8], &packet[12..]].concat();
@@ -138,7 +139,7 @@ fn references_follow_the_headers() {
     let frames: Vec<_> = units.iter().filter(|unit| unit.first == 0).collect();
     assert_eq!(
         frames.iter().map(|unit| unit.kind).collect::<Vec<_>>(),
-        [PassthroughKind::VideoEntry, PassthroughKind::Video, PassthroughKind::VideoDisposable, PassthroughKind::Video]
+        [UnitKind::VideoEntry, UnitKind::Video, UnitKind::VideoDisposable, UnitKind::Video]
     );
     let references: Vec<Vec<u32>> =
         frames.iter().map(|unit| unit.references.iter().map(|frame| frame.0).collect()).collect();
@@ -160,7 +161,7 @@ fn a_codec_is_found_out_by_a_key_frame() {
     reader.push(at(0), 0, &rtp(96, 1, 0, true, &key)).unwrap();
     assert!(reader.take_has_found());
     assert_eq!(reader.descriptions().next().unwrap().codec, "VP8");
-    assert_eq!(reader.next_unit().unwrap().kind, PassthroughKind::VideoEntry);
+    assert_eq!(reader.next_unit().unwrap().kind, UnitKind::VideoEntry);
 }
 
 #[test]

@@ -2,20 +2,7 @@
 
 use timeous_core::{AduMeta, FrameId, Instant, Priority, References, SubStream};
 
-/// Kind of a frame, for statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PassthroughKind {
-    /// Video at which a decoder can start.
-    VideoEntry,
-    /// Video that others refer to.
-    Video,
-    /// Video that no other refers to.
-    VideoDisposable,
-    /// Audio.
-    Audio,
-    /// Media of an unknown codec.
-    Other,
-}
+use crate::pictures::UnitKind;
 
 /// RTP packet of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +20,7 @@ pub struct PassthroughUnit {
     /// Whether packets of the stream were lost on the way to this reader, just before this one.
     pub has_gap: bool,
     /// Kind of the frame.
-    pub kind: PassthroughKind,
+    pub kind: UnitKind,
     /// Frames that it refers to.
     pub references: References,
     /// Priority.

@@ -6,7 +6,7 @@ use crate::rtp::extension;
 
 /// Identifier of our extension element, as an SDP would declare it.
 const IDENTIFIER: u8 = 2;
-/// Fixed bytes: PES number, first packet, flags.
+/// Fixed bytes: PES number, place, first packet, flags.
 const FIXED: usize = 7;
 /// Flags: the PES packet ends here; other packets were queued when it was sent; a decoder can start here. Then the number of references.
 const LAST: u8 = 0x80;
@@ -17,12 +17,14 @@ const COUNT: u8 = 0x07;
 /// Part of a PES packet.
 ///
 /// ```text
-/// PES number 32 | first packet 16 | last 1, queued 1, entry 1, reserved 2, count 3 | distance back to each reference, 8 each
+/// PES number 24 | place 8 | first packet 16 | last 1, queued 1, entry 1, reserved 2, count 3 | distance back to each reference, 8 each
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct PesDescriptor {
-    /// Number of the PES packet in the stream.
+    /// Number of the PES packet in the transport stream, modulo 2^24.
     pub(super) frame: u32,
+    /// Number of the PES packet in its elementary stream, modulo 2^8.
+    pub(super) place: u8,
     /// Number of its transport packets before these.
     pub(super) first: u16,
     /// Whether it ends with these.
@@ -40,25 +42,28 @@ impl PesDescriptor {
     /// Largest header extension in bytes, with its own header.
     pub(super) const MAX_LEN: usize = 4 + (1 + FIXED + References::MAX).next_multiple_of(4);
 
-    /// Adds the distances to references.
-    pub(super) fn refer(mut self, references: &References) -> Self {
+    /// Bits of a PES packet's number.
+    pub(super) const FRAME_BITS: u32 = 24;
+
+    /// Adds the distances from PES packet `frame` to references.
+    pub(super) fn refer(mut self, frame: u32, references: &References) -> Self {
         for (slot, reference) in self.back.iter_mut().zip(references.iter()) {
-            *slot = u8::try_from(self.frame.wrapping_sub(reference.0)).unwrap_or(0);
+            *slot = u8::try_from(frame.wrapping_sub(reference.0)).unwrap_or(0);
             self.count += 1;
         }
         self
     }
 
-    /// Numbers of the PES packets that it refers to, as far as they are known.
-    pub(super) fn references(&self) -> impl Iterator<Item = u32> + '_ {
-        let back = self.back[..usize::from(self.count)].iter().filter(|back| **back > 0);
-        back.map(|back| self.frame.wrapping_sub(u32::from(*back)))
+    /// Distances to the PES packets that it refers to, as far as they are known.
+    pub(super) fn distances(&self) -> impl Iterator<Item = u32> + '_ {
+        self.back[..usize::from(self.count)].iter().filter(|back| **back > 0).map(|back| u32::from(*back))
     }
 
     /// Writes it as the profile and bytes of the header extension.
     pub(super) fn write(&self) -> (u16, Vec<u8>) {
         let count = usize::from(self.count);
-        let mut bytes = self.frame.to_be_bytes().to_vec();
+        let [_, n0, n1, n2] = self.frame.to_be_bytes();
+        let mut bytes = vec![n0, n1, n2, self.place];
         bytes.extend_from_slice(&self.first.to_be_bytes());
         let flag = |set, flag| if set { flag } else { 0 };
         bytes.push(flag(self.last, LAST) | flag(self.is_queued, QUEUED) | flag(self.is_entry, ENTRY) | self.count);
@@ -72,12 +77,13 @@ impl PesDescriptor {
     }
 
     fn parse(data: &[u8]) -> Option<Self> {
-        let (&[n0, n1, n2, n3, f0, f1, flags], distances) = data.split_first_chunk::<FIXED>()?;
+        let (&[n0, n1, n2, place, f0, f1, flags], distances) = data.split_first_chunk::<FIXED>()?;
         let count = flags & COUNT;
         let mut back = [0; References::MAX];
         back.get_mut(..usize::from(count))?.copy_from_slice(distances.get(..usize::from(count))?);
         Some(Self {
-            frame: u32::from_be_bytes([n0, n1, n2, n3]),
+            frame: u32::from_be_bytes([0, n0, n1, n2]),
+            place,
             first: u16::from_be_bytes([f0, f1]),
             last: flags & LAST != 0,
             is_queued: flags & QUEUED != 0,

@@ -5,8 +5,9 @@ use timeous_core::AduMeta;
 
 use super::descriptor::PesDescriptor;
 use super::packet::{PACKET_LEN, SYNC};
-use super::unit::{TsKind, TsUnit};
+use super::unit::TsUnit;
 use crate::error::PacketizeError;
+use crate::pictures::UnitKind;
 
 /// RTP payload type of a transport stream (RFC 3551 §6, table 5: MP2T).
 pub const TS_PAYLOAD_TYPE: u8 = 33;
@@ -94,13 +95,14 @@ impl TsPacketizer {
                 let packets = &unit.packets[part * room..unit.packets.len().min((part + 1) * room)];
                 let descriptor = PesDescriptor {
                     frame: unit.frame,
+                    place: unit.place as u8,
                     first: unit.first.wrapping_add((part * self.room) as u16),
                     last: unit.last && part + 1 == parts,
                     is_queued: is_queued || part > 0,
-                    is_entry: unit.kind == TsKind::VideoEntry,
+                    is_entry: unit.kind == UnitKind::VideoEntry,
                     ..PesDescriptor::default()
                 };
-                (unit.meta(), self.rtp(&descriptor.refer(&unit.references), self.timestamp(ticks), packets))
+                (unit.meta(), self.rtp(&descriptor.refer(unit.frame, &unit.references), self.timestamp(ticks), packets))
             })
             .collect()
     }

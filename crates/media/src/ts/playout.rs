@@ -1,6 +1,6 @@
 //! Playout of a transport stream: PES packets that are complete, in time and decodable, whole, with their counters made continuous.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
@@ -8,10 +8,11 @@ use timeous_core::{Duration, Instant};
 use super::descriptor::PesDescriptor;
 use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, pcr_packet, set_continuity, set_pcr};
 use super::packetize::TS_PAYLOAD_TYPE;
-use crate::clock::ClockChange;
+use super::psi::Tables;
+use super::stream::{TsStream, number_of, pid_of};
 use crate::error::RtpError;
-use crate::jitter::{JitterBuffer, Part, Whole, WholeFrameCounts};
-use crate::playout::Release;
+use crate::jitter::{Part, Whole, WholeFrameCounts};
+use crate::whole::{Carrier, Content, Reading, WholeFramePlayout};
 
 /// Longest time without a clock value, after which one is inserted (ISO/IEC 13818-1 §2.7.2: at most 100 ms).
 const CLOCK_INTERVAL: Duration = Duration::from_millis(90);
@@ -30,6 +31,13 @@ pub struct TsRelease {
     pub playout_at: Instant,
 }
 
+/// Output of a transport stream.
+#[derive(Debug, Default)]
+pub struct TsOutput {
+    pids: BTreeMap<u16, PidOutput>,
+    tables: Tables,
+}
+
 /// Jitter buffer of a transport stream.
 ///
 /// ```
@@ -39,12 +47,7 @@ pub struct TsRelease {
 /// assert!(playout.handle_packet(Instant::ZERO, b"no RTP").is_err());
 /// assert_eq!(playout.poll_release(), None);
 /// ```
-#[derive(Debug)]
-pub struct TsPlayout {
-    frames: JitterBuffer<Vec<u8>>,
-    pids: BTreeMap<u16, PidOutput>,
-    ready: VecDeque<TsRelease>,
-}
+pub type TsPlayout = WholeFramePlayout<TsOutput>;
 
 /// Output of a PID.
 #[derive(Debug, Default)]
@@ -69,56 +72,25 @@ impl PidOutput {
 }
 
 impl TsPlayout {
-    /// Creates a playout that gives out packets one latency after their capture, or at once.
-    pub fn new(latency: Duration, release: Release) -> Self {
-        Self { frames: JitterBuffer::new(latency, release), pids: BTreeMap::new(), ready: VecDeque::new() }
+    /// Returns the next packets to give out.
+    pub fn poll_release(&mut self) -> Option<TsRelease> {
+        self.next_release()
     }
 
-    /// Latency in force.
-    pub fn latency(&self) -> Duration {
-        self.frames.latency()
+    /// Counts of each elementary stream that has come.
+    pub fn streams(&self) -> impl Iterator<Item = (TsStream, WholeFrameCounts)> + '_ {
+        self.counts_by_stream().map(|(number, counts)| {
+            let (pid, is_clock) = pid_of(number);
+            (self.carrier.tables.stream(pid, is_clock), counts)
+        })
     }
+}
 
-    /// Changes the latency.
-    pub fn set_latency(&mut self, latency: Duration) {
-        self.frames.set_latency(latency);
-    }
+impl Carrier for TsOutput {
+    type Piece = Vec<u8>;
+    type Release = TsRelease;
 
-    /// Synchronisation source (SSRC) that is played.
-    pub fn ssrc(&self) -> Option<u32> {
-        self.frames.ssrc()
-    }
-
-    /// Extra delay of the fastest packets of the last second, against the clock.
-    pub fn excess(&self, now: Instant) -> Option<Duration> {
-        self.frames.excess(now)
-    }
-
-    /// Counts so far. Frames are PES packets.
-    pub fn stats(&self) -> WholeFrameCounts {
-        self.frames.counts()
-    }
-
-    /// Whether packets wait for their playout time.
-    pub fn holds_packets(&self) -> bool {
-        self.frames.holds_frames()
-    }
-
-    /// Handles an RTP packet.
-    ///
-    /// # Errors
-    /// See [`RtpError`]: the stream goes on without the packet.
-    pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
-        let handled = self.take(now, rtp);
-        if handled.is_err() {
-            self.frames.count_refused();
-        }
-        self.handle_timeout(now);
-        handled
-    }
-
-    fn take(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
-        let packet = RtpPacket::parse(rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
+    fn read(&self, packet: &RtpPacket<'_>) -> Result<Reading<Vec<u8>>, RtpError> {
         if packet.payload_type() != TS_PAYLOAD_TYPE {
             return Err(RtpError::PayloadType { found: packet.payload_type(), expected: TS_PAYLOAD_TYPE });
         }
@@ -130,57 +102,24 @@ impl TsPlayout {
             return Err(RtpError::NotTransportStream);
         }
         let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
-        let Some(due) = self.frames.admit(now, &packet, is_prompt)? else { return Ok(()) };
-        match descriptor {
-            Some(descriptor) => self.frames.insert(now, due, part(&descriptor, payload)),
+        let content = match descriptor {
+            Some(descriptor) => Content::Part(part(&descriptor, payload)),
             // Another sender's: useful as it is.
-            None => self.give_out(payload.to_vec(), due),
-        }
-        Ok(())
+            None => Content::Alone(payload.to_vec()),
+        };
+        Ok(Reading { is_prompt, content })
     }
 
-    /// Gives out what is due, and gives up what did not come.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.frames.handle_timeout(now);
-        self.take_released();
-        self.insert_clocks(now);
-    }
-
-    fn take_released(&mut self) {
-        while let Some(Whole { parts, due, .. }) = self.frames.poll() {
-            self.give_out(parts.concat(), due);
-        }
-    }
-
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let clock = self.pids.values().filter_map(|output| Some(output.clock?.1 + CLOCK_INTERVAL)).min();
-        let due = self.frames.poll_timeout()?;
-        Some(clock.map_or(due, |clock| due.min(clock)))
-    }
-
-    /// Returns the next packets to give out.
-    pub fn poll_release(&mut self) -> Option<TsRelease> {
-        self.ready.pop_front()
-    }
-
-    /// Returns the next change of the clock.
-    pub fn poll_change(&mut self) -> Option<ClockChange> {
-        self.frames.poll_change()
-    }
-
-    /// Ends the stream: what is complete is given out at once.
-    pub fn finish(&mut self) {
-        self.frames.finish();
-        self.take_released();
-    }
-
-    /// Makes the counters continuous, and queues the packets.
-    fn give_out(&mut self, mut packets: Vec<u8>, due: Instant) {
+    /// Makes the counters continuous.
+    fn give_out(&mut self, whole: Whole<Vec<u8>>) -> Option<TsRelease> {
+        let (mut packets, due) = (whole.parts.concat(), whole.due);
         for bytes in packets.chunks_exact_mut(PACKET_LEN) {
             let Some(packet) = Packet::new(bytes) else { continue };
             let (pid, came, has_payload) = (packet.pid(), packet.continuity(), packet.has_payload());
             let (starts, pcr) = (packet.starts(), packet.adaptation().pcr);
+            if !packet.is_scrambled() {
+                self.tables.push(pid, starts, packet.payload());
+            }
             let output = self.pids.entry(pid).or_default();
             let counter = match output.counters {
                 None => came,
@@ -199,14 +138,12 @@ impl TsPlayout {
             }
             set_continuity(bytes, counter);
         }
-        self.ready.push_back(TsRelease { packets, playout_at: due });
+        (!packets.is_empty()).then_some(TsRelease { packets, playout_at: due })
     }
 
     /// Inserts clock values for PIDs whose clock was given up, while others of the stream wait.
-    fn insert_clocks(&mut self, now: Instant) {
-        if !self.frames.holds_frames() {
-            return;
-        }
+    fn pass_time(&mut self, now: Instant) -> Vec<TsRelease> {
+        let mut inserted = Vec::new();
         for (&pid, output) in &mut self.pids {
             let (Some((pcr, at)), Some((_, counter))) = (output.clock, output.counters) else { continue };
             if now.saturating_since(output.clock_came) > CLOCK_KEPT {
@@ -221,21 +158,29 @@ impl TsPlayout {
             let ticks = until.saturating_since(at).as_nanos() / 1_000 * (PCR_HZ / 1_000_000);
             let value = (pcr + ticks) % PCR_VALUES;
             output.clock = Some((value, until));
-            self.ready.push_back(TsRelease { packets: pcr_packet(pid, counter, value).to_vec(), playout_at: now });
+            inserted.push(TsRelease { packets: pcr_packet(pid, counter, value).to_vec(), playout_at: now });
         }
+        inserted
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.pids.values().filter_map(|output| Some(output.clock?.1 + CLOCK_INTERVAL)).min()
     }
 }
 
 /// Part of a PES packet, in whole transport packets.
 fn part(descriptor: &PesDescriptor, payload: &[u8]) -> Part<Vec<u8>> {
+    let first = payload.get(..PACKET_LEN).and_then(Packet::new);
     Part {
         frame: descriptor.frame,
-        stream: payload.get(..PACKET_LEN).and_then(Packet::new).map(Packet::pid),
+        bits: PesDescriptor::FRAME_BITS,
+        lane: first.map(Packet::pid),
+        stream: first.map(|packet| (number_of(packet.pid(), packet.has_payload()), descriptor.place)),
         first: descriptor.first,
         count: (payload.len() / PACKET_LEN) as u16,
         last: descriptor.last,
         is_entry: descriptor.is_entry,
-        references: descriptor.references().collect(),
+        back: descriptor.distances().collect(),
         len: payload.len(),
         units: (!payload.is_empty()).then(|| payload.to_vec()),
     }

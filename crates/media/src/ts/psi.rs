@@ -1,9 +1,10 @@
 //! Program association and map tables (PAT, PMT): what each PID of a transport stream carries (ISO/IEC 13818-1 §2.4.4).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::codec::VideoCodec;
 use super::section::{Sections, body};
+use super::stream::{StreamKind, TsStream};
+use crate::pictures::VideoCodec;
 
 /// PID of the program association table (§2.4.3.3, table 2-3).
 const PAT_PID: u16 = 0;
@@ -14,10 +15,30 @@ const PAT_TABLE: u8 = 0;
 const PMT_TABLE: u8 = 2;
 /// Bits of a section's version in its sixth byte (§2.4.4.5).
 const VERSION: u8 = 0x3e;
-/// Descriptor tags: registration (§2.6.8); AC-3, Enhanced AC-3, DTS, AAC and the extension (ETSI EN 300 468 §6.1).
+/// Descriptor tag of a registration (§2.6.8), and of the extension of ETSI EN 300 468 §6.1.
 const REGISTRATION: u8 = 0x05;
-const AUDIO_DESCRIPTORS: [u8; 4] = [0x6a, 0x7a, 0x7b, 0x7c];
 const EXTENSION: u8 = 0x7f;
+/// Descriptor tags that tell the contents of private PES packets (ETSI EN 300 468 §6.1).
+const DESCRIBED: [(u8, Content, &str); 7] = [
+    (0x46, Content::Subtitles, "VBI teletext"),
+    (0x56, Content::Subtitles, "teletext"),
+    (0x59, Content::Subtitles, "DVB subtitles"),
+    (0x6a, Content::Audio, "AC-3"),
+    (0x7a, Content::Audio, "E-AC-3"),
+    (0x7b, Content::Audio, "DTS"),
+    (0x7c, Content::Audio, "AAC"),
+];
+/// Registrations (SMPTE RA) that do.
+const REGISTERED: [(&[u8; 4], Content, &str); 8] = [
+    (b"HEVC", Content::Video(VideoCodec::H265), "H.265"),
+    (b"AV01", Content::Video(VideoCodec::Unknown), "AV1"),
+    (b"Opus", Content::Audio, "Opus"),
+    (b"AC-3", Content::Audio, "AC-3"),
+    (b"AC-4", Content::Audio, "AC-4"),
+    (b"EAC3", Content::Audio, "E-AC-3"),
+    (b"KLVA", Content::Other, "KLV"),
+    (b"ID3 ", Content::Other, "ID3"),
+];
 /// Most programs and elementary streams that are remembered. Chosen by us: a whole multiplex has some dozens; more take memory.
 const MAX_PIDS: usize = 512;
 
@@ -28,9 +49,20 @@ pub(super) enum Content {
     Tables,
     Video(VideoCodec),
     Audio,
-    /// Subtitles, teletext and data, and PIDs that no table names.
+    /// Subtitles and teletext.
+    Subtitles,
+    /// Data, and PIDs that no table names.
     #[default]
     Other,
+}
+
+/// Elementary stream, by a map.
+#[derive(Clone, Copy, Debug)]
+struct Elementary {
+    /// Stream type (§2.4.4.9).
+    kind: u8,
+    content: Content,
+    codec: &'static str,
 }
 
 /// Contents of a stream's PIDs, as far as its tables tell.
@@ -40,11 +72,7 @@ pub(super) struct Tables {
     /// Version of the programs.
     version: Option<u8>,
     maps: BTreeMap<u16, Sections>,
-    streams: BTreeMap<u16, Content>,
-    /// Stream types of PIDs (§2.4.4.9), by their maps.
-    types: BTreeMap<u16, u8>,
-    /// PIDs of sections, which have no PES packets.
-    sections: BTreeSet<u16>,
+    streams: BTreeMap<u16, Elementary>,
 }
 
 impl Tables {
@@ -66,27 +94,41 @@ impl Tables {
         if pid < FIRST_FREE_PID || self.maps.contains_key(&pid) {
             return Content::Tables;
         }
-        self.streams.get(&pid).copied().unwrap_or_default()
+        self.streams.get(&pid).map(|stream| stream.content).unwrap_or_default()
+    }
+
+    /// Describes the elementary stream of a PID, or its clock alone.
+    pub(super) fn stream(&self, pid: u16, is_clock: bool) -> TsStream {
+        let codec = self.streams.get(&pid).map_or("", |stream| stream.codec);
+        let kind = match self.content(pid) {
+            _ if is_clock => StreamKind::Clock,
+            Content::Tables => StreamKind::Tables,
+            Content::Video(_) => StreamKind::Video,
+            Content::Audio => StreamKind::Audio,
+            Content::Subtitles => StreamKind::Subtitles,
+            Content::Other => StreamKind::Data,
+        };
+        TsStream { pid, kind, codec: if is_clock { "" } else { codec } }
     }
 
     /// Stream type of a PID (§2.4.4.9), if a map names it.
     pub(super) fn stream_type(&self, pid: u16) -> Option<u8> {
-        self.types.get(&pid).copied()
+        self.streams.get(&pid).map(|stream| stream.kind)
     }
 
     /// Whether a map has come.
     pub(super) fn has_maps(&self) -> bool {
-        !self.types.is_empty()
+        !self.streams.is_empty()
     }
 
     /// PIDs that maps name with this stream type, from the lowest.
     pub(super) fn of_type(&self, kind: u8) -> impl Iterator<Item = u16> + '_ {
-        self.types.iter().filter(move |(_, of)| **of == kind).map(|(pid, _)| *pid)
+        self.streams.iter().filter(move |(_, of)| of.kind == kind).map(|(pid, _)| *pid)
     }
 
     /// Whether a PID carries sections, not PES packets.
     pub(super) fn has_sections(&self, pid: u16) -> bool {
-        self.content(pid) == Content::Tables || self.sections.contains(&pid)
+        self.content(pid) == Content::Tables || self.stream_type(pid).is_some_and(is_sections)
     }
 
     fn take_programs(&mut self, section: &[u8]) {
@@ -118,13 +160,8 @@ impl Tables {
             let (descriptors, after) = rest.split_at(len);
             let pid = pid_of(*pid_high, *pid_low);
             if self.streams.len() < MAX_PIDS || self.streams.contains_key(&pid) {
-                self.streams.insert(pid, content_of(*kind, descriptors));
-                self.types.insert(pid, *kind);
-                if is_sections(*kind) {
-                    self.sections.insert(pid);
-                } else {
-                    self.sections.remove(&pid);
-                }
+                let (content, codec) = content_of(*kind, descriptors);
+                self.streams.insert(pid, Elementary { kind: *kind, content, codec });
             }
             entries = after;
         }
@@ -149,37 +186,47 @@ fn is_sections(kind: u8) -> bool {
     matches!(kind, 0x05 | 0x0a..=0x0d | 0x86)
 }
 
-/// Contents of an elementary stream, by its type (§2.4.4.9, table 2-34; ATSC A/53 part 3 for 0x81 and 0x87) and descriptors.
-fn content_of(kind: u8, descriptors: &[u8]) -> Content {
+/// Contents of an elementary stream, by its type (§2.4.4.9, table 2-34; ATSC A/53 part 3 from 0x81 on) and descriptors, and its codec.
+fn content_of(kind: u8, descriptors: &[u8]) -> (Content, &'static str) {
+    let unknown = Content::Video(VideoCodec::Unknown);
     match kind {
-        0x01 | 0x02 => Content::Video(VideoCodec::Mpeg2),
-        0x1b => Content::Video(VideoCodec::H264),
-        0x24 => Content::Video(VideoCodec::H265),
-        // MPEG-4 part 2, VVC, EVC, and others known by random access points only.
-        0x10 | 0x33..=0x35 | 0xea => Content::Video(VideoCodec::Unknown),
-        0x03 | 0x04 | 0x0f | 0x11 | 0x1c | 0x2d | 0x2e | 0x81 | 0x82 | 0x84..=0x85 | 0x87 => Content::Audio,
+        0x01 => (Content::Video(VideoCodec::Mpeg2), "MPEG-1 video"),
+        0x02 => (Content::Video(VideoCodec::Mpeg2), "MPEG-2 video"),
+        0x1b => (Content::Video(VideoCodec::H264), "H.264"),
+        0x24 => (Content::Video(VideoCodec::H265), "H.265"),
+        // Known by random access points only.
+        0x10 => (unknown, "MPEG-4 video"),
+        0x33 | 0x34 => (unknown, "VVC"),
+        0x35 => (unknown, "EVC"),
+        0xea => (unknown, "VC-1"),
+        0x03 | 0x04 => (Content::Audio, "MPEG audio"),
+        0x0f => (Content::Audio, "AAC"),
+        0x11 => (Content::Audio, "AAC (LATM)"),
+        0x1c | 0x2d | 0x2e => (Content::Audio, "MPEG-4 audio"),
+        0x81 => (Content::Audio, "AC-3"),
+        0x82 | 0x85 => (Content::Audio, "DTS"),
+        0x84 | 0x87 => (Content::Audio, "E-AC-3"),
         0x06 => private(descriptors),
-        _ => Content::Other,
+        0x86 => (Content::Other, "SCTE 35"),
+        0x90 => (Content::Subtitles, "PGS"),
+        _ => (Content::Other, ""),
     }
 }
 
 /// Contents of private PES packets, by their descriptors.
-fn private(mut descriptors: &[u8]) -> Content {
+fn private(mut descriptors: &[u8]) -> (Content, &'static str) {
     while let [tag, len, rest @ ..] = descriptors {
         let (data, after) = rest.split_at(usize::from(*len).min(rest.len()));
-        match (*tag, data) {
-            (REGISTRATION, [b'H', b'E', b'V', b'C', ..]) => return Content::Video(VideoCodec::H265),
-            (REGISTRATION, [b'A', b'V', b'0', b'1', ..]) => return Content::Video(VideoCodec::Unknown),
-            (
-                REGISTRATION,
-                [b'O', b'p', b'u', b's', ..] | [b'A', b'C', b'-', b'3' | b'4', ..] | [b'E', b'A', b'C', b'3', ..],
-            ) => {
-                return Content::Audio;
-            }
-            (EXTENSION, [0x80 | 0x15 | 0x0e | 0x0f, ..]) => return Content::Audio,
-            (tag, _) if AUDIO_DESCRIPTORS.contains(&tag) => return Content::Audio,
-            _ => descriptors = after,
+        descriptors = after;
+        let registered = REGISTERED.iter().find(|(name, ..)| *tag == REGISTRATION && data.starts_with(&name[..]));
+        let described = DESCRIBED.iter().find(|(known, ..)| known == tag);
+        match (registered, described, data) {
+            (Some(&(_, content, codec)), ..) | (_, Some(&(_, content, codec)), _) => return (content, codec),
+            (.., [0x80, ..]) if *tag == EXTENSION => return (Content::Audio, "Opus"),
+            (.., [0x15, ..]) if *tag == EXTENSION => return (Content::Audio, "AC-4"),
+            (.., [0x0e | 0x0f, ..]) if *tag == EXTENSION => return (Content::Audio, "DTS"),
+            _ => {}
         }
     }
-    Content::Other
+    (Content::Other, "")
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
-use super::codec::{Description, VideoFrames};
 use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at};
 use super::psi::{Content, Tables};
 use super::section::section_len;
-use super::unit::{TsKind, TsUnit};
+use super::stream::{TsStream, number_of};
+use super::unit::TsUnit;
 use crate::error::MediaError;
+use crate::pictures::{Description, UnitKind, VideoFrames};
 
 /// Bytes without a packet after which the source is no transport stream. Chosen by us: more than any damage that a receiver could
 /// bridge.
@@ -25,7 +26,7 @@ const UNIT: usize = 35;
 /// (ISO/IEC 13818-1 §2.7.2: 100 ms).
 const MOST_STEP: u64 = PCR_HZ;
 /// Priorities of what is not video. Chosen by us: nothing can be decoded without tables, and a gap in the sound disturbs more than one
-/// in the picture.
+/// in the picture. Subtitles are small, and each stays for seconds.
 const TABLES: Priority = Priority::HIGHEST;
 const AUDIO: Priority = Priority(250);
 const OTHER: Priority = Priority(245);
@@ -66,6 +67,8 @@ pub struct TsReader {
     between: usize,
     tables: Tables,
     pids: BTreeMap<u16, Pid>,
+    /// Number of PES packets of each elementary stream so far.
+    places: BTreeMap<u16, u32>,
     /// Number of PES packets, and of videos, so far.
     frames: u32,
     videos: u8,
@@ -78,6 +81,7 @@ pub struct TsReader {
 #[derive(Debug)]
 struct Pid {
     content: Content,
+    stream: TsStream,
     substream: SubStream,
     video: Option<VideoFrames>,
     open: Option<OpenPes>,
@@ -89,6 +93,8 @@ struct Pid {
 #[derive(Debug)]
 struct OpenPes {
     number: u32,
+    /// Number in its elementary stream.
+    place: u32,
     description: Option<Description>,
     /// Whether a decoder can start here, by the adaptation field.
     is_random_access: bool,
@@ -165,19 +171,16 @@ impl TsReader {
     /// Makes units of what has come, however few packets wait.
     pub fn flush(&mut self) {
         for pid in self.pids.values_mut() {
-            let content = pid.content;
-            if let Some(open) = &mut pid.open
-                && !open.waiting.is_empty()
-            {
-                self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), false, self.clock.time));
+            if pid.open.as_ref().is_some_and(|open| !open.waiting.is_empty()) {
+                self.ready.extend(pid.unit(false, self.clock.time));
             }
         }
     }
 
     /// Ends the stream: all open PES packets end.
     pub fn finish(&mut self) {
-        for pid in std::mem::take(&mut self.pids).into_values() {
-            self.end(pid);
+        for mut pid in std::mem::take(&mut self.pids).into_values() {
+            self.ready.extend(pid.end(self.clock.time));
         }
     }
 
@@ -194,13 +197,6 @@ impl TsReader {
     /// Time of the program clock since its first value, if the stream has one.
     pub fn time(&self) -> Option<Duration> {
         self.clock.time
-    }
-
-    fn end(&mut self, mut pid: Pid) {
-        let content = pid.content;
-        if let Some(open) = pid.open.as_mut().filter(|open| !open.has_ended) {
-            self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), true, self.clock.time));
-        }
     }
 
     fn take(&mut self, packet: Packet<'_>) {
@@ -221,9 +217,10 @@ impl TsReader {
         if !packet.is_scrambled() {
             self.tables.push(number, packet.starts(), packet.payload());
         }
-        let content = self.tables.content(number);
+        let (content, stream) = (self.tables.content(number), self.tables.stream(number, false));
         let pid = self.pids.entry(number).or_insert_with(|| Pid {
             content,
+            stream,
             substream: SubStream::TABLES,
             video: None,
             open: None,
@@ -234,6 +231,7 @@ impl TsReader {
             return;
         }
         pid.last = Some(*packet.bytes());
+        pid.stream = stream;
         if content != pid.content {
             pid.content = content;
             pid.video = None;
@@ -248,58 +246,78 @@ impl TsReader {
             _ => {}
         }
         let now = self.clock.time;
-        if !packet.has_payload() {
-            // The clock alone: useful by itself.
-            self.frames += 1;
-            let mut alone = OpenPes::new(self.frames, false, None);
-            alone.waiting.extend_from_slice(packet.bytes());
-            self.ready.extend(alone.unit(Content::Tables, pid.substream, None, true, now));
-            return;
-        }
-        if packet.starts() {
-            if let Some(open) = pid.open.as_mut().filter(|open| !open.has_ended) {
-                self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), true, now));
-            }
-            self.frames += 1;
-            let left = if self.tables.has_sections(number) {
-                sections_end(packet.payload())
-            } else {
-                pes_end(packet.payload()).filter(|_| !packet.is_scrambled())
-            };
-            pid.open = Some(OpenPes::new(self.frames, adaptation.is_random_access, left));
-        }
-        let Some(open) = &mut pid.open else {
+        if packet.has_payload() && packet.starts() {
+            self.ready.extend(pid.end(now));
+        } else if packet.has_payload() && pid.open.is_none() {
             // The stream was joined within a PES packet.
             self.counts.unused += 1;
             return;
-        };
-        if open.has_ended || open.sent >= MOST_PACKETS {
-            // It goes on after all: what follows needs what came before.
-            self.frames += 1;
-            let before = open.number;
-            *open = OpenPes::new(self.frames, false, None);
-            let kind = if matches!(content, Content::Video(_)) { TsKind::Video } else { TsKind::Other };
+        }
+        // It goes on after all: what follows needs what came before.
+        let before = pid.open.as_ref().filter(|open| open.has_ended || open.sent >= MOST_PACKETS);
+        let before = before.map(|open| open.number).filter(|_| !packet.starts());
+        if packet.has_payload() && !packet.starts() && before.is_none() {
+            return self.ready.extend(pid.take(packet, now));
+        }
+        self.frames += 1;
+        let place = self.places.entry(number_of(number, packet.has_payload())).or_default();
+        *place = place.wrapping_add(1);
+        let mut open = OpenPes::new(self.frames, *place, adaptation.is_random_access);
+        if !packet.has_payload() {
+            // The clock alone: useful by itself.
+            open.waiting.extend_from_slice(packet.bytes());
+            open.description =
+                Some(Description { kind: UnitKind::Tables, references: References::NONE, priority: TABLES });
+            let stream = self.tables.stream(number, true);
+            let substream = pid.substream;
+            return self.ready.extend(open.unit(Content::Tables, stream, substream, None, true, now));
+        }
+        if let Some(before) = before {
+            let kind = if matches!(content, Content::Video(_)) { UnitKind::Video } else { UnitKind::Other };
             let references = References::from([FrameId(before)]);
             open.description = Some(Description { kind, references, priority: OTHER });
+        } else if self.tables.has_sections(number) {
+            open.left = sections_end(packet.payload());
+        } else {
+            open.left = pes_end(packet.payload()).filter(|_| !packet.is_scrambled());
         }
-        open.take(packet, pid.video.is_some());
-        if open.has_ended || open.waiting.len() >= UNIT * PACKET_LEN {
-            let ends = open.has_ended;
-            self.ready.extend(open.unit(content, pid.substream, pid.video.as_mut(), ends, now));
-        }
+        pid.open = Some(open);
+        self.ready.extend(pid.take(packet, now));
+    }
+}
+
+impl Pid {
+    /// Takes a packet of the open PES packet; returns a unit if enough has come.
+    fn take(&mut self, packet: Packet<'_>, time: Option<Duration>) -> Option<TsUnit> {
+        let is_video = self.video.is_some();
+        let open = self.open.as_mut()?;
+        open.take(packet, is_video);
+        let ends = open.has_ended;
+        if ends || open.waiting.len() >= UNIT * PACKET_LEN { self.unit(ends, time) } else { None }
+    }
+
+    /// Ends the open PES packet.
+    fn end(&mut self, time: Option<Duration>) -> Option<TsUnit> {
+        if self.open.as_ref()?.has_ended { None } else { self.unit(true, time) }
+    }
+
+    /// Makes a unit of what waits.
+    fn unit(&mut self, ends: bool, time: Option<Duration>) -> Option<TsUnit> {
+        self.open.as_mut()?.unit(self.content, self.stream, self.substream, self.video.as_mut(), ends, time)
     }
 }
 
 impl OpenPes {
-    fn new(number: u32, is_random_access: bool, left: Option<usize>) -> Self {
+    fn new(number: u32, place: u32, is_random_access: bool) -> Self {
         Self {
             number,
+            place,
             description: None,
             is_random_access,
             sent: 0,
             waiting: Vec::new(),
             elementary: Vec::new(),
-            left,
+            left: None,
             has_ended: false,
         }
     }
@@ -324,6 +342,7 @@ impl OpenPes {
     fn unit(
         &mut self,
         content: Content,
+        stream: TsStream,
         substream: SubStream,
         video: Option<&mut VideoFrames>,
         ends: bool,
@@ -338,9 +357,10 @@ impl OpenPes {
                     (Content::Video(_), Some(video)) => {
                         video.describe(self.number, &self.elementary, self.is_random_access, all)?
                     }
-                    (Content::Tables, _) => other(TsKind::Tables, TABLES),
-                    (Content::Audio, _) => other(TsKind::Audio, AUDIO),
-                    _ => other(TsKind::Other, OTHER),
+                    (Content::Tables, _) => other(UnitKind::Tables, TABLES),
+                    (Content::Audio, _) => other(UnitKind::Audio, AUDIO),
+                    (Content::Subtitles, _) => other(UnitKind::Subtitles, OTHER),
+                    _ => other(UnitKind::Other, OTHER),
                 };
                 self.elementary = Vec::new();
                 *self.description.insert(described)
@@ -353,6 +373,8 @@ impl OpenPes {
         let Description { kind, references, priority } = description;
         Some(TsUnit {
             frame: self.number,
+            stream,
+            place: self.place,
             first,
             last: self.has_ended,
             kind,

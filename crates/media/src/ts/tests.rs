@@ -8,6 +8,7 @@ use super::psi::{Content, Tables};
 use super::section::crc;
 use super::*;
 use crate::jitter::WholeFrameCounts;
+use crate::pictures::UnitKind;
 use crate::playout::Release;
 
 const PMT: u16 = 0x100;
@@ -125,6 +126,21 @@ fn tables_to_come_are_not_in_force_and_the_pid_of_a_map_that_is_gone_carries_som
 }
 
 #[test]
+fn subtitles_and_teletext_are_a_kind_of_their_own() {
+    let mut tables = Tables::default();
+    tables.push(0, true, &section(0, 0xc1, &[0, 1, 0xe1, 0]));
+    // Two private streams with a descriptor of five bytes of teletext, and of eight bytes of DVB subtitles.
+    let teletext = [&[6, 0xe1, 1, 0xf0, 7, 0x56, 5], &[0; 5][..]].concat();
+    let subtitles = [&[6, 0xe1, 2, 0xf0, 10, 0x59, 8], &[0; 8][..]].concat();
+    let map = [&[0xe1, 1, 0xf0, 0], &teletext[..], &subtitles].concat();
+    tables.push(PMT, true, &section(2, 0xc1, &map));
+    let streams = [VIDEO, AUDIO].map(|pid| tables.stream(pid, false));
+    assert!(streams.iter().all(|stream| stream.kind == StreamKind::Subtitles), "{streams:?}");
+    assert_eq!(streams.map(|stream| stream.codec), ["teletext", "DVB subtitles"]);
+    assert_eq!(tables.stream(VIDEO, true).kind, StreamKind::Clock);
+}
+
+#[test]
 fn packets_with_time_stamps_or_codes_between_them_are_read() {
     let alone = Mux::stream().bytes;
     let spaced = |before: usize, after: usize| -> Vec<u8> {
@@ -159,6 +175,11 @@ fn units(bytes: &[u8]) -> Vec<TsUnit> {
 
 /// Plays out RTP packets that are captured at their time by the program clock, and arrive 10 ms later.
 fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, WholeFrameCounts) {
+    let (out, playout) = play_out(units, arrives);
+    (out, playout.stats())
+}
+
+fn play_out(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, TsPlayout) {
     let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0xffff_0000).unwrap();
     let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
     let mut out = Vec::new();
@@ -175,7 +196,7 @@ fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>,
     }
     playout.handle_timeout(now + Duration::from_secs(1));
     out.extend(std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets));
-    (out, playout.stats())
+    (out, playout)
 }
 
 /// Checks that counters are continuous on each PID; returns the number of packets with payload and the clock values.
@@ -207,7 +228,7 @@ fn units_hold_whole_pes_packets_with_their_kinds_and_references() {
     assert_eq!(sorted(&all), sorted(&mux.bytes));
     let pictures: Vec<_> = units.iter().filter(|unit| unit.first == 0 && unit.packets[2] == VIDEO as u8).collect();
     assert_eq!(pictures.len(), 50);
-    use TsKind::{Video, VideoDisposable, VideoEntry};
+    use UnitKind::{Video, VideoDisposable, VideoEntry};
     for (index, picture) in pictures.iter().enumerate() {
         let kind = [VideoEntry, VideoDisposable, Video, VideoDisposable, Video][index % 5];
         assert_eq!(picture.kind, kind, "picture {index}");
@@ -216,9 +237,9 @@ fn units_hold_whole_pes_packets_with_their_kinds_and_references() {
     // The first P picture refers to the I picture.
     assert!(pictures[2].references.iter().eq([timeous_core::FrameId(pictures[0].frame)]));
     let priority = |kind| units.iter().find(|unit| unit.kind == kind).unwrap().priority;
-    assert!(priority(TsKind::Tables) > priority(TsKind::Audio) && priority(TsKind::Audio) > priority(VideoEntry));
+    assert!(priority(UnitKind::Tables) > priority(UnitKind::Audio) && priority(UnitKind::Audio) > priority(VideoEntry));
     assert!(priority(VideoEntry) > priority(Video) && priority(Video) > priority(VideoDisposable));
-    assert_eq!(priority(TsKind::Tables), Priority::HIGHEST);
+    assert_eq!(priority(UnitKind::Tables), Priority::HIGHEST);
     let last = units.iter().rev().find_map(|unit| unit.time).unwrap();
     assert_eq!(last, Duration::from_millis(49 * 40));
 }
@@ -236,12 +257,12 @@ fn what_arrives_whole_is_given_out_as_it_was() {
 fn what_is_given_up_leaves_no_gap_in_the_counters_and_the_clock() {
     let units = units(&Mux::stream().bytes);
     // Every other group of pictures is given up, B pictures are, too.
-    let of = |unit: &TsUnit| matches!(unit.kind, TsKind::Video | TsKind::VideoDisposable | TsKind::VideoEntry);
+    let of = |unit: &TsUnit| matches!(unit.kind, UnitKind::Video | UnitKind::VideoDisposable | UnitKind::VideoEntry);
     let entries: Vec<u32> =
-        units.iter().filter(|unit| unit.kind == TsKind::VideoEntry).map(|unit| unit.frame).collect();
+        units.iter().filter(|unit| unit.kind == UnitKind::VideoEntry).map(|unit| unit.frame).collect();
     let given_up = |unit: &TsUnit| {
         let group = entries.iter().filter(|entry| **entry <= unit.frame).count();
-        of(unit) && (group % 2 == 0 || unit.kind == TsKind::VideoDisposable)
+        of(unit) && (group % 2 == 0 || unit.kind == UnitKind::VideoDisposable)
     };
     let (out, stats) = play(&units, |_, unit| !given_up(unit));
     let (_, clocks) = check(&out);
@@ -257,9 +278,53 @@ fn what_is_given_up_leaves_no_gap_in_the_counters_and_the_clock() {
 }
 
 #[test]
+fn each_stream_has_counts_of_its_own() {
+    let units = units(&Mux::stream().bytes);
+    // Of the fifty sounds, each fifth, but not the last; and a part of a picture.
+    let lost_sound = |unit: &TsUnit| unit.kind == UnitKind::Audio && unit.place % 5 == 1;
+    let cut = units.iter().position(|unit| unit.kind == UnitKind::VideoDisposable && unit.first > 0).unwrap();
+    let (_, playout) = play_out(&units, |index, unit| index != cut && !lost_sound(unit));
+    let streams: Vec<_> = playout.streams().collect();
+    let told: Vec<_> = streams.iter().map(|(stream, _)| (stream.pid, stream.kind, stream.codec)).collect();
+    let tables = |pid| (pid, StreamKind::Tables, "");
+    let (video, audio) = ((VIDEO, StreamKind::Video, "MPEG-2 video"), (AUDIO, StreamKind::Audio, "AAC"));
+    assert_eq!(told, [tables(0), tables(PMT), video, audio]);
+    let [.., (_, video), (_, audio)] = streams[..] else { panic!("{streams:?}") };
+    assert_eq!((video.released, video.entries, video.incomplete, video.missing), (49, 10, 1, 0), "{video:?}");
+    assert_eq!((audio.released, audio.incomplete, audio.missing), (40, 0, 9), "the first was not noticed: {audio:?}");
+    let all = playout.stats();
+    assert_eq!(all.released, streams.iter().map(|(_, counts)| counts.released).sum::<u64>());
+    assert!(all.bytes > 0 && all.bytes == streams.iter().map(|(_, counts)| counts.bytes).sum::<u64>());
+}
+
+#[test]
+fn a_part_that_comes_after_its_frame_was_given_up_counts_for_nothing() {
+    let units = units(&Mux::stream().bytes);
+    let mut packetizer = TsPacketizer::new(1_400, 1, 0, 0).unwrap();
+    let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    let late = units.iter().position(|unit| unit.first > 0).unwrap();
+    let at = |time: Duration| Instant::ZERO + time + Duration::from_millis(10);
+    let mut kept = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        let time = unit.time.unwrap_or_default();
+        let packets = packetizer.packetize(unit, time.as_millis() * 90, false);
+        if index == late {
+            kept = packets;
+        } else {
+            packets.iter().for_each(|(_, rtp)| playout.handle_packet(at(time), rtp).unwrap());
+        }
+    }
+    let (before, end) = (playout.stats(), at(units.last().unwrap().time.unwrap()));
+    assert_eq!(before.incomplete, 1, "{before:?}");
+    kept.iter().for_each(|(_, rtp)| playout.handle_packet(end, rtp).unwrap());
+    playout.handle_timeout(end + Duration::from_secs(1));
+    assert_eq!((playout.stats().incomplete, playout.stats().missing), (1, 0), "{:?}", playout.stats());
+}
+
+#[test]
 fn a_picture_with_a_lost_part_goes_with_all_that_refer_to_it() {
     let units = units(&Mux::stream().bytes);
-    let lost = units.iter().position(|unit| unit.kind == TsKind::VideoEntry && unit.first > 0).unwrap();
+    let lost = units.iter().position(|unit| unit.kind == UnitKind::VideoEntry && unit.first > 0).unwrap();
     let (out, stats) = play(&units, |index, _| index != lost);
     check(&out);
     // Four of its group, and the B picture after the next I picture, which refers to the P picture before.

@@ -2,34 +2,24 @@
 
 use timeous_core::{AduMeta, Duration, FrameId, Priority, References, SubStream};
 
-/// Kind of a PES packet, for statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TsKind {
-    /// Tables.
-    Tables,
-    /// Video at which a decoder can start.
-    VideoEntry,
-    /// Video that others refer to.
-    Video,
-    /// Video that no other refers to.
-    VideoDisposable,
-    /// Audio.
-    Audio,
-    /// Subtitles, teletext, data.
-    Other,
-}
+use super::stream::TsStream;
+use crate::pictures::UnitKind;
 
 /// Packets of one PES packet, or of tables: a part that can be sent before the rest is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TsUnit {
     /// Number of the PES packet in the stream, from one.
     pub frame: u32,
+    /// Elementary stream, as far as tables tell.
+    pub stream: TsStream,
+    /// Number of the PES packet in its elementary stream.
+    pub place: u32,
     /// Number of packets of the PES packet before this unit.
     pub first: u16,
     /// Whether the PES packet ends with this unit. It may then have no packets, if the end is recognised only later.
     pub last: bool,
     /// Kind of the PES packet.
-    pub kind: TsKind,
+    pub kind: UnitKind,
     /// PES packets that it refers to.
     pub references: References,
     /// Priority.

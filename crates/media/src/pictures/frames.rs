@@ -1,10 +1,10 @@
-//! Kinds of video frames in PES packets, by the headers at their start: which others refer to them, and where decoding can begin.
+//! Kinds of video frames by the headers at their start: which others refer to them, and where decoding can begin.
 
 use std::collections::VecDeque;
 
 use timeous_core::{FrameId, Priority, References};
 
-use super::unit::TsKind;
+use super::kind::UnitKind;
 use crate::frame::Frame;
 use crate::h264::annexb::unit_starts;
 use crate::h264::reader::FrameReader;
@@ -13,7 +13,7 @@ use crate::h265::pictures::Pictures;
 
 /// Video codec, as far as its headers tell kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VideoCodec {
+pub(crate) enum VideoCodec {
     Mpeg2,
     H264,
     H265,
@@ -38,15 +38,15 @@ const LAYER_STEP: u8 = 8;
 
 /// Description of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Description {
-    pub(super) kind: TsKind,
-    pub(super) references: References,
-    pub(super) priority: Priority,
+pub(crate) struct Description {
+    pub(crate) kind: UnitKind,
+    pub(crate) references: References,
+    pub(crate) priority: Priority,
 }
 
 /// Frames of a video stream so far.
 #[derive(Debug)]
-pub(super) struct VideoFrames {
+pub(crate) struct VideoFrames {
     codec: VideoCodec,
     /// H.264, which has reference lists.
     reader: Option<Box<FrameReader>>,
@@ -63,14 +63,14 @@ pub(super) struct VideoFrames {
 }
 
 impl VideoFrames {
-    pub(super) fn new(codec: VideoCodec) -> Self {
+    pub(crate) fn new(codec: VideoCodec) -> Self {
         let reader = (codec == VideoCodec::H264).then(|| Box::new(FrameReader::new(None)));
         let (numbers, anchors, pictures) = (VecDeque::new(), [None; 2], Pictures::default());
         Self { codec, reader, numbers, anchors, pictures, highest_layer: 0, has_entries: false }
     }
 
     /// Describes the frame `number` by the beginning of its bytes. `None`: more bytes are needed, unless these are `all`.
-    pub(super) fn describe(
+    pub(crate) fn describe(
         &mut self,
         number: u32,
         bytes: &[u8],
@@ -124,9 +124,9 @@ impl VideoFrames {
             self.anchor(number);
         }
         let kind = match (frame.entry, frame.reference) {
-            (Some(_), _) => TsKind::VideoEntry,
-            (None, true) => TsKind::Video,
-            (None, false) => TsKind::VideoDisposable,
+            (Some(_), _) => UnitKind::VideoEntry,
+            (None, true) => UnitKind::Video,
+            (None, false) => UnitKind::VideoDisposable,
         };
         Description { kind, references, priority: frame.priority.min(ENTRY) }
     }
@@ -149,11 +149,11 @@ impl VideoFrames {
         self.highest_layer = self.highest_layer.max(layer);
         // Pictures of higher layers may refer to it all the same.
         if picture.header.is_sublayer_non_reference() && layer == self.highest_layer {
-            return Some(Description { kind: TsKind::VideoDisposable, references, priority: DISPOSABLE });
+            return Some(Description { kind: UnitKind::VideoDisposable, references, priority: DISPOSABLE });
         }
         self.anchor(number);
         let priority = Priority(REFERENCE.0 - LAYER_STEP * layer);
-        Some(Description { kind: TsKind::Video, references, priority })
+        Some(Description { kind: UnitKind::Video, references, priority })
     }
 
     fn describe_mpeg2(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
@@ -172,11 +172,11 @@ impl VideoFrames {
             2 => {
                 let references = frames(&self.anchors[..1]);
                 self.anchor(number);
-                Some(Description { kind: TsKind::Video, references, priority: REFERENCE })
+                Some(Description { kind: UnitKind::Video, references, priority: REFERENCE })
             }
             _ => {
                 let references = frames(&self.anchors);
-                Some(Description { kind: TsKind::VideoDisposable, references, priority: DISPOSABLE })
+                Some(Description { kind: UnitKind::VideoDisposable, references, priority: DISPOSABLE })
             }
         }
     }
@@ -190,12 +190,12 @@ impl VideoFrames {
         let before = self.anchors[0].filter(|_| self.has_entries);
         let references = before.map_or(References::NONE, |before| References::from([FrameId(before)]));
         self.anchor(number);
-        Description { kind: TsKind::Video, references, priority: REFERENCE }
+        Description { kind: UnitKind::Video, references, priority: REFERENCE }
     }
 
     fn entry(&mut self, number: u32) -> Description {
         self.anchor(number);
-        Description { kind: TsKind::VideoEntry, references: References::NONE, priority: ENTRY }
+        Description { kind: UnitKind::VideoEntry, references: References::NONE, priority: ENTRY }
     }
 
     fn anchor(&mut self, number: u32) {

@@ -1,0 +1,199 @@
+//! Statistics of each stream of a source at the sender: video, audio, subtitles and others, by the fates of their packets.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use timeous::core::{AduSeq, DropReason, Fate};
+use timeous_media::MediaDescription;
+
+use crate::input::MediaPart;
+use crate::track::TrackName;
+
+/// Statistics of a stream of the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SentTrack {
+    #[serde(flatten)]
+    name: TrackName,
+    /// Frames handed to the stream, as `framesSent` of all.
+    frames_sent: u64,
+    /// Frames that the send queue had no room for.
+    frames_not_sent: u64,
+    /// Frames of which packets were dropped before they were sent, for any of the reasons below.
+    frames_given_up: u64,
+    /// Packets acknowledged by the receiver.
+    pkt_acked_total: u64,
+    /// Packets lost for good.
+    pkt_snd_loss_total: u64,
+    /// Packets dropped because their deadline had passed.
+    pkt_snd_expired_total: u64,
+    /// Packets dropped because they could not have arrived in time.
+    pkt_snd_too_late_total: u64,
+    /// Packets dropped because a frame that they refer to was lost or dropped.
+    pkt_snd_reference_lost_total: u64,
+    /// Packets dropped by the policy, in favour of other packets.
+    pkt_snd_policy_total: u64,
+    /// Packets dropped for other reasons.
+    pkt_snd_other_total: u64,
+    /// Bytes of the packets that were sent and acknowledged or lost, without retransmissions.
+    byte_sent_total: u64,
+}
+
+/// Key of a stream: its number, and whether it is the clock of a PID.
+type Key = (u16, bool);
+
+/// Packet whose fate is not known.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    key: Key,
+    frame: u32,
+    bytes: usize,
+}
+
+/// Statistics of all streams of a source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SentTracks {
+    tracks: BTreeMap<Key, SentTrack>,
+    pending: BTreeMap<AduSeq, Pending>,
+    /// The last frame of each stream that was given up.
+    given_up: BTreeMap<Key, u32>,
+}
+
+impl SentTracks {
+    /// Counts a frame that is handed to the stream.
+    pub(super) fn frame(&mut self, part: &MediaPart, encoding: usize) {
+        self.track(part, encoding).frames_sent += 1;
+    }
+
+    /// Counts a frame that the queue had no room for; returns whether it was not given up before.
+    pub(super) fn no_room(&mut self, part: &MediaPart, encoding: usize) -> bool {
+        self.track(part, encoding).frames_not_sent += 1;
+        self.give_up(key_of(part, encoding), part.number())
+    }
+
+    /// Takes a packet that was queued.
+    pub(super) fn queued(&mut self, seq: AduSeq, part: &MediaPart, encoding: usize, bytes: usize) {
+        self.pending.insert(seq, Pending { key: key_of(part, encoding), frame: part.number(), bytes });
+    }
+
+    /// Takes the fate of a packet; returns the number of its stream if its frame is now given up.
+    pub(super) fn fate(&mut self, seq: AduSeq, fate: Fate) -> Option<u16> {
+        let Pending { key, frame, bytes } = self.pending.remove(&seq)?;
+        let track = self.tracks.entry(key).or_default();
+        let count = match fate {
+            Fate::Acked => &mut track.pkt_acked_total,
+            Fate::Lost => &mut track.pkt_snd_loss_total,
+            Fate::Dropped(DropReason::Expired) => &mut track.pkt_snd_expired_total,
+            Fate::Dropped(DropReason::TooLate) => &mut track.pkt_snd_too_late_total,
+            Fate::Dropped(DropReason::ReferenceLost) => &mut track.pkt_snd_reference_lost_total,
+            Fate::Dropped(DropReason::Policy) => &mut track.pkt_snd_policy_total,
+            Fate::Dropped(_) => &mut track.pkt_snd_other_total,
+        };
+        *count += 1;
+        if !matches!(fate, Fate::Dropped(_)) {
+            track.byte_sent_total += bytes as u64;
+            return None;
+        }
+        let is_new = self.give_up(key, frame);
+        if is_new && let Some(track) = self.tracks.get_mut(&key) {
+            track.frames_given_up += 1;
+        }
+        is_new.then_some(key.0)
+    }
+
+    fn give_up(&mut self, key: Key, frame: u32) -> bool {
+        self.given_up.insert(key, frame) != Some(frame)
+    }
+
+    fn track(&mut self, part: &MediaPart, encoding: usize) -> &mut SentTrack {
+        let key = key_of(part, encoding);
+        let track = self.tracks.entry(key).or_default();
+        track.name.id = key.0;
+        match part {
+            MediaPart::Video(_) => track.name = TrackName::h264(key.0),
+            // Tables may come later.
+            MediaPart::Ts(unit) => track.name = TrackName::from(unit.stream),
+            MediaPart::Passthrough(_) => {}
+        }
+        track
+    }
+
+    /// Names the streams of a source of RTP.
+    pub(super) fn name(&mut self, streams: &[MediaDescription]) {
+        for (id, stream) in (0..).zip(streams) {
+            if let Some(track) = self.tracks.get_mut(&(id, false)) {
+                track.name = TrackName::described(id, stream);
+            }
+        }
+    }
+
+    /// Adds the counts of another receiver.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (key, of) in &other.tracks {
+            let track = self.tracks.entry(*key).or_default();
+            track.name = of.name.clone();
+            for (sum, count) in track.counts().into_iter().zip(of.clone().counts()) {
+                *sum += *count;
+            }
+        }
+    }
+
+    /// Statistics of each stream, by its number.
+    pub(super) fn all(&self) -> Vec<&SentTrack> {
+        self.tracks.values().collect()
+    }
+
+    /// A line for each stream that is of use to people, if there are several.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let media: Vec<_> = self.tracks.values().filter(|track| track.name.is_media()).collect();
+        media.iter().filter(|_| media.len() > 1).map(|track| track.line()).collect()
+    }
+}
+
+impl SentTrack {
+    fn counts(&mut self) -> [&mut u64; 11] {
+        [
+            &mut self.frames_sent,
+            &mut self.frames_not_sent,
+            &mut self.frames_given_up,
+            &mut self.pkt_acked_total,
+            &mut self.pkt_snd_loss_total,
+            &mut self.pkt_snd_expired_total,
+            &mut self.pkt_snd_too_late_total,
+            &mut self.pkt_snd_reference_lost_total,
+            &mut self.pkt_snd_policy_total,
+            &mut self.pkt_snd_other_total,
+            &mut self.byte_sent_total,
+        ]
+    }
+
+    fn line(&self) -> String {
+        let reasons = [
+            ("expired", self.pkt_snd_expired_total),
+            ("too late", self.pkt_snd_too_late_total),
+            ("without their reference", self.pkt_snd_reference_lost_total),
+            ("by the policy", self.pkt_snd_policy_total),
+            ("for other reasons", self.pkt_snd_other_total),
+        ];
+        let reasons: Vec<_> =
+            reasons.iter().filter(|(_, count)| *count > 0).map(|(reason, count)| format!("{count} {reason}")).collect();
+        let why = if reasons.is_empty() { String::new() } else { format!(" (packets: {})", reasons.join(", ")) };
+        format!(
+            "{}: {} frames, {} of them given up{why}; {} packets lost, {}B sent",
+            self.name,
+            self.frames_sent,
+            self.frames_given_up,
+            self.pkt_snd_loss_total,
+            crate::figures::scaled(self.byte_sent_total),
+        )
+    }
+}
+
+fn key_of(part: &MediaPart, encoding: usize) -> Key {
+    match part {
+        MediaPart::Video(_) => (encoding as u16, false),
+        MediaPart::Ts(unit) => (unit.stream.pid, unit.stream.kind == timeous_media::ts::StreamKind::Clock),
+        MediaPart::Passthrough(unit) => (unit.stream.into(), false),
+    }
+}
