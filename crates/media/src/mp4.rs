@@ -4,6 +4,7 @@ mod boxes;
 mod error;
 mod program;
 mod samples;
+mod samples_h265;
 
 use self::boxes::{Fragment, Sample};
 pub use self::error::Mp4Error;
@@ -111,7 +112,7 @@ impl Mp4Writer {
         let coded = self.format.read(annexb, is_entry)?;
         let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
         let offset = shown.checked_sub(decode).and_then(|offset| i32::try_from(offset).ok()).ok_or(Mp4Error::Time)?;
-        let CodedFrame { data, track } = self.format.accept(coded);
+        let CodedFrame { data, track, .. } = self.format.accept(coded);
         self.zero = Some(zero);
         if let Some(track) = track {
             self.out.extend(boxes::header(vec![track])?);

@@ -209,6 +209,13 @@ fn sound(path: &str) -> u64 {
     told.unwrap().lines().find_map(|line| line.parse().ok()).unwrap()
 }
 
+/// Sample entry of the video.
+fn sample_entry(path: &str) -> String {
+    let arguments = ["-v", "error", "-select_streams", "v:0", "-show_entries", "stream=codec_tag_string", "-of"];
+    let told = output("ffprobe", &[&arguments[..], &["default=nk=1:nw=1", path]].concat());
+    told.unwrap().trim().to_owned()
+}
+
 #[test]
 fn a_transport_stream_is_recorded_as_mp4_with_its_sound() {
     if Command::new("ffmpeg").arg("-version").output().is_err() {
@@ -219,6 +226,9 @@ fn a_transport_stream_is_recorded_as_mp4_with_its_sound() {
     for codecs in [
         &["-c:v", "libx264", "-bf", "3", "-c:a", "aac"][..],
         &["-c:v", "libx264", "-bf", "0", "-ar", "44100", "-ac", "1"],
+        // Groups of pictures that are open, so that some precede the keyframe that they follow.
+        &["-c:v", "libx265", "-x265-params", "log-level=none:bframes=4:open-gop=1"],
+        &["-c:v", "libx265", "-x265-params", "log-level=none:bframes=0"],
     ] {
         let [source, mp4] = ["in.ts", "out.mp4"].map(|name| folder.path().join(name));
         let codecs: Vec<&str> = codecs.iter().copied().chain(["-c:a", "aac", "-f", "mpegts"]).collect();
@@ -244,6 +254,8 @@ fn a_transport_stream_is_recorded_as_mp4_with_its_sound() {
         fs::write(&mp4, file).unwrap();
         let (source, mp4) = (source.to_str().unwrap(), mp4.to_str().unwrap());
         assert_eq!(pictures(source), pictures(mp4));
+        let wanted = if codecs.contains(&"libx265") { "hvc1" } else { "avc1" };
+        assert_eq!(sample_entry(mp4), wanted);
         // The sound before the first picture is left out.
         let [all, recorded] = [source, mp4].map(sound);
         assert!(recorded <= all && recorded + 8 > all, "{recorded} of {all} frames of sound");

@@ -106,7 +106,7 @@ impl Writer {
             (Format::Mp4(mp4, file), SinkItem::Packets(release)) => {
                 let pushed = mp4.program.push(&release.packets);
                 if mp4.program.has_video() == Some(false) {
-                    return Err(misnamed(&file.name(), "MPEG-TS without H.264", ".ts").into());
+                    return Err(misnamed(&file.name(), "MPEG-TS without H.264 or H.265", ".ts").into());
                 }
                 let added = file.append(&mp4.program.take())?;
                 pushed.map_err(|error| WriteError::Frame(error.to_string()))?;

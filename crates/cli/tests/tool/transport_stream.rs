@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::{
-    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, skip, timeous, until,
+    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, side_by_side, skip, timeous, until,
 };
 
 const PACKET: usize = 188;
@@ -26,6 +26,8 @@ fn encoder(seconds: &str, codecs: &[&str], output: &[&str]) -> Command {
 }
 
 const H264_AAC: [&str; 8] = ["-c:v", "libx264", "-preset", "ultrafast", "-b:v", "600k", "-c:a", "aac"];
+const H265_AAC: [&str; 8] =
+    ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none", "-c:a", "aac"];
 const MPEG2_MP2: [&str; 6] = ["-c:v", "mpeg2video", "-b:v", "900k", "-c:a", "mp2"];
 
 fn encode(files: &Files, codecs: &[&str]) -> Option<String> {
@@ -162,14 +164,21 @@ fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
 
 #[test]
 fn mp4_with_sound_goes_in_and_comes_out() {
-    let files = Files::new();
     if !is_installed("ffmpeg") {
         return skip("mp4_with_sound_goes_in_and_comes_out", "ffmpeg");
     }
+    side_by_side(&[
+        ("H.264", || mp4_goes_in_and_comes_out(&H264_AAC)),
+        ("H.265", || mp4_goes_in_and_comes_out(&H265_AAC)),
+    ]);
+}
+
+fn mp4_goes_in_and_comes_out(codecs: &[&str]) {
+    let files = Files::new();
     let (source, out, port) = (files.path("in.mp4"), files.path("out.mp4"), free_port());
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-f", "lavfi"]);
-    ffmpeg.args(["-i", "sine=frequency=440", "-t", "3", "-pix_fmt", "yuv420p", "-g", "25"]).args(H264_AAC);
+    ffmpeg.args(["-i", "sine=frequency=440", "-t", "3", "-pix_fmt", "yuv420p", "-g", "25"]).args(codecs);
     ffmpeg.args(["-bf", "2", &source]).stdin(Stdio::null());
     Running::start(ffmpeg).ends_with(0);
     let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=1s&reconnect=off"), &out]);

@@ -3,6 +3,7 @@
 /// Length of a NAL unit's header in bytes.
 pub(crate) const HEADER: usize = 2;
 /// Types of NAL units (table 7-1).
+pub(crate) const VPS: u8 = 32;
 pub(crate) const SPS: u8 = 33;
 pub(crate) const PPS: u8 = 34;
 pub(crate) const AUD: u8 = 35;

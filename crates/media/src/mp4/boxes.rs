@@ -4,16 +4,17 @@ use std::num::NonZeroU32;
 
 use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
 use shiguredo_mp4::boxes::{
-    AudioSampleEntryFields, Avc1Box, AvccBox, Brand, DinfBox, EsdsBox, FtypBox, HdlrBox, MdhdBox, MdiaBox, MfhdBox,
-    MinfBox, MoofBox, MoovBox, Mp4aBox, MvexBox, MvhdBox, SampleEntry, SmhdBox, StblBox, StcoBox, StscBox, StsdBox,
-    StszBox, SttsBox, TfdtBox, TfhdBox, TkhdBox, TrafBox, TrakBox, TrexBox, TrunBox, TrunSample,
-    VisualSampleEntryFields, VmhdBox,
+    AudioSampleEntryFields, Avc1Box, AvccBox, Brand, DinfBox, EsdsBox, FtypBox, HdlrBox, Hvc1Box, HvccBox,
+    HvccNalUintArray, MdhdBox, MdiaBox, MfhdBox, MinfBox, MoofBox, MoovBox, Mp4aBox, MvexBox, MvhdBox, SampleEntry,
+    SmhdBox, StblBox, StcoBox, StscBox, StsdBox, StszBox, SttsBox, TfdtBox, TfhdBox, TkhdBox, TrafBox, TrakBox,
+    TrexBox, TrunBox, TrunSample, VisualSampleEntryFields, VmhdBox,
 };
 use shiguredo_mp4::descriptors::{DecoderConfigDescriptor, DecoderSpecificInfo, EsDescriptor, SlConfigDescriptor};
 use shiguredo_mp4::{Either, Encode, FixedPointNumber, Mp4FileTime, SampleFlags, Uint, Utf8String};
 
 use super::error::Mp4Error;
 use crate::aac::AacFormat;
+use crate::h265::format::StreamFormat;
 use crate::rtp::RTP_CLOCK_HZ;
 
 /// Size of the header of an `mdat` box, in bytes.
@@ -171,10 +172,67 @@ pub(super) fn avc_track(
     pps_list: Vec<Vec<u8>>,
 ) -> Result<TrackHeader, Mp4Error> {
     let (width, height) = sps.pixel_dimensions().map_err(|error| format(format_args!("{error:?}")))?;
-    let [width, height] = [width, height].map(|side| u16::try_from(side).ok().filter(|&side| side <= i16::MAX as u16));
+    let size = size_of([width.into(), height.into()])?;
+    let entry = sample_entry(sps, size, sps_list, pps_list)?;
+    Ok(TrackHeader { entry, size: Some(size) })
+}
+
+/// Size of a picture, if a track can have it.
+fn size_of(size: [u64; 2]) -> Result<[u16; 2], Mp4Error> {
+    let [width, height] = size.map(|side| u16::try_from(side).ok().filter(|&side| side <= i16::MAX as u16));
     let (width, height) = width.zip(height).ok_or_else(|| format("the picture is larger than 32767 pixels"))?;
-    let entry = sample_entry(sps, [width, height], sps_list, pps_list)?;
-    Ok(TrackHeader { entry, size: Some([width, height]) })
+    Ok([width, height])
+}
+
+/// Track of H.265 with these parameter sets by type.
+pub(super) fn hevc_track(stream: &StreamFormat, sets: [(u8, Vec<Vec<u8>>); 3]) -> Result<TrackHeader, Mp4Error> {
+    let size = size_of(stream.size)?;
+    let arrays = sets.into_iter().map(|(kind, nalus)| HvccNalUintArray {
+        // All are here (§8.3.3.1.3), unless they change later.
+        array_completeness: Uint::new(1),
+        nal_unit_type: Uint::new(kind),
+        nalus,
+    });
+    let [luma, chroma] = stream.depths;
+    let entry = SampleEntry::Hvc1(Hvc1Box {
+        visual: visual(size),
+        hvcc_box: HvccBox {
+            general_profile_space: Uint::new(stream.profile >> 6),
+            general_tier_flag: Uint::new(stream.profile >> 5 & 1),
+            general_profile_idc: Uint::new(stream.profile & 0x1f),
+            general_profile_compatibility_flags: stream.compatibility,
+            general_constraint_indicator_flags: Uint::new(stream.constraints),
+            general_level_idc: stream.level,
+            // Not told.
+            min_spatial_segmentation_idc: Uint::new(0),
+            parallelism_type: Uint::new(0),
+            chroma_format_idc: Uint::new(stream.chroma & 3),
+            bit_depth_luma_minus8: Uint::new(luma & 7),
+            bit_depth_chroma_minus8: Uint::new(chroma & 7),
+            avg_frame_rate: 0,
+            constant_frame_rate: Uint::new(0),
+            num_temporal_layers: Uint::new(stream.temporal_layers & 7),
+            temporal_id_nested: Uint::new(stream.is_nested.into()),
+            length_size_minus_one: Uint::new(3),
+            nalu_arrays: arrays.collect(),
+        },
+        unknown_boxes: Vec::new(),
+    });
+    Ok(TrackHeader { entry, size: Some(size) })
+}
+
+/// Fields of a sample entry of video.
+fn visual([width, height]: [u16; 2]) -> VisualSampleEntryFields {
+    VisualSampleEntryFields {
+        data_reference_index: VisualSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
+        width,
+        height,
+        horizresolution: VisualSampleEntryFields::DEFAULT_HORIZRESOLUTION,
+        vertresolution: VisualSampleEntryFields::DEFAULT_VERTRESOLUTION,
+        frame_count: VisualSampleEntryFields::DEFAULT_FRAME_COUNT,
+        compressorname: VisualSampleEntryFields::NULL_COMPRESSORNAME,
+        depth: VisualSampleEntryFields::DEFAULT_DEPTH,
+    }
 }
 
 /// Track of AAC.
@@ -320,7 +378,7 @@ fn trak(track: usize, TrackHeader { entry, size }: TrackHeader) -> TrakBox {
 
 fn sample_entry(
     sps: &SeqParameterSet,
-    [width, height]: [u16; 2],
+    size: [u16; 2],
     sps_list: Vec<Vec<u8>>,
     pps_list: Vec<Vec<u8>>,
 ) -> Result<SampleEntry, Mp4Error> {
@@ -336,16 +394,7 @@ fn sample_entry(
         _ => 3,
     };
     Ok(SampleEntry::Avc1(Avc1Box {
-        visual: VisualSampleEntryFields {
-            data_reference_index: VisualSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
-            width,
-            height,
-            horizresolution: VisualSampleEntryFields::DEFAULT_HORIZRESOLUTION,
-            vertresolution: VisualSampleEntryFields::DEFAULT_VERTRESOLUTION,
-            frame_count: VisualSampleEntryFields::DEFAULT_FRAME_COUNT,
-            compressorname: VisualSampleEntryFields::NULL_COMPRESSORNAME,
-            depth: VisualSampleEntryFields::DEFAULT_DEPTH,
-        },
+        visual: visual(size),
         avcc_box: AvccBox {
             avc_profile_indication: profile,
             profile_compatibility: compatibility,

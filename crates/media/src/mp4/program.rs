@@ -1,10 +1,11 @@
-//! MP4 of a transport stream: its H.264 and AAC, in step.
+//! MP4 of a transport stream: its H.264 or H.265, and AAC, in step.
 
 use std::collections::VecDeque;
 
 use super::boxes::{self, Fragment, Sample, aac_track};
 use super::error::Mp4Error;
 use super::samples::{CodedFrame, SampleFormat};
+use super::samples_h265::H265Format;
 use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::demux::{Demuxer, Elementary, Pes};
@@ -20,7 +21,7 @@ const FRAGMENT_BYTES: usize = 4 << 20;
 const MOST_STEP: i64 = 10 * RTP_CLOCK_HZ as i64;
 /// Most PES packets that wait for the first picture and sound. Chosen by us: over five seconds.
 const MOST_WAITING: usize = 256;
-/// Writes a transport stream's first H.264 and AAC into a fragmented MP4 file.
+/// Writes a transport stream's first H.264 or H.265, and AAC into a fragmented MP4 file.
 ///
 /// The file begins with the first entry point of the video, with the sound from there on. What was given up is a gap: the picture before
 /// it stays, and the sound is silent.
@@ -36,7 +37,8 @@ const MOST_WAITING: usize = 256;
 #[derive(Debug, Default)]
 pub struct TsMp4Writer {
     demuxer: Demuxer,
-    format: SampleFormat,
+    h264: SampleFormat,
+    h265: H265Format,
     fragment: Fragment,
     /// Clock that does not wrap: the last time, as it came and as it is counted.
     clock: Option<(i64, i64)>,
@@ -64,7 +66,7 @@ impl TsMp4Writer {
         pes.into_iter().map(|pes| self.take_pes(pes)).fold(Ok(()), Result::and)
     }
 
-    /// Whether the stream has H.264, which the file needs; `None` before its tables have come.
+    /// Whether the stream has H.264 or H.265, which the file needs; `None` before its tables have come.
     pub fn has_video(&self) -> Option<bool> {
         self.demuxer.has_video()
     }
@@ -95,7 +97,7 @@ impl TsMp4Writer {
         }
         // The sound of the first picture came before it.
         let (pictures, sound): (Vec<Pes>, Vec<Pes>) =
-            self.waiting.drain(..).partition(|pes| pes.of == Elementary::Video);
+            self.waiting.drain(..).partition(|pes| pes.of != Elementary::Audio);
         let stored = pictures.into_iter().map(|pes| self.store(pes)).fold(Ok(()), Result::and);
         if self.zero.is_some() {
             sound.into_iter().map(|pes| self.store(pes)).fold(stored, Result::and)
@@ -114,7 +116,7 @@ impl TsMp4Writer {
         let decode = self.count(pes.decode);
         let presented = decode + wrapped(pes.presented as i64 - pes.decode as i64);
         match pes.of {
-            Elementary::Video => self.store_picture(&pes, decode, presented),
+            Elementary::H264 | Elementary::H265 => self.store_picture(&pes, decode, presented),
             Elementary::Audio => {
                 self.store_sound(&pes, presented);
                 Ok(())
@@ -123,8 +125,13 @@ impl TsMp4Writer {
     }
 
     fn store_picture(&mut self, pes: &Pes, decode: i64, presented: i64) -> Result<(), Mp4Error> {
-        let frame = self.format.read(&pes.data, pes.is_entry)?;
-        let CodedFrame { data, track } = self.format.accept(frame);
+        let frame = if pes.of == Elementary::H265 {
+            self.h265.sample(&pes.data, pes.is_entry)?
+        } else {
+            let frame = self.h264.read(&pes.data, pes.is_entry)?;
+            self.h264.accept(frame)
+        };
+        let CodedFrame { data, track, is_entry } = frame;
         if let Some(video) = track {
             let audio = self.audio.map(aac_track);
             self.has_audio_track = audio.is_some();
@@ -136,10 +143,10 @@ impl TsMp4Writer {
         let offset = i32::try_from(presented - zero - at).map_err(|_| Mp4Error::Time)?;
         let span = self.fragment.span(VIDEO);
         let is_long = span.is_some_and(|(first, _)| at - first >= FRAGMENT_TICKS);
-        if span.is_some() && (pes.is_entry || is_long || self.fragment.bytes() + data.len() > FRAGMENT_BYTES) {
+        if span.is_some() && (is_entry || is_long || self.fragment.bytes() + data.len() > FRAGMENT_BYTES) {
             self.end_fragment_at(at);
         }
-        let sample = Sample { decode: at, offset, size: data.len(), is_entry: pes.is_entry, is_reference: true };
+        let sample = Sample { decode: at, offset, size: data.len(), is_entry, is_reference: true };
         self.add(VIDEO, sample, &data);
         Ok(())
     }

@@ -19,6 +19,8 @@ pub(super) struct CodedFrame {
     pub(super) data: Vec<u8>,
     /// Track in the file's header, if the file starts here.
     pub(super) track: Option<TrackHeader>,
+    /// Whether a decoder can start with it.
+    pub(super) is_entry: bool,
 }
 
 /// Frame that can become a sample.
@@ -76,7 +78,7 @@ impl SampleFormat {
             data.extend_from_slice(nal);
         }
         self.known = Some(stream);
-        CodedFrame { data, track: frame.track }
+        CodedFrame { data, track: frame.track, is_entry: frame.is_entry }
     }
 
     /// Track of a file whose first frame refers to this PPS.

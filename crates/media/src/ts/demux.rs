@@ -1,4 +1,4 @@
-//! Demultiplexer: the first video of H.264 and the first audio of AAC of a transport stream, PES packet by PES packet.
+//! Demultiplexer: the first video of H.264 or H.265 and the first audio of AAC of a transport stream, PES packet by PES packet.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use super::psi::Tables;
 
 /// Stream types (ISO/IEC 13818-1 §2.4.4.9, table 2-34).
 const H264: u8 = 0x1b;
+const H265: u8 = 0x24;
 const AAC: u8 = 0x0f;
 /// Most bytes of a PES packet. Chosen by us, as of a picture elsewhere: more takes memory.
 const MAX_PES: usize = 16 << 20;
@@ -14,7 +15,9 @@ const MAX_PES: usize = 16 << 20;
 /// Elementary stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elementary {
-    Video,
+    H264,
+    H265,
+    /// AAC.
     Audio,
 }
 
@@ -53,7 +56,7 @@ impl Demuxer {
         for packet in packets.chunks_exact(PACKET_LEN).filter_map(Packet::new) {
             let pid = packet.pid();
             self.tables.push(pid, packet.starts(), packet.payload());
-            self.video = self.video.or_else(|| self.tables.of_type(H264).next());
+            self.video = self.video.or_else(|| self.tables.of_type(H264).chain(self.tables.of_type(H265)).min());
             self.audio = self.audio.or_else(|| self.tables.of_type(AAC).next());
             if self.video != Some(pid) && self.audio != Some(pid) || packet.is_scrambled() {
                 continue;
@@ -77,14 +80,18 @@ impl Demuxer {
         self.audio.is_some()
     }
 
-    /// Whether the tables name elementary streams, and H.264 among them; `None` before they have come.
+    /// Whether the tables name elementary streams, and H.264 or H.265 among them; `None` before they have come.
     pub(crate) fn has_video(&self) -> Option<bool> {
         self.tables.has_maps().then_some(self.video.is_some())
     }
 
     fn end(&mut self, pid: u16) -> Option<Pes> {
         let Open { is_entry, bytes } = self.open.remove(&pid)?;
-        let of = if self.tables.stream_type(pid) == Some(H264) { Elementary::Video } else { Elementary::Audio };
+        let of = match self.tables.stream_type(pid) {
+            Some(H264) => Elementary::H264,
+            Some(H265) => Elementary::H265,
+            _ => Elementary::Audio,
+        };
         // Header of a PES packet (§2.4.3.6): start code, length, flags, length of the header, times.
         let &[0, 0, 1, _, _, _, _, flags, header, ref rest @ ..] = bytes.as_slice() else { return None };
         let presented = time_stamp(rest).filter(|_| flags & 0x80 != 0)?;
@@ -124,7 +131,7 @@ mod tests {
         for (n, pes) in (0u64..).zip(&read) {
             assert_eq!((pes.decode, pes.presented), (180_000 + 3_000 * n, 180_900 + 3_000 * n));
             assert_eq!((pes.data.len() as u64, pes.is_entry), (100 + 150 * n, n == 0));
-            assert_eq!(pes.of == Elementary::Video, n % 2 == 0);
+            assert_eq!(pes.of == Elementary::H264, n % 2 == 0);
         }
         assert_eq!((demuxer.has_video(), demuxer.has_audio()), (Some(true), true));
     }
