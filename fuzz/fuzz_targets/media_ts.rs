@@ -6,6 +6,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_core::{Duration, Instant};
 use timeous_media::Release;
+use timeous_media::mp4::TsMp4Writer;
 use timeous_media::ts::{PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
 
 #[derive(Arbitrary, Debug)]
@@ -50,6 +51,7 @@ fuzz_target!(|input: Input| {
     }
     let Ok(mut packetizer) = TsPacketizer::new(usize::from(input.mtu), 1, 0xfff0, 0) else { return };
     let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+    let mut recording = TsMp4Writer::default();
     let mut fates = input.fates.iter().cycle();
     let (mut later, mut now) = (Vec::new(), Instant::ZERO);
     for unit in &units {
@@ -74,9 +76,14 @@ fuzz_target!(|input: Input| {
         }
         while let Some(release) = playout.poll_release() {
             assert!(!release.packets.is_empty() && release.packets.len().is_multiple_of(PACKET_LEN));
+            let _ = recording.push(&release.packets);
+            let _ = recording.take();
         }
     }
     playout.handle_timeout(now + Duration::from_secs(1));
     playout.finish();
+    recording.finish();
+    let came: u64 = playout.streams().map(|(_, counts)| counts.released).sum();
+    assert!(came <= playout.stats().released);
     assert!(!playout.holds_packets());
 });

@@ -32,9 +32,9 @@ use crate::plain::PlainSender;
 use crate::security::tell_security;
 use crate::source::{DueFrame, NextFrame, Source};
 
-/// Sends live video and audio: raw H.264 or H.265, MPEG-TS, MP4, Matroska, or RTP of any codec
+/// Sends live video and audio: raw H.264 or H.265, MPEG-TS, MP4, Matroska, IVF, AAC, Ogg, or RTP of any codec
 ///
-/// SOURCE is a file of raw H.264 or H.265 (Annex B), MPEG-TS, MP4 or Matroska, '-' for standard input, udp://:port for RTP or MPEG-TS, an SDP file
+/// SOURCE is a file of raw H.264 or H.265 (Annex B), MPEG-TS, MP4, Matroska, IVF, AAC (ADTS) or Ogg, '-' for standard input, udp://:port for RTP or MPEG-TS, an SDP file
 /// (.sdp) that describes RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
 /// receiver in time are dropped. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion
 /// control. With a host it calls, and redials if necessary; without one it waits for any number of receivers.

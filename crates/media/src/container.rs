@@ -1,16 +1,22 @@
-//! Sources that become a transport stream: MP4, fragmented MP4, Matroska, WebM, and raw H.265.
+//! Sources that become a transport stream: MP4, fragmented MP4, Matroska, WebM, ADTS, Ogg and raw H.265; or RTP, also IVF.
 //!
 //! The tracks that a transport stream can hold are written into one ([`TsMuxer`]), so that all else, from late choice
-//! to the player, is as with any other transport stream.
+//! to the player, is as with any other transport stream. Video of VP8, VP9 and AV1 becomes RTP, with its sound, as from a camera.
 
+mod adts;
+mod av1;
 mod error;
 mod fragments;
 mod h265;
+mod ivf;
 mod matroska;
 mod merge;
 mod mp4;
 mod mux;
+mod ogg;
+mod plain;
 mod read;
+mod rtp;
 mod sample;
 mod seek_head;
 mod tables;
@@ -26,9 +32,13 @@ use self::matroska::MatroskaTracks;
 use self::merge::Merge;
 use self::mp4::Mp4Tracks;
 pub use self::mux::TsMuxer;
+use self::plain::PlainFile;
+use self::rtp::RtpMuxer;
+pub use self::rtp::RtpSample;
 pub use self::sample::Sample;
 pub use self::track::{NalFormat, Track, TrackFormat};
 pub use crate::aac::AacFormat;
+use crate::rtp::session::MediaDescription;
 
 /// Most tracks of a container. Chosen by us: their descriptions fit one section of a transport stream (ISO/IEC 13818-1 §2.4.4.8: 1021 bytes).
 const MAX_TRACKS: usize = 32;
@@ -39,25 +49,42 @@ const MAX_TRACKS: usize = 32;
 /// use timeous_media::container::is_container;
 /// assert!(is_container(&[0, 0, 0, 32, b'f', b't', b'y', b'p']));
 /// assert!(is_container(&[0x1a, 0x45, 0xdf, 0xa3]));
+/// assert!(is_container(b"OggS") && is_container(b"DKIF"));
 /// assert!(!is_container(&[0, 0, 0, 1, 0x67]));
 /// ```
 pub fn is_container(bytes: &[u8]) -> bool {
-    mp4::is_mp4(bytes) || matroska::is_matroska(bytes)
+    mp4::is_mp4(bytes) || matroska::is_matroska(bytes) || plain::is_plain(bytes)
 }
 
-/// Reads a container as a transport stream.
+/// Reads a container as a transport stream, or as RTP.
 #[derive(Debug)]
 pub struct Container<R: Read + Seek> {
     tracks: Tracks<R>,
     merge: Merge,
-    muxer: TsMuxer,
+    muxer: Muxer,
     left_out: Vec<String>,
+}
+
+/// Next part of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Muxed {
+    /// Whole packets of a transport stream, in order of their decoding times.
+    Ts(Vec<u8>),
+    /// RTP packets of a sample.
+    Rtp(RtpSample),
+}
+
+#[derive(Debug)]
+enum Muxer {
+    Ts(TsMuxer),
+    Rtp(RtpMuxer),
 }
 
 #[derive(Debug)]
 enum Tracks<R: Read + Seek> {
     Mp4(Box<Mp4Tracks<R>>),
     Matroska(Box<MatroskaTracks<R>>),
+    Plain(PlainFile<R>),
 }
 
 impl<R: Read + Seek> Container<R> {
@@ -69,9 +96,12 @@ impl<R: Read + Seek> Container<R> {
         let mut first = [0; 8];
         from.read_exact(&mut first)?;
         from.rewind()?;
-        let (tracks, formats, left_out) = if matroska::is_matroska(&first) {
+        let (tracks, formats, mut left_out) = if matroska::is_matroska(&first) {
             let (tracks, formats, left_out) = MatroskaTracks::open(from)?;
             (Tracks::Matroska(Box::new(tracks)), formats, left_out)
+        } else if plain::is_plain(&first) {
+            let (file, formats, left_out) = PlainFile::open(from)?;
+            (Tracks::Plain(file), formats, left_out)
         } else {
             let (tracks, formats, left_out) = Mp4Tracks::open(from)?;
             (Tracks::Mp4(Box::new(tracks)), formats, left_out)
@@ -86,12 +116,30 @@ impl<R: Read + Seek> Container<R> {
             )));
         }
         let merge = Merge::new(&formats);
-        Ok(Self { tracks, merge, muxer: TsMuxer::new(formats), left_out })
+        let muxer = if formats.iter().any(|track| track.format.is_for_rtp()) {
+            let (muxer, more) = RtpMuxer::new(formats);
+            left_out.extend(more);
+            Muxer::Rtp(muxer)
+        } else {
+            Muxer::Ts(TsMuxer::new(formats))
+        };
+        Ok(Self { tracks, merge, muxer, left_out })
     }
 
     /// Tracks that are sent.
     pub fn tracks(&self) -> &[Track] {
-        self.muxer.tracks()
+        match &self.muxer {
+            Muxer::Ts(muxer) => muxer.tracks(),
+            Muxer::Rtp(muxer) => muxer.tracks(),
+        }
+    }
+
+    /// Descriptions of the streams, if the container becomes RTP.
+    pub fn streams(&self) -> Option<Vec<MediaDescription>> {
+        match &self.muxer {
+            Muxer::Ts(_) => None,
+            Muxer::Rtp(muxer) => Some(muxer.descriptions()),
+        }
     }
 
     /// Tracks that are not sent, each with the reason.
@@ -104,21 +152,31 @@ impl<R: Read + Seek> Container<R> {
         match &self.tracks {
             Tracks::Mp4(tracks) => tracks.is_cut_off,
             Tracks::Matroska(tracks) => tracks.is_cut_off,
+            Tracks::Plain(file) => file.is_cut_off,
         }
     }
 
-    /// Reads on, and returns whole packets of the transport stream, in order of their decoding times; `None` at the end.
+    /// Reads on; returns `None` at the end.
     ///
     /// # Errors
     /// [`ContainerError`]: the container cannot be read further.
-    pub fn next_packets(&mut self) -> Result<Option<Vec<u8>>, ContainerError> {
+    pub fn next_muxed(&mut self) -> Result<Option<Muxed>, ContainerError> {
         loop {
             if let Some(sample) = self.merge.next_sample() {
-                return Ok(Some(self.muxer.push(&sample)));
+                let muxed = match &mut self.muxer {
+                    Muxer::Ts(muxer) => muxer.push_stored(sample).map(Muxed::Ts),
+                    Muxer::Rtp(muxer) => muxer.push(&sample).map(Muxed::Rtp),
+                };
+                match muxed {
+                    Some(muxed) => return Ok(Some(muxed)),
+                    // It is damaged, or of a track that is left out.
+                    None => continue,
+                }
             }
             let read = match &mut self.tracks {
                 Tracks::Mp4(tracks) => tracks.next_sample()?,
                 Tracks::Matroska(tracks) => tracks.next_sample()?,
+                Tracks::Plain(file) => file.next_sample()?,
             };
             match read {
                 Some(sample) => self.merge.push(sample),

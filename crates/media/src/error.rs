@@ -5,8 +5,8 @@
 pub enum MediaError {
     /// The input does not begin with a start code.
     #[error(
-        "the input is not a raw H.264 (Annex B) stream: it begins with {found:02x?} in place of a start code; \
-         convert it first, such as by `ffmpeg -i FILE -c:v copy -an -f h264 OUT.h264`"
+        "the input is of an unknown format, and not a raw H.264 (Annex B) stream: it begins with {found:02x?} in place of a \
+         start code; convert it first, such as by `ffmpeg -i FILE -c:v libx264 -c:a aac -f mpegts OUT.ts`"
     )]
     NotAnnexB {
         /// First bytes of the input.

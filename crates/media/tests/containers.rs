@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use timeous_media::container::{Container, ContainerError, H265Stream};
+use timeous_media::container::{Container, ContainerError, H265Stream, Muxed};
 use timeous_media::mp4::TsMp4Writer;
 
 /// Containers: name of the file, and ffmpeg's options.
@@ -70,7 +70,7 @@ fn transport_stream(path: &Path) -> Vec<u8> {
     let mut container = Container::open(File::open(path).unwrap()).unwrap();
     assert_eq!((container.tracks().len(), container.left_out().len()), (2, 0));
     let mut out = Vec::new();
-    while let Some(packets) = container.next_packets().unwrap() {
+    while let Some(Muxed::Ts(packets)) = container.next_muxed().unwrap() {
         out.extend(packets);
     }
     out
@@ -110,7 +110,7 @@ fn what_is_cut_off_is_sent_as_far_as_it_goes() {
         fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
         let mut container = Container::open(File::open(&path).unwrap()).unwrap();
         let mut len = 0;
-        while let Some(packets) = container.next_packets().unwrap() {
+        while let Some(Muxed::Ts(packets)) = container.next_muxed().unwrap() {
             len += packets.len();
         }
         assert!(container.is_cut_off() && len > bytes.len() / 2, "{name}: {len} of {}", bytes.len());
@@ -157,7 +157,7 @@ fn a_container_that_is_cut_off_is_read_as_far_as_it_goes() {
         let mut container = Container::open(File::open(&path).unwrap()).unwrap();
         let mut packets = 0;
         let end = loop {
-            match container.next_packets() {
+            match container.next_muxed() {
                 Ok(Some(_)) => packets += 1,
                 end => break end,
             }
@@ -262,4 +262,76 @@ fn a_transport_stream_is_recorded_as_mp4_with_its_sound() {
         let off = lip_sync(source) - lip_sync(mp4);
         assert!(off.abs() < 0.030, "{off} s");
     }
+}
+
+/// Identifiers of elements of Matroska (RFC 9559 §27.1), with their markers.
+const SEGMENT: u32 = 0x1853_8067;
+const CLUSTER: u32 = 0x1f43_b675;
+const TRACKS: u32 = 0x1654_ae6b;
+const TRACK_ENTRY: u32 = 0xae;
+const TRACK_NUMBER: u32 = 0xd7;
+const BLOCK_GROUP: u32 = 0xa0;
+const BLOCKS: [u32; 2] = [0xa1, 0xa3];
+/// Indices, whose places change: SeekHead and Cues.
+const INDICES: [u32; 2] = [0x114d_9b74, 0x1c53_bb6b];
+
+/// Element with a length of eight bytes.
+fn element(id: u32, content: &[u8]) -> Vec<u8> {
+    let id: Vec<u8> = id.to_be_bytes().into_iter().skip_while(|byte| *byte == 0).collect();
+    [&id[..], &(content.len() as u64 | 1 << 56).to_be_bytes(), content].concat()
+}
+
+/// Writes a file anew, with these bytes taken from the frames of each track, from the first on, and stored once (header stripping).
+fn strip(mut bytes: &[u8], headers: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some(first) = bytes.first() {
+        let (id, rest) = bytes.split_at(first.leading_zeros() as usize + 1);
+        let id = id.iter().fold(0, |id, byte| id << 8 | u32::from(*byte));
+        let width = rest[0].leading_zeros() as usize + 1;
+        let len =
+            rest[1..width].iter().fold(u64::from(rest[0]) & (0xff >> width), |len, byte| len << 8 | u64::from(*byte));
+        // One of unknown length lasts until the end.
+        let len = if len == (1 << (7 * width)) - 1 { rest.len() - width } else { len as usize };
+        let (content, after) = rest[width..].split_at(len);
+        bytes = after;
+        let content = match id {
+            _ if INDICES.contains(&id) => continue,
+            SEGMENT | CLUSTER | TRACKS | BLOCK_GROUP => strip(content, headers),
+            TRACK_ENTRY => {
+                let number = content.windows(3).find(|bytes| bytes[..2] == [TRACK_NUMBER as u8, 0x81]).unwrap()[2];
+                let header = headers[usize::from(number) - 1];
+                let compression = [element(0x4254, &[3]), element(0x4255, header)].concat();
+                let encoding = [element(0x5031, &[0]), element(0x5032, &[1]), element(0x5033, &[0])].concat();
+                let encoding = [encoding, element(0x5034, &compression)].concat();
+                [content, &element(0x6d80, &element(0x6240, &encoding))].concat()
+            }
+            _ if BLOCKS.contains(&id) => {
+                // Track, time and flags are four bytes.
+                let (head, frame) = content.split_at(4);
+                let header = headers[usize::from(head[0] & 0x7f) - 1];
+                [head, frame.strip_prefix(header).unwrap()].concat()
+            }
+            _ => content.to_vec(),
+        };
+        out.extend(element(id, &content));
+    }
+    out
+}
+
+/// As mkvmerge writes it: frames of AC-3 all begin with a word, and lengths of NAL units with a zero.
+#[test]
+fn headers_that_matroska_stores_once_stand_before_each_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, stripped, stream] = ["in.mkv", "stripped.mkv", "out.ts"].map(|name| folder.path().join(name));
+    if write(&source, &["-c:v", "libx264", "-bf", "2", "-c:a", "ac3"]).is_none() {
+        eprintln!("SKIPPED: ffmpeg is not installed");
+        return;
+    }
+    let whole = fs::read(&source).unwrap();
+    fs::write(&stripped, strip(&whole, &[&[0], &[0x0b, 0x77]])).unwrap();
+    fs::write(&stream, transport_stream(&stripped)).unwrap();
+    let paths = [&source, &stripped, &stream].map(|path| path.to_str().unwrap());
+    assert_eq!(pictures(paths[0]), pictures(paths[1]), "what ffmpeg reads");
+    assert_eq!(pictures(paths[0]), pictures(paths[2]));
+    assert_eq!(sound(paths[0]), sound(paths[2]));
 }

@@ -1,13 +1,13 @@
-//! MP4, Matroska and WebM from a file, as a transport stream.
+//! MP4, Matroska, WebM, IVF, ADTS and Ogg from a file, as a transport stream or as RTP.
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
 
 use timeous_media::Ending;
-use timeous_media::container::{Container, ContainerError};
+use timeous_media::container::{Container, ContainerError, Muxed};
 
 use super::captured::Frames;
-use super::ts;
+use super::{passthrough, ts};
 use crate::failure::Failure;
 use crate::notice::tell;
 
@@ -18,11 +18,28 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
     }
     let mut container = Container::open(BufReader::new(file)).map_err(failure)?;
     let names: Vec<&str> = container.tracks().iter().map(|track| track.format.name()).collect();
-    tell(format_args!("the source holds {}; it is sent as MPEG-TS", names.join(", ")));
+    let streams = container.streams();
+    let how = match &streams {
+        None => "MPEG-TS",
+        Some(_) => {
+            "RTP, which MPEG-TS cannot hold: the receiver's SINK is udp://host:port, or a file that ends with .sdp"
+        }
+    };
+    tell(format_args!("the source holds {}; it is sent as {how}", names.join(", ")));
     for left_out in container.left_out() {
         tell(format_args!("left out: {left_out}"));
     }
-    let ending = ts::read_packets(frames, || container.next_packets().map_err(failure));
+    let mut next = || container.next_muxed().map_err(failure);
+    let ending = match streams {
+        None => ts::read_packets(frames, || match next()? {
+            Some(Muxed::Ts(packets)) => Ok(Some(packets)),
+            _ => Ok(None),
+        }),
+        Some(streams) => passthrough::read_samples(streams, frames, || match next()? {
+            Some(Muxed::Rtp(sample)) => Ok(Some(sample)),
+            _ => Ok(None),
+        }),
+    };
     if container.is_cut_off() {
         tell("the file is cut off: it was sent as far as it goes");
     }
@@ -32,8 +49,8 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
 /// Refuses a container that does not come from a file.
 pub(super) fn refused() -> Failure {
     Failure::Input(
-        "MP4 and Matroska are read from files, whose index may be at the end: write MPEG-TS into the pipe, such as \
-         by `ffmpeg -i … -c copy -f mpegts -`"
+        "MP4, Matroska, IVF, ADTS and Ogg are read from files: write MPEG-TS into the pipe, such as by `ffmpeg -i … -c copy \
+         -f mpegts -`"
             .to_owned(),
     )
 }

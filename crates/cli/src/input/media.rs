@@ -1,6 +1,6 @@
 //! Part of a source's media: slices of a video frame, packets of a transport stream, or an RTP packet of another codec.
 
-use timeous::core::Duration;
+use timeous::core::{Duration, Instant};
 use timeous_media::passthrough::PassthroughUnit;
 use timeous_media::ts::TsUnit;
 use timeous_media::{FrameKind, FramePart, UnitKind};
@@ -85,8 +85,8 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.frame.handover,
             Self::Ts(unit) => unit.time.unwrap_or_default(),
-            // RTP is live.
-            Self::Passthrough(_) => Duration::ZERO,
+            // Of a file: the time since its first frame.
+            Self::Passthrough(unit) => unit.captured.saturating_since(Instant::ZERO),
         }
     }
 

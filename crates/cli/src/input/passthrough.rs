@@ -6,8 +6,9 @@ use std::net::UdpSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
+use timeous_media::container::RtpSample;
 use timeous_media::passthrough::PassthroughReader;
-use timeous_media::{Ending, MediaDescription, control};
+use timeous_media::{Ending, MediaDescription, RTP_CLOCK_HZ, control};
 
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::media::MediaPart;
@@ -103,6 +104,37 @@ pub(super) fn read_passthrough(
         }
     }
     Ok(Ending { frames: reading.given, ..Ending::default() })
+}
+
+/// Reads samples of a file, paced by their times.
+pub(super) fn read_samples(
+    streams: Vec<MediaDescription>,
+    frames: &Frames,
+    mut next: impl FnMut() -> Result<Option<RtpSample>, Failure>,
+) -> Result<Ending, Failure> {
+    let mut reader = PassthroughReader::new(streams.clone());
+    let (mut given, mut begin) = (0, None);
+    let mut is_going = frames.describe(streams);
+    let mut next_clocks = Instant::ZERO;
+    while is_going && let Some(sample) = next()? {
+        // The time of the file is that of its first sample on.
+        let since = sample.decode.saturating_sub(*begin.get_or_insert(sample.decode)).max(0);
+        let at = Instant::ZERO + Duration::from_micros(since.unsigned_abs() * 1_000_000 / u64::from(RTP_CLOCK_HZ));
+        for packet in &sample.packets {
+            // Packets that were just made are in order.
+            let _ = reader.push(at, sample.stream, packet);
+        }
+        while is_going && let Some(unit) = reader.next_unit() {
+            given += u64::from(unit.first == 0);
+            let part = MediaPart::Passthrough(unit);
+            is_going = frames.give(CapturedFrame { part, timing: Timing::Paced, encoding: frames.encoding });
+        }
+        if at >= next_clocks {
+            next_clocks = at + CLOCKS;
+            is_going &= frames.tell_clocks(reader.clocks(clock::unix_offset()));
+        }
+    }
+    Ok(Ending { frames: given, ..Ending::default() })
 }
 
 /// Tells what a source has.

@@ -1,4 +1,4 @@
-//! Format of a file or pipe, by its first bytes: raw H.264 or H.265, MPEG-TS, or a container.
+//! Format of a file or pipe, by its first bytes: raw H.264 or H.265, MPEG-TS, a container, or one that is not read.
 
 use std::fs::File;
 use std::io::Read;
@@ -52,6 +52,45 @@ enum Format {
     ByteStream,
 }
 
+/// Format that is known and not read.
+struct Unread {
+    begin: &'static [u8],
+    /// Bytes at the eighth place.
+    of: &'static [u8],
+    name: &'static str,
+    /// Options of ffmpeg that make it MPEG-TS.
+    options: &'static str,
+}
+
+const fn unread(begin: &'static [u8], of: &'static [u8], name: &'static str, options: &'static str) -> Unread {
+    Unread { begin, of, name, options }
+}
+
+const COPIED: &str = "-c copy";
+const SOUND: &str = "-c:a aac";
+const UNREAD: [Unread; 10] = [
+    unread(b"RIFF", b"AVI ", "AVI", COPIED),
+    unread(b"RIFF", b"WAVE", "WAV", SOUND),
+    unread(b"FLV\x01", b"", "FLV", COPIED),
+    unread(b"\x30\x26\xb2\x75", b"", "ASF (WMV)", "-c:v libx264 -c:a aac"),
+    unread(b"\0\0\x01\xba", b"", "an MPEG program stream", COPIED),
+    unread(b"\0\0\x01\xb3", b"", "raw MPEG-2 video", COPIED),
+    unread(b"fLaC", b"", "FLAC", SOUND),
+    unread(b"ID3", b"", "MP3 or AAC with a tag", COPIED),
+    unread(b"\xff\xfb", b"", "MP3", COPIED),
+    unread(b"\x0b\x77", b"", "AC-3", COPIED),
+];
+
+/// Refuses a format that is known and not read.
+fn refuse_unread(first: &[u8]) -> Result<(), Failure> {
+    let is_one =
+        |known: &&Unread| first.starts_with(known.begin) && first.get(8..).unwrap_or_default().starts_with(known.of);
+    let Some(Unread { name, options, .. }) = UNREAD.iter().find(is_one) else { return Ok(()) };
+    Err(Failure::Input(format!(
+        "the source is {name}, which is not read: make it MPEG-TS, such as by `ffmpeg -i FILE {options} -f mpegts OUT.ts`"
+    )))
+}
+
 /// Reads until the format is known; returns the bytes, and the format.
 fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
     let (mut first, mut chunk) = (Vec::new(), vec![0; CHUNK]);
@@ -64,6 +103,7 @@ fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
         if is_container(&first) {
             return Ok((first, Format::Container));
         }
+        refuse_unread(&first)?;
         if is_h265(&first) == Some(true) {
             return Ok((first, Format::H265));
         }

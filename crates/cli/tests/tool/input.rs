@@ -24,6 +24,16 @@ fn what_is_no_h264_is_refused_before_anybody_is_called() {
     fails(&["send", &text, NOBODY], 3, &["not a raw H.264", "ffmpeg -i"]);
     let mp4 = files.write("film.mp4", b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41");
     fails(&["send", &mp4, NOBODY], 3, &["the file is cut off"]);
+    let unread: [(&str, &[u8], &str); 4] = [
+        ("film.avi", b"RIFF\x10\0\0\0AVI LIST", "AVI, which is not read"),
+        ("sound.wav", b"RIFF\x10\0\0\0WAVEfmt ", "-c:a aac -f mpegts"),
+        ("film.flv", b"FLV\x01\x05\0\0\0\x09", "FLV, which"),
+        ("film.mpg", b"\0\0\x01\xba\x44\0\x04\0", "an MPEG program stream"),
+    ];
+    for (name, bytes, says) in unread {
+        fails(&["send", &files.write(name, bytes), NOBODY], 3, &[says]);
+    }
+    fails(&["send", &files.write("flac.ogg", b"OggS\0\x02\0\0"), NOBODY], 3, &["the file is cut off"]);
     let zeros = files.write("zeros", &[0; 5_000]);
     fails(&["send", &zeros, NOBODY], 3, &["no H.264 picture"]);
     let hevc = files.write("film.hevc", &[0, 0, 0, 1, 0x40, 1, 12, 1, 0, 0, 0, 1, 0x26, 1, 0xaf]);

@@ -120,16 +120,20 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
             data.append(&mut frame.data);
             // Blocks in groups do not tell; entry points of their codecs are found by their headers.
             let is_entry = frame.is_keyframe.unwrap_or_else(|| track.format.is_entry(&data));
-            let Some(data) = track.format.elementary(data, is_entry) else { continue };
             return Ok(Some(Read::Presented(Sample { track: index, decode: presented, presented, is_entry, data })));
         }
     }
 }
 
+/// Scope of an encoding: all blocks of the track (RFC 9559 §5.1.4.1.31.3).
+const OF_BLOCKS: u64 = 1;
+
 /// Bytes that frames begin with. Other compressions and encryption are not supported.
 fn stripped_of(entry: &TrackEntry) -> Result<Vec<u8>, String> {
     let mut stripped = Vec::new();
-    for encoding in entry.content_encodings().unwrap_or_default() {
+    let of_blocks = |scope: u64| scope & OF_BLOCKS != 0;
+    for encoding in entry.content_encodings().unwrap_or_default().iter().filter(|encoding| of_blocks(encoding.scope()))
+    {
         match encoding.encoding() {
             ContentEncodingValue::Compression(how) if how.algo() == ContentCompAlgo::Stripping => {
                 stripped.extend_from_slice(how.settings().unwrap_or_default());
@@ -156,6 +160,10 @@ fn format_of(entry: &TrackEntry) -> Result<TrackFormat, String> {
             let channels = private.get(9).copied().unwrap_or(2);
             Ok(TrackFormat::Opus { channels })
         }
+        "V_VP8" => Ok(TrackFormat::Vp8),
+        "V_VP9" => Ok(TrackFormat::Vp9),
+        // Behind four bytes of the configuration stands the sequence header.
+        "V_AV1" => Ok(TrackFormat::Av1 { header: private.get(4..).unwrap_or_default().to_vec() }),
         "A_AAC" => AacFormat::read_config(private).map(TrackFormat::Aac).ok_or_else(damaged),
         id if entry.track_type() == TrackType::Subtitle => Err(format!("subtitles ({id})")),
         id => Err(format!("a transport stream cannot hold {id}")),

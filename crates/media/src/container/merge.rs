@@ -25,7 +25,7 @@ pub(super) struct Merge {
 
 impl Merge {
     pub(super) fn new(tracks: &[Track]) -> Self {
-        let orders = tracks.iter().map(|track| DecodeOrder::new(track.format.is_video())).collect();
+        let orders = tracks.iter().map(|track| DecodeOrder::new(track.format.is_reordered())).collect();
         Self { waiting: BTreeMap::new(), count: 0, orders, is_at_end: false }
     }
 
@@ -88,8 +88,8 @@ struct DecodeOrder {
 }
 
 impl DecodeOrder {
-    fn new(is_video: bool) -> Self {
-        let depth = if is_video { MAX_REORDERED } else { 0 };
+    fn new(is_reordered: bool) -> Self {
+        let depth = if is_reordered { MAX_REORDERED } else { 0 };
         Self { depth, waiting: VecDeque::new(), times: BTreeMap::new(), lead: None }
     }
 

@@ -47,7 +47,6 @@ enum Demuxer {
 #[derive(Debug)]
 struct FileTrack {
     id: u32,
-    format: TrackFormat,
     /// What its edit list adds to presentation times, in ticks of 90 kHz.
     shift: i64,
 }
@@ -73,8 +72,8 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
             match entry.ok_or_else(|| "it has no format".to_owned()).and_then(format_of) {
                 Ok(format) => {
                     let shift = shift_of(&moov, trak);
-                    formats.push(Track { format: format.clone(), language: language_of(trak) });
-                    tracks.push(FileTrack { id, format, shift });
+                    formats.push(Track { format, language: language_of(trak) });
+                    tracks.push(FileTrack { id, shift });
                 }
                 Err(reason) => left_out.push(format!("track {id}: {reason}")),
             }
@@ -97,7 +96,6 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
                 return Ok(None);
             }
             let track = &self.tracks[index];
-            let Some(data) = track.format.elementary(data, found.is_entry) else { continue };
             let [decode, presented] = [found.decode, found.presented].map(|time| time.saturating_add(track.shift));
             return Ok(Some(Read::Timed(Sample { track: index, decode, presented, is_entry: found.is_entry, data })));
         }
@@ -163,9 +161,9 @@ fn format_of(entry: &SampleEntry) -> Result<TrackFormat, String> {
                 _ => Err(format!("a transport stream cannot hold {}", String::from_utf8_lossy(kind))),
             }
         }
-        SampleEntry::Vp08(_) => Err("a transport stream cannot hold VP8".to_owned()),
-        SampleEntry::Vp09(_) => Err("a transport stream cannot hold VP9".to_owned()),
-        SampleEntry::Av01(_) => Err("players do not know AV1 in a transport stream".to_owned()),
+        SampleEntry::Vp08(_) => Ok(TrackFormat::Vp8),
+        SampleEntry::Vp09(_) => Ok(TrackFormat::Vp9),
+        SampleEntry::Av01(entry) => Ok(TrackFormat::Av1 { header: entry.av1c_box.config_obus.clone() }),
         SampleEntry::Flac(_) => Err("a transport stream cannot hold FLAC".to_owned()),
     }
 }

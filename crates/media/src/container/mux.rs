@@ -87,6 +87,12 @@ impl TsMuxer {
         out
     }
 
+    /// Writes a sample as a container holds it; `None`: it is damaged.
+    pub(super) fn push_stored(&mut self, mut sample: Sample) -> Option<Vec<u8>> {
+        sample.data = self.tracks[sample.track].format.elementary(sample.data, sample.is_entry)?;
+        Some(self.push(&sample))
+    }
+
     fn pid(&self, track: usize) -> u16 {
         FIRST_PID + track as u16
     }
@@ -99,7 +105,7 @@ impl TsMuxer {
         let id = match self.tracks[sample.track].format {
             TrackFormat::H264(_) | TrackFormat::H265(_) | TrackFormat::Mpeg2 { .. } => VIDEO,
             TrackFormat::Aac(_) | TrackFormat::MpegAudio => AUDIO,
-            TrackFormat::Ac3 | TrackFormat::Eac3 | TrackFormat::Opus { .. } => PRIVATE,
+            _ => PRIVATE,
         };
         // Only video may leave its length open.
         let len = u16::try_from(3 + times + sample.data.len()).unwrap_or(0);
@@ -170,6 +176,8 @@ fn stream_type(format: &TrackFormat) -> (u8, Vec<u8>) {
             // The extension descriptor with the channel configuration, as ffmpeg and GStreamer have it.
             (0x06, [&registered(b"Opus")[..], &[0x7f, 2, 0x80, *channels]].concat())
         }
+        TrackFormat::Av1 { .. } => (0x06, registered(b"AV01")),
+        TrackFormat::Vp8 | TrackFormat::Vp9 => (0x06, Vec::new()),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Reading from a file: bytes at a place, and samples that were found but not read.
+//! Reading from a file: bytes at a place or in order, and samples that were found but not read.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 
 use super::error::ContainerError;
 use crate::rtp::RTP_CLOCK_HZ;
@@ -40,4 +40,32 @@ pub(super) fn read_at(from: &mut (impl Read + Seek), at: u64, size: Option<u64>)
     let mut bytes = Vec::new();
     from.by_ref().take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads bytes of a known number; `None` at the end of the file before the first one.
+pub(super) fn read_or_end<const N: usize>(from: &mut impl Read) -> std::io::Result<Option<[u8; N]>> {
+    let mut bytes = [0; N];
+    let mut len = 0;
+    while len < N {
+        match from.read(&mut bytes[len..]) {
+            Ok(0) if len == 0 => return Ok(None),
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => len += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads as many bytes; memory is taken as they come.
+pub(super) fn read_exactly(from: &mut impl Read, len: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.by_ref().take(len as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < len { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+}
+
+/// Error of a file that is damaged.
+pub(super) fn damaged(what: &str) -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidData, what)
 }

@@ -14,3 +14,10 @@ pub struct Sample {
     /// Bytes of the elementary stream.
     pub data: Vec<u8>,
 }
+
+/// Sample at a time: decoding and presentation in ticks of 90 kHz, entry point, bytes as a container holds them.
+pub(super) struct PlainSample {
+    pub(super) time: i64,
+    pub(super) is_entry: bool,
+    pub(super) data: Vec<u8>,
+}

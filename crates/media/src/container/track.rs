@@ -1,5 +1,6 @@
 //! Formats of tracks, and their samples as elementary streams of a transport stream.
 
+use super::av1;
 use crate::aac::AacFormat;
 use crate::h264::annexb::START_CODE;
 use crate::h265::nal;
@@ -44,6 +45,15 @@ pub enum TrackFormat {
     Opus {
         /// Number of channels.
         channels: u8,
+    },
+    /// VP8.
+    Vp8,
+    /// VP9.
+    Vp9,
+    /// AV1; its sequence header, if that is not in the samples.
+    Av1 {
+        /// Sequence header (OBU).
+        header: Vec<u8>,
     },
 }
 
@@ -148,7 +158,17 @@ fn with_length(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 impl TrackFormat {
     /// Whether it is video.
     pub fn is_video(&self) -> bool {
+        self.is_reordered() || self.is_for_rtp()
+    }
+
+    /// Whether pictures may be presented in another order than they are decoded.
+    pub(super) fn is_reordered(&self) -> bool {
         matches!(self, Self::H264(_) | Self::H265(_) | Self::Mpeg2 { .. })
+    }
+
+    /// Whether a transport stream cannot hold it, so that it goes as RTP.
+    pub fn is_for_rtp(&self) -> bool {
+        matches!(self, Self::Vp8 | Self::Vp9 | Self::Av1 { .. })
     }
 
     /// Name for messages.
@@ -162,6 +182,9 @@ impl TrackFormat {
             Self::Ac3 => "AC-3",
             Self::Eac3 => "E-AC-3",
             Self::Opus { .. } => "Opus",
+            Self::Vp8 => "VP8",
+            Self::Vp9 => "VP9",
+            Self::Av1 { .. } => "AV1",
         }
     }
 
@@ -171,6 +194,10 @@ impl TrackFormat {
             Self::H264(format) => format.any(sample, |first| first & 0x1f == 5),
             Self::H265(format) => format.any(sample, |first| (16..=23).contains(&(first >> 1 & 0x3f))),
             Self::Mpeg2 { .. } => sample.starts_with(&[0, 0, 1, 0xb3]),
+            // The inverse key frame flag is the lowest bit (RFC 6386 §9.1).
+            Self::Vp8 => sample.first().is_some_and(|first| first & 1 == 0),
+            Self::Vp9 => sample.first().is_some_and(|first| is_vp9_key(*first)),
+            Self::Av1 { .. } => av1::is_entry(sample),
             _ => true,
         }
     }
@@ -200,6 +227,13 @@ impl TrackFormat {
     }
 }
 
+/// Whether a frame of VP9 is a key frame, by its first byte (VP9 §6.2): marker 2, profile 2, in profile 3 a reserved bit, then
+/// `show_existing_frame` and `frame_type`, both zero.
+fn is_vp9_key(first: u8) -> bool {
+    let flags = if first & 0x30 == 0x30 { first << 1 } else { first };
+    first & 0xc0 == 0x80 && flags & 0x0c == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +260,17 @@ mod tests {
         record.extend([33, 0, 1, 0, 2, 0x42, 1]);
         assert_eq!(NalFormat::read_hevc(&record).unwrap().sets, [[0x42, 1]]);
         assert!(NalFormat::read_hevc(&record[..26]).is_none());
+    }
+
+    #[test]
+    fn key_frames_of_vp8_and_vp9_are_told() {
+        let is_entry = |format: TrackFormat, first: u8| format.is_entry(&[first, 0, 0]);
+        assert!(is_entry(TrackFormat::Vp8, 0x10) && !is_entry(TrackFormat::Vp8, 0x11));
+        // Profile 0: key frame, inter frame, one that is shown again; profile 3: key frame and inter frame.
+        assert_eq!(
+            [0x82, 0x86, 0x8a, 0xb0, 0xb2].map(|first| is_entry(TrackFormat::Vp9, first)),
+            [true, false, false, true, false]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod hostile;
 mod mp4;
 mod mp4_boxes;
 mod mutated;
+mod mutated_ts;
 mod reading;
 mod streams;
 mod support;

@@ -24,7 +24,7 @@ const COUNT: u64 = 1_000;
 const JUDGED: u64 = 100;
 
 /// Changes, removes, repeats and inserts bytes.
-fn mutate(stream: &[u8], rng: &mut Rng) -> Vec<u8> {
+pub(crate) fn mutate(stream: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = stream.to_vec();
     for _ in 0..1 + rng.below(20) {
         let at = rng.below(bytes.len() as u64) as usize;
@@ -119,7 +119,7 @@ fn a_thousand_damaged_streams_leave_recordings_that_open() {
 }
 
 /// Checks that ffmpeg reads the file to its end, whatever it reports on the damaged pictures.
-fn opens(seed: u64, file: &[u8]) {
+pub(crate) fn opens(seed: u64, file: &[u8]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("damaged.mp4");
     std::fs::write(&path, file).unwrap();
