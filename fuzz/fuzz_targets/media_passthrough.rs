@@ -5,7 +5,9 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_core::{Duration, Instant};
+use timeous_media::container::RtpToTs;
 use timeous_media::passthrough::{PassthroughPacketizer, PassthroughPlayout, PassthroughReader};
+use timeous_media::ts::PACKET_LEN;
 use timeous_media::{MediaDescription, Release};
 
 const CODECS: [&str; 8] = ["H264", "H265", "VP8", "VP9", "AV1", "opus", "MPEG4-GENERIC", "unknown"];
@@ -28,6 +30,7 @@ fuzz_target!(|input: Input| {
         let kind = if matches!(codec, "opus" | "MPEG4-GENERIC") { "audio" } else { "video" };
         MediaDescription::parse(&format!("m={kind} 5004 RTP/AVP 96\na=rtpmap:96 {codec}/90000")).unwrap()
     });
+    let descriptions = streams.clone();
     let mut reader = PassthroughReader::new(streams);
     let (mut numbers, mut timestamps) = ([0u16; 2], [0u32; 2]);
     let mut now = Instant::ZERO;
@@ -53,6 +56,7 @@ fuzz_target!(|input: Input| {
     }
     let Ok(mut packetizer) = PassthroughPacketizer::new(usize::from(input.mtu), 1, 0xfff0, 0) else { return };
     let mut playout = PassthroughPlayout::new(Duration::from_millis(100), Release::Constant);
+    let mut recorder = RtpToTs::new(&descriptions);
     let mut fates = input.fates.iter().cycle();
     let mut later = Vec::new();
     for unit in &units {
@@ -80,9 +84,11 @@ fuzz_target!(|input: Input| {
         }
         while let Some(release) = playout.poll_release() {
             assert!(release.packets.iter().all(|packet| packet.len() >= 12));
+            assert!(recorder.push(&release).len().is_multiple_of(PACKET_LEN));
         }
     }
     playout.handle_timeout(now + Duration::from_secs(1));
     playout.finish();
     assert!(!playout.holds_packets());
+    assert!(recorder.finish().len().is_multiple_of(PACKET_LEN));
 });

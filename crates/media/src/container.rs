@@ -2,6 +2,7 @@
 //!
 //! The tracks that a transport stream can hold are written into one ([`TsMuxer`]), so that all else, from late choice
 //! to the player, is as with any other transport stream. Video of VP8, VP9 and AV1 becomes RTP, with its sound, as from a camera.
+//! [`RtpToTs`] goes the way back, for files.
 
 mod adts;
 mod av1;
@@ -16,6 +17,7 @@ mod mux;
 mod ogg;
 mod plain;
 mod read;
+mod recorder;
 mod rtp;
 mod sample;
 mod seek_head;
@@ -33,6 +35,7 @@ use self::merge::Merge;
 use self::mp4::Mp4Tracks;
 pub use self::mux::TsMuxer;
 use self::plain::PlainFile;
+pub use self::recorder::RtpToTs;
 use self::rtp::RtpMuxer;
 pub use self::rtp::RtpSample;
 pub use self::sample::Sample;

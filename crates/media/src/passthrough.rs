@@ -19,6 +19,7 @@ mod vp8;
 mod vp9;
 
 pub use nal::look_for_h264;
+pub(crate) use nal::{append_h264, append_h265};
 pub use packetize::{PassthroughPacketizer, stream_of, stream_ssrc};
 pub use playout::{PassthroughOutput, PassthroughPlayout, PassthroughRelease, is_passthrough};
 pub use reader::PassthroughReader;

@@ -3,7 +3,12 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use timeous::clock;
+use timeous::core::Instant;
+use timeous_media::MediaDescription;
+use timeous_media::container::RtpToTs;
 use timeous_media::mp4::{Mp4Writer, TsMp4Writer};
+use timeous_media::passthrough::PassthroughRelease;
 use timeous_media::ts::{ConstantRate, TsRelease};
 
 use super::args::SinkArgs;
@@ -24,6 +29,8 @@ pub(super) struct Writer {
     format: Format,
     /// Constant bitrate of a transport stream.
     constant: Option<ConstantRate>,
+    /// Streams of RTP as a transport stream, for a file that can hold it, and their descriptions.
+    recorder: Option<(RtpToTs, Vec<MediaDescription>)>,
 }
 
 /// Writers of MP4 by the format of the stream, of which one is used.
@@ -72,7 +79,7 @@ impl Writer {
             }
             Place::Udp(to) => Format::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?)),
         };
-        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new) })
+        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new), recorder: None })
     }
 
     /// Name of the sink.
@@ -85,6 +92,73 @@ impl Writer {
 
     /// Writes a frame; returns the bytes added.
     fn write(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
+        match (&self.format, item) {
+            (Format::Bytes(_) | Format::Mp4(..), SinkItem::Streams(streams)) => self.describe(streams),
+            (Format::Bytes(_) | Format::Mp4(..), SinkItem::Passthrough(release)) => self.record(release),
+            _ => self.write_in_format(item),
+        }
+    }
+
+    /// Prepares to record streams of RTP, if a file can hold them.
+    fn describe(&mut self, streams: &[MediaDescription]) -> Result<usize, WriteError> {
+        if !self.can_record() || self.recorder.as_ref().is_some_and(|(_, known)| known == streams) {
+            return Ok(0);
+        }
+        let written = self.finish_recorder()?;
+        let recorder = RtpToTs::new(streams);
+        recorder.left_out().iter().for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}", self.name()));
+        if !recorder.has_tracks() {
+            return Err(self.no_file().into());
+        }
+        self.recorder = Some((recorder, streams.to_vec()));
+        Ok(written)
+    }
+
+    /// Records a frame of RTP.
+    fn record(&mut self, release: &PassthroughRelease) -> Result<usize, WriteError> {
+        let Some((recorder, _)) = &mut self.recorder else {
+            let waits = self.can_record();
+            return Err(if waits {
+                WriteError::Frame("its stream is not described yet".to_owned())
+            } else {
+                self.no_file().into()
+            });
+        };
+        let packets = recorder.push(release);
+        self.write_recorded(packets, release.playout_at)
+    }
+
+    fn write_recorded(&mut self, packets: Vec<u8>, playout_at: Instant) -> Result<usize, WriteError> {
+        if packets.is_empty() {
+            Ok(0)
+        } else {
+            self.write_in_format(&SinkItem::Packets(TsRelease { packets, playout_at }))
+        }
+    }
+
+    fn finish_recorder(&mut self) -> Result<usize, WriteError> {
+        let packets = self.recorder.take().map(|(mut recorder, _)| recorder.finish()).unwrap_or_default();
+        self.write_recorded(packets, clock::now())
+    }
+
+    /// Whether the sink's name is one of MP4 or MPEG-TS.
+    fn can_record(&self) -> bool {
+        match &self.format {
+            Format::Bytes(file) => has_suffix(&file.name(), &TRANSPORT_STREAMS),
+            Format::Mp4(..) => true,
+            Format::Rtp(_) => false,
+        }
+    }
+
+    fn no_file(&self) -> Failure {
+        Failure::Peer(format!(
+            "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp; one that \
+             ends with .ts or .mp4 holds H.264, H.265 and AAC",
+            self.name()
+        ))
+    }
+
+    fn write_in_format(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
         let constant = self.constant.as_mut();
         match (&mut self.format, item) {
             (Format::Bytes(file), SinkItem::Frame(frame)) => {
@@ -112,7 +186,7 @@ impl Writer {
                 pushed.map_err(|error| WriteError::Frame(error.to_string()))?;
                 Ok(added)
             }
-(Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
+            (Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
             (Format::Rtp(rtp), SinkItem::Packets(release)) => rtp.write_packets(&filled(release, constant)),
             (Format::Rtp(rtp), SinkItem::Passthrough(release)) => rtp.write_passthrough(release),
             (Format::Rtp(rtp), SinkItem::Streams(streams)) => {
@@ -123,17 +197,25 @@ impl Writer {
                 rtp.set_clock(*stream, *clock);
                 Ok(0)
             }
-            (_, SinkItem::Streams(_) | SinkItem::Clock(..)) => Ok(0),
-            (Format::Bytes(file) | Format::Mp4(_, file), SinkItem::Passthrough(_)) => Err(Failure::Peer(format!(
-                "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp",
-                file.name()
-            ))
-            .into()),
+            // Recorded as packets of a transport stream.
+            (_, SinkItem::Streams(_) | SinkItem::Clock(..) | SinkItem::Passthrough(_)) => Ok(0),
         }
     }
 
     /// Completes the output; returns the bytes added.
     fn finish(&mut self) -> Result<usize, Failure> {
+        let recorded = match self.finish_recorder() {
+            Ok(bytes) => bytes,
+            Err(WriteError::Gone(failure)) => return Err(failure),
+            Err(WriteError::Frame(why)) => {
+                eprintln!("timeous: {}: a frame was left out: {why}", self.name());
+                0
+            }
+        };
+        self.finish_format().map(|bytes| recorded + bytes)
+    }
+
+    fn finish_format(&mut self) -> Result<usize, Failure> {
         match &mut self.format {
             Format::Mp4(mp4, file) => {
                 mp4.frames.finish();

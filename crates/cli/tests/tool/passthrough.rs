@@ -10,8 +10,8 @@ use timeous::core::Duration;
 
 use crate::statistics::tracks;
 use crate::support::{
-    Files, Running, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip, sleep_until, timeous,
-    until,
+    Files, Running, decoder, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip, sleep_until,
+    timeous, until,
 };
 
 /// Length of an RTP header (RFC 3550 §5.1).
@@ -305,5 +305,43 @@ fn gstreamers_rtp_of_any_codec_passes_to_gstreamer() {
     side_by_side(&[
         ("VP8", || assert_passes_between_gstreamers(&VP8_OPUS)),
         ("VP9", || assert_passes_between_gstreamers(&VP9_AAC)),
+    ]);
+}
+
+/// A camera's RTP of H.265 or H.264 with sound, recorded as a file.
+fn assert_is_recorded(codecs: &[&str], name: &str, entry: &str, has_sound: bool) {
+    let film = Film::new(codecs);
+    let [input, _] = film.sessions([1, 3]);
+    let (port, out) = (free_port(), film.files.path(name));
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), &out]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}?latency=1s")]);
+    until("the sender listens", || !is_free(film.ports[0]) && !is_free(film.ports[1]));
+    Running::start(film.encoder(&["-re"])).ends_with(0);
+    sender.stop();
+    receiver.ends_with(0);
+    let said = Running::start(decoder(&["-i", &out, "-map", "0", "-f", "null", "-"])).ends_with(0);
+    assert_eq!(said, "", "{name}");
+    let count = |stream: &str, what: &str| {
+        let mut probe = Command::new("ffprobe");
+        probe.args(["-v", "error", "-select_streams", stream, "-count_packets", "-show_entries"]);
+        let told = probe.args([&format!("stream={what}"), "-of", "default=nk=1:nw=1", &out]).output().unwrap();
+        String::from_utf8(told.stdout).unwrap().lines().next().unwrap_or_default().trim().to_owned()
+    };
+    let pictures: usize = count("v:0", "nb_read_packets").parse().unwrap();
+    assert!(pictures + 5 >= PICTURES, "{name}: {pictures} pictures");
+    assert_eq!(count("v:0", "codec_tag_string"), entry, "{name}");
+    let sound = count("a:0", "nb_read_packets").parse().unwrap_or(0);
+    assert_eq!(sound > 150, has_sound, "{name}: {sound} frames of sound");
+}
+
+#[test]
+fn rtp_of_h265_and_h264_is_recorded_with_its_sound() {
+    if !is_installed("ffmpeg") {
+        return skip("rtp_of_h265_and_h264_is_recorded_with_its_sound", "ffmpeg");
+    }
+    side_by_side(&[
+        ("H.265 in MP4", || assert_is_recorded(&H265_AAC, "out.mp4", "hvc1", true)),
+        ("H.264 in MPEG-TS", || assert_is_recorded(&H264_OPUS, "out.ts", "[27][0][0][0]", true)),
     ]);
 }

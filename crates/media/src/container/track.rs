@@ -7,7 +7,7 @@ use crate::h265::nal;
 
 /// Access unit delimiters: H.264 with any slices, H.265 with any slices. A transport stream needs one before each picture
 /// (ISO/IEC 13818-1 §2.14.1, §2.17.1).
-const AUD_H264: [u8; 2] = [0x09, 0xf0];
+pub(super) const AUD_H264: [u8; 2] = [0x09, 0xf0];
 pub(super) const AUD_H265: [u8; 3] = [0x46, 0x01, 0x50];
 /// NAL unit type of a delimiter (H.264 table 7-1).
 const AUD_H264_TYPE: u8 = 9;

@@ -12,14 +12,14 @@ const FU: u8 = 49;
 const FU_START: u8 = 0x80;
 
 /// Appends the NAL units of a packet of H.264, with start codes, as far as they are in it.
-pub(super) fn append_h264(annexb: &mut Vec<u8>, payload: &[u8]) {
+pub(crate) fn append_h264(annexb: &mut Vec<u8>, payload: &[u8]) {
     if let Ok(payload) = Payload::parse(payload) {
         payload.append_to(annexb);
     }
 }
 
 /// Appends the NAL units of a packet of H.265.
-pub(super) fn append_h265(annexb: &mut Vec<u8>, payload: &[u8]) {
+pub(crate) fn append_h265(annexb: &mut Vec<u8>, payload: &[u8]) {
     let Some((&[first, second], rest)) = payload.split_first_chunk::<2>() else { return };
     match first >> 1 & 0x3f {
         AP => {
