@@ -194,7 +194,9 @@ impl Sender {
         let path = self.path(rtt);
         let receive_rate = equation::to_bytes(report.receive_rate) / self.payload_share();
         self.received = Some(receive_rate).filter(|rate| *rate > 0.0);
-        if self.heard || self.rtt.is_some() {
+        // With an RTT known before, too, a first feedback measures no rate: a loss in it must not limit the rate to none.
+        let is_first = !self.heard && (self.rtt.is_none() || receive_rate == 0.0 && p > 0.0);
+        if !is_first {
             let limited = self.limited.on_feedback(now, report.sent_at, rtt);
             self.allowed.on_feedback(
                 now,

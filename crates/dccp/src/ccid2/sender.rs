@@ -159,6 +159,16 @@ impl Sender {
         self.outstanding
     }
 
+    /// Send time of the oldest packet in flight.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.sent.front().map(|sent| sent.at)
+    }
+
+    /// Greatest sequence number known to have arrived.
+    pub(crate) fn newest_arrived(&self) -> Option<Seq> {
+        self.arrived[0]
+    }
+
     /// Sequence numbers spanned by the packets on the scoreboard.
     pub(crate) fn span(&self) -> u64 {
         self.sent.len() as u64

@@ -28,6 +28,8 @@ pub(super) struct LocalBounds<'a> {
     pub(super) longest_first: f64,
     /// Ranges missing in the acknowledgement's own Ack Vector: newest and oldest.
     pub(super) missing: &'a [(Seq, Seq)],
+    /// Packets that a black hole took: first and last. They are one loss event.
+    pub(super) swallowed: Option<(Seq, Seq)>,
 }
 
 /// Result of a report.
@@ -134,6 +136,9 @@ impl Reported {
     /// the first of an event begins another (RFC 5348 §5.2); packets without data do not count.
     fn parts(&self, against: &LocalBounds<'_>, first: Seq, lossy: u32) -> Vec<f64> {
         let end = first + u64::from(lossy.max(1)) - 1;
+        if against.swallowed.is_some_and(|(from, to)| first.is_in_window(from, to) && end.is_in_window(from, to)) {
+            return Vec::new();
+        }
         let (Some(start), Some(last)) = (against.log.get(first), against.log.get(end)) else {
             return self.known(first).map_or_else(Vec::new, |known| known.parts.clone());
         };

@@ -57,6 +57,8 @@ pub(crate) struct Sender {
     largest: u64,
     /// Number of reported receive rates above what can have arrived.
     capped: u64,
+    /// Packets that the latest black hole took: first and last.
+    swallowed: Option<(Seq, Seq)>,
 }
 
 impl Sender {
@@ -80,6 +82,7 @@ impl Sender {
             overhead: largest.saturating_sub(payload) as f64,
             largest,
             capped: 0,
+            swallowed: None,
         }
     }
 
@@ -163,7 +166,15 @@ impl Sender {
         let Some(&sent) = self.sent.get(ack).filter(|sent| newer(sent.at)) else { return Ok(false) };
         let rtt = self.round_trip();
         let delay = self.believed(now, sent.at, elapsed)?;
-        let against = LocalBounds { ack, iss, log: &self.sent, rtt, longest_first: self.longest_first(rtt), missing };
+        let against = LocalBounds {
+            ack,
+            iss,
+            log: &self.sent,
+            rtt,
+            longest_first: self.longest_first(rtt),
+            missing,
+            swallowed: self.swallowed,
+        };
         let by_rate = heard.loss_event_rate.unwrap_or(0.0);
         let LossEstimate { p, new_loss_event } = if heard.has_intervals() {
             let told = self.reported.take(&against, heard, self.small)?;
@@ -188,6 +199,12 @@ impl Sender {
         self.note_rate();
         self.sent.forget_before(sent.at.saturating_sub(self.round_trip() * LOG_ROUND_TRIPS));
         Ok(true)
+    }
+
+    /// Takes the losses of these packets, the first to the last, for one loss event, however long it lasted: packets were
+    /// too large for the path (RFC 8899 §4.3), and are smaller from now on.
+    pub(crate) fn swallowed(&mut self, first: Seq, last: Seq) {
+        self.swallowed = Some((first, last));
     }
 
     /// Responds to Slow Receiver, or to `overflowed` packets newly dropped at the receive buffer (RFC 4342 §5.2).

@@ -108,9 +108,11 @@ impl Config {
     /// Room for options reserved in every data packet, in bytes. Chosen by us: a higher value leaves less for the
     /// payload; a lower one sends more options in packets of their own.
     pub(crate) const OPTION_ROOM: usize = 40;
-    /// Minimum of the maximum packet size: the 576 bytes that IPv4 hosts must take (RFC 791), less the headers of IP
-    /// and UDP.
+    /// Size to which messages or losses lower the maximum packet size at most: the 576 bytes that IPv4 hosts must take
+    /// (RFC 791), less the headers of IP and UDP.
     pub const MIN_MPS: usize = 576 - 60 - 8;
+    /// Minimum of [`mps`](Self::mps) as a setting. Chosen by us: a handshake and its options fit.
+    pub const LEAST_MPS: usize = 200;
 
     /// Returns the same settings with these CCIDs for both directions, most preferred first.
     ///

@@ -222,6 +222,13 @@ impl Congestion {
         Some(self.in_flight.on_ack(now, ack, elapsed, &dropped, reports.into_iter()))
     }
 
+    /// Notes that the path has swallowed the packets up to `last` of which nothing has arrived.
+    pub(super) fn on_black_hole(&mut self, last: Seq) {
+        if let (Some(sender), Some(newest)) = (&mut self.rate_sender, self.in_flight.newest_arrived()) {
+            sender.swallowed(newest.next(), last);
+        }
+    }
+
     /// Undoes a spurious timeout: the packets taken for lost were in flight. The source has had their fate already.
     pub(super) fn undo_timeout(&self, now: Instant, cm: &mut Manager, feedback: &mut Feedback) {
         let Late { bytes, is_spurious } = feedback.late;

@@ -163,7 +163,7 @@ impl Connection {
                 }
                 self.congestion.notify(now, cm, bytes);
                 let seq = self.depart(now, body.packet_type(), start, packet);
-                self.note_data_left(now, seq, Some(adu.token), (adu.len as u64, bytes));
+                self.note_data_left(now, cm, seq, (Some(adu.token), adu.len as u64, bytes));
                 self.log.statistics.data_sent += 1;
                 self.log.statistics.repeats_sent += u64::from(!is_first);
                 self.log.statistics.bytes_sent += adu.len as u64;
@@ -233,7 +233,7 @@ impl Connection {
         let bytes = packet.len() as u64;
         self.congestion.notify(now, cm, bytes);
         let seq = self.depart(now, body.packet_type(), start, packet);
-        self.note_data_left(now, seq, None, (shard.len() as u64, bytes));
+        self.note_data_left(now, cm, seq, (None, shard.len() as u64, bytes));
         let verdicts = self.protection.on_sent(id, Some(seq));
         self.report_verdicts(&verdicts);
         self.log.statistics.parity_sent += 1;
@@ -392,11 +392,13 @@ impl Connection {
         self.congestion.sent_other(now, seq);
     }
 
-    /// Accounts for a sent data packet, an ADU or parity: bytes of data, and in all.
-    fn note_data_left(&mut self, now: Instant, seq: Seq, token: Option<u64>, sizes: (u64, u64)) {
+    /// Accounts for a sent data packet: the token of an ADU, or none of parity; bytes of data, and in all.
+    fn note_data_left(&mut self, now: Instant, cm: &Manager, seq: Seq, sent: (Option<u64>, u64, u64)) {
+        let (token, len, bytes) = sent;
         self.sequence.count_ndp(true);
-        self.congestion.sent_data(now, seq, token, sizes);
+        self.congestion.sent_data(now, seq, token, (len, bytes));
         self.congestion.watch_rate(&mut self.timers);
+        self.watch_size(now, cm, bytes);
     }
 
     /// Finishes any packet of the connection that leaves. Returns its number.

@@ -105,6 +105,7 @@ impl Connection {
         let change = self.path_mtu.as_mut().and_then(|path_mtu| path_mtu.timed_out());
         if let Some(change) = change {
             self.resize(change);
+            self.congestion.on_black_hole(self.sequence.upcoming());
             self.abandon_in_flight(now, cm);
         }
         self.send_probes(now);
@@ -115,6 +116,22 @@ impl Connection {
         self.log.statistics.packet_size = size as u64;
         self.log.statistics.black_holes += u64::from(is_black_hole);
         self.log.push(Event::PacketSize { payload: self.config.max_payload(), is_black_hole });
+    }
+
+    /// Looks for a black hole when a data packet leaves: several large ones may have had no answer.
+    pub(super) fn watch_size(&mut self, now: Instant, cm: &Manager, bytes: u64) {
+        let Some(path_mtu) = &mut self.path_mtu else { return };
+        let (round_trip, congestion) = (&self.round_trip, &self.congestion);
+        // Feedback of CCID 3 and 4 comes once a round trip.
+        let is_rate_based = congestion.rate_sender().is_some();
+        let interval = if is_rate_based { round_trip.rtt() } else { self.config.ack_delay };
+        path_mtu.on_sent(bytes as usize, || {
+            let patience = round_trip.patience_for(interval, congestion.rttvar(cm));
+            congestion.in_flight().oldest().is_some_and(|at| now - at >= patience)
+        });
+        if path_mtu.has_probes() {
+            self.send_probes(now);
+        }
     }
 
     /// Looks for a black hole in the fates of data packets.

@@ -14,12 +14,15 @@ const COMMON: [usize; 9] = [1_280, 1_360, 1_400, 1_420, 1_450, 1_480, 1_492, ETH
 const ETHERNET: usize = 1_500;
 /// Probes of one size before it is taken for too large (`MAX_PROBES`, RFC 8899 §5.1.2).
 const MAX_PROBES: u32 = 3;
-/// Losses of large packets in a row, without an arrival of one as large, after which the path is checked. Chosen by us:
-/// a lower value checks more often for nothing; a higher one finds a black hole later.
-const SUSPICIOUS_LOSSES: u32 = 3;
+/// Large packets in a row, lost or without an acknowledgement, after which the path is checked. Chosen by us: a lower value
+/// checks more often for nothing; a higher one finds a black hole later.
+const SUSPICIOUS_PACKETS: u32 = 3;
+/// Probes of the present size in each round of a check. Chosen by us: with one, a random loss is more often taken for a
+/// black hole; more add load.
+const CHECK_PROBES: usize = 2;
 /// Rounds of a check without any answer after which it ends: the path is interrupted, which says nothing of sizes.
 /// Chosen by us: a higher value sends more probes into an outage.
-const MAX_SILENT_ROUNDS: u32 = 6;
+const MAX_SILENT_ROUNDS: u32 = 3;
 /// Time after which a complete search is repeated: the path may have changed (`PMTU_RAISE_TIMER`, RFC 8899 §5.1.1).
 pub(super) const RAISE_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -56,6 +59,32 @@ pub(super) struct SizeChange {
     pub(super) is_black_hole: bool,
 }
 
+/// Large packets in a row without an arrival of one as large.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    packets: u32,
+    /// Size of the smallest.
+    smallest: usize,
+}
+
+impl Missing {
+    const NONE: Self = Self { packets: 0, smallest: usize::MAX };
+
+    fn add(&mut self, size: usize) {
+        *self = Self { packets: self.packets + 1, smallest: self.smallest.min(size) };
+    }
+
+    fn on_arrival(&mut self, size: usize) {
+        if size >= self.smallest {
+            *self = Self::NONE;
+        }
+    }
+
+    fn is_suspicious(self) -> bool {
+        self.packets >= SUSPICIOUS_PACKETS
+    }
+}
+
 /// State of path MTU discovery.
 #[derive(Clone, Debug)]
 pub(super) struct PathMtu {
@@ -74,8 +103,12 @@ pub(super) struct PathMtu {
     /// Sizes of probes that are to leave; zero is one without padding.
     due: Vec<usize>,
     in_flight: Vec<Probe>,
-    /// Large packets lost in a row, and the size of the smallest of them.
-    lost: (u32, usize),
+    /// Large packets lost in a row.
+    lost: Missing,
+    /// Large packets sent.
+    unanswered: Missing,
+    /// Whether a black hole was found since the search began anew: another one ends it.
+    has_fallen: bool,
 }
 
 impl PathMtu {
@@ -91,23 +124,45 @@ impl PathMtu {
         }
         let ethernet = sizes.iter().filter(|&&size| size + headers <= ETHERNET).count().max(1);
         let failed = sizes.len();
-        let (due, in_flight) = (Vec::new(), Vec::new());
-        let lost = (0, usize::MAX);
-        Self { sizes, ethernet, passed: 1, failed, wants_more: false, task: Task::Done, tries: 0, due, in_flight, lost }
+        Self {
+            sizes,
+            ethernet,
+            passed: 1,
+            failed,
+            wants_more: false,
+            task: Task::Done,
+            tries: 0,
+            due: Vec::new(),
+            in_flight: Vec::new(),
+            lost: Missing::NONE,
+            unanswered: Missing::NONE,
+            has_fallen: false,
+        }
     }
 
     /// Size up to which packets pass, as far as known.
     pub(super) fn size(&self) -> usize {
-        self.passed.checked_sub(1).map_or(Config::MIN_MPS, |newest| self.sizes[newest])
+        self.passed.checked_sub(1).map_or(self.least(), |newest| self.sizes[newest])
     }
 
     pub(super) fn base(&self) -> usize {
         self.sizes[0]
     }
 
+    /// Size below the base: packets that every host must take.
+    fn least(&self) -> usize {
+        self.base().min(Config::MIN_MPS)
+    }
+
+    /// Size of packets after a black hole.
+    fn fallback(&self) -> usize {
+        if self.passed > 1 { self.base() } else { self.least() }
+    }
+
     /// Begins the search, or goes on with it.
     pub(super) fn search(&mut self) {
         self.tries = 0;
+        self.ask(&[]);
         self.task = match self.candidate() {
             Some(place) => {
                 self.ask(&[self.sizes[place]]);
@@ -127,6 +182,14 @@ impl PathMtu {
         } else {
             Some((self.passed + end) / 2)
         }
+    }
+
+    /// Begins a check, or its next round.
+    fn check(&mut self, small_only: u32, silent: u32) {
+        self.task = Task::Check { small_only, silent, is_answered: false };
+        let mut sizes = [self.size(); CHECK_PROBES + 1];
+        sizes[CHECK_PROBES] = 0;
+        self.ask(&sizes);
     }
 
     fn ask(&mut self, sizes: &[usize]) {
@@ -183,8 +246,7 @@ impl PathMtu {
                 None
             }
             Task::Check { .. } => {
-                self.lost = (0, usize::MAX);
-                self.search();
+                self.end_check();
                 None
             }
             Task::Done => None,
@@ -195,7 +257,7 @@ impl PathMtu {
     pub(super) fn timed_out(&mut self) -> Option<SizeChange> {
         match self.task {
             Task::Done => {
-                self.failed = self.sizes.len();
+                (self.failed, self.has_fallen) = (self.sizes.len(), false);
                 self.search();
             }
             Task::Try(place) => {
@@ -210,16 +272,14 @@ impl PathMtu {
             Task::Check { small_only, silent, is_answered } => {
                 let (small_only, silent) =
                     if is_answered { (small_only + 1, silent) } else { (small_only, silent + 1) };
-                let needed = if self.lost.0 >= SUSPICIOUS_LOSSES { 1 } else { 2 };
+                let needed = if self.lost.is_suspicious() || self.unanswered.is_suspicious() { 1 } else { 2 };
                 if small_only >= needed {
                     return Some(self.fall());
                 }
                 if silent < MAX_SILENT_ROUNDS {
-                    self.task = Task::Check { small_only, silent, is_answered: false };
-                    self.ask(&[self.size(), 0]);
+                    self.check(small_only, silent);
                 } else {
-                    self.lost = (0, usize::MAX);
-                    self.search();
+                    self.end_check();
                 }
             }
         }
@@ -236,35 +296,49 @@ impl PathMtu {
         }
     }
 
-    /// Notes a data packet's fate; `is_timeout`: nothing has arrived since.
-    pub(super) fn on_fate(&mut self, size: usize, has_arrived: bool, is_timeout: bool) {
-        if has_arrived {
-            if size >= self.lost.1 {
-                self.lost = (0, usize::MAX);
-            }
+    /// Whether a sent packet is large: it may not pass where smaller ones do. Still larger ones are from before a change.
+    fn is_large(&self, size: usize) -> bool {
+        size > self.fallback() && size <= self.size()
+    }
+
+    /// Notes a sent data packet, and begins a check after several large ones without an answer. `is_overdue`: whether the
+    /// acknowledgement of the oldest packet in flight is.
+    pub(super) fn on_sent(&mut self, size: usize, is_overdue: impl FnOnce() -> bool) {
+        if !self.is_large(size) {
             return;
         }
-        let fallback = if self.passed > 1 { self.base() } else { Config::MIN_MPS };
-        // Larger packets are from before the last change.
-        if size <= fallback || size > self.size() {
-            return;
-        }
-        self.lost = (self.lost.0 + 1, self.lost.1.min(size));
-        if matches!(self.task, Task::Check { .. }) {
-            return;
-        }
-        if is_timeout || self.lost.0 >= SUSPICIOUS_LOSSES {
-            self.task = Task::Check { small_only: 0, silent: 0, is_answered: false };
-            self.ask(&[self.size(), 0]);
+        self.unanswered.add(size);
+        if self.unanswered.is_suspicious() && !matches!(self.task, Task::Check { .. }) && is_overdue() {
+            self.check(0, 0);
         }
     }
 
-    /// Falls back to the base, or below it, and searches again.
-    fn fall(&mut self) -> SizeChange {
-        self.failed = self.passed.saturating_sub(1);
-        self.passed = usize::from(self.passed > 1);
-        self.lost = (0, usize::MAX);
+    /// Notes a data packet's fate; `is_timeout`: nothing has arrived since.
+    pub(super) fn on_fate(&mut self, size: usize, has_arrived: bool, is_timeout: bool) {
+        if has_arrived {
+            self.lost.on_arrival(size);
+            self.unanswered.on_arrival(size);
+        } else if self.is_large(size) {
+            self.lost.add(size);
+            if !matches!(self.task, Task::Check { .. }) && (is_timeout || self.lost.is_suspicious()) {
+                self.check(0, 0);
+            }
+        }
+    }
+
+    /// Ends a check without a finding.
+    fn end_check(&mut self) {
+        (self.lost, self.unanswered) = (Missing::NONE, Missing::NONE);
         self.search();
+    }
+
+    /// Falls back to the base, or below it, and searches anew. The second time it stays there until the next search: a path
+    /// whose size goes up and down would interrupt the stream each time.
+    fn fall(&mut self) -> SizeChange {
+        self.passed = usize::from(self.passed > 1);
+        self.failed = if self.has_fallen { self.passed } else { self.sizes.len() };
+        self.has_fallen = true;
+        self.end_check();
         SizeChange { size: self.size(), is_black_hole: true }
     }
 }

@@ -134,7 +134,13 @@ impl RoundTrip {
         if is_passed {
             rtt + (rtt / 4).max(MIN_MARGIN).max(rttvar)
         } else {
-            rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.longest().max(MAX_REPAIR_ACK_DELAY)
+            self.patience_for(MAX_REPAIR_ACK_DELAY, rttvar)
         }
+    }
+
+    /// Time after which the acknowledgement of a packet is overdue at a peer that acknowledges at least once in `interval`.
+    pub(super) fn patience_for(&self, interval: Duration, rttvar: Duration) -> Duration {
+        let rtt = self.rtt();
+        rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.longest().max(interval)
     }
 }

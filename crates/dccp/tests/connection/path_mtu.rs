@@ -55,7 +55,7 @@ fn a_black_hole_in_mid_stream_is_found_within_two_seconds_and_an_outage_is_none(
                 let mut arrived = 0;
                 let mut silent = Duration::ZERO;
                 let mut longest = Duration::ZERO;
-                for round in 0..10_000 / interval {
+                for round in 0..13_000 / interval {
                     if round * interval >= 3_000 && (round - 1) * interval < 3_000 {
                         pair.links[0].narrow(if is_outage { 0 } else { 1_252 });
                     }
@@ -69,21 +69,87 @@ fn a_black_hole_in_mid_stream_is_found_within_two_seconds_and_an_outage_is_none(
                     arrived = pair.server.received.len();
                     longest = longest.max(silent);
                     let is_found = pair.client.connection.statistics().black_holes > 0;
-                    // With CCID 3 the feedback timeout is four round trips (RFC 4342 §5).
-                    let patience = if ccid == Ccid::Ccid2 { 2_000 } else { 3_000 };
-                    assert!(is_outage || is_found || round * interval < 3_000 + patience, "{ccid:?}, {delay} ms");
+                    assert!(is_outage || is_found || round * interval < 5_000, "{ccid:?}, {delay} ms");
                 }
                 let what = format!("{ccid:?}, {delay} ms, every {interval} ms, outage {is_outage}");
                 let statistics = pair.client.connection.statistics();
                 assert_eq!(statistics.black_holes, u64::from(!is_outage), "{what}");
-                // CCID 3's rate follows the loss events of the black hole (RFC 5348 §5).
-                let is_silent = longest >= MS * 2_000 && ccid == Ccid::Ccid2;
-                assert!(is_outage || !is_silent, "{what}: {longest:?}");
+                assert!(is_outage || longest < MS * 1_500, "{what}: {longest:?}");
+                // Losses in a black hole are no reason to be slow after it.
+                let sent = 13_000 / interval;
+                assert!(is_outage || arrived as u64 > sent * 85 / 100, "{what}: {arrived} of {sent}");
                 let size = if is_outage { 1_472 } else { 1_252 };
                 assert_eq!(pair.client.connection.max_payload() + Config::HEADER_ROOM, size, "{what}");
             }
         }
     }
+}
+
+/// Sends packets of the largest size, one each 5 ms, while `change` changes the path each second; returns the longest silence.
+fn stream(pair: &mut Pair, seconds: u64, mut change: impl FnMut(&mut Pair, u64)) -> Duration {
+    let (mut heard_at, mut longest) = (pair.now, Duration::ZERO);
+    for second in 0..seconds {
+        change(pair, second);
+        for _ in 0..200 {
+            let arrived = pair.server.received.len();
+            let payload = vec![0; pair.client.connection.max_payload()];
+            pair.client.source.push(pair.now, payload);
+            pair.run_for(MS * 5);
+            if pair.server.received.len() > arrived {
+                longest = longest.max(pair.now - heard_at);
+                heard_at = pair.now;
+            }
+        }
+    }
+    longest.max(pair.now - heard_at)
+}
+
+#[test]
+fn a_path_whose_size_changes_each_second_interrupts_a_stream_twice_at_most() {
+    for ccid in [Ccid::Ccid2, Ccid::Ccid3] {
+        let mut pair = pair(Config::default().with_ccids(&[ccid]), 1_500, MS * 20);
+        pair.run_for(MS * 1_000);
+        let longest = stream(&mut pair, 60, |pair, second| {
+            pair.links[0].narrow(if second % 2 == 0 { 1_472 } else { 1_252 });
+        });
+        assert!(longest < MS * 500, "{ccid:?}: {longest:?}");
+        let statistics = pair.client.connection.statistics();
+        assert_eq!((statistics.black_holes, statistics.packet_size), (2, 1_200), "{ccid:?}");
+        assert!(statistics.acked > 11_500, "{ccid:?}: {statistics:?}");
+    }
+}
+
+#[test]
+fn a_path_that_drops_large_packets_at_random_gets_smaller_ones() {
+    for ccid in [Ccid::Ccid2, Ccid::Ccid3] {
+        for share in [0.3, 0.6, 0.9] {
+            let mut pair = pair(Config::default().with_ccids(&[ccid]), 1_500, MS * 20);
+            pair.run_for(MS * 1_000);
+            let large_loss = (1_300, share);
+            pair.links[0].become_like(LinkConfig { large_loss, ..LinkConfig::default() });
+            let longest = stream(&mut pair, 60, |_, _| {});
+            let statistics = pair.client.connection.statistics();
+            assert!(longest < MS * 1_500, "{ccid:?}, {share}: {longest:?}");
+            assert!(matches!(statistics.black_holes, 1..=2), "{ccid:?}, {share}: {statistics:?}");
+            assert!(statistics.packet_size < 1_300, "{ccid:?}, {share}: {statistics:?}");
+        }
+    }
+}
+
+#[test]
+fn a_size_below_what_every_host_takes_is_kept() {
+    let config = Config { mps: 200, largest: Some(200), ..Config::default() };
+    let links = [(); 2].map(|()| LinkConfig { largest: 200, ..LinkConfig::default() });
+    let mut pair = Pair::with(config.clone(), config, links, 1);
+    pair.connect();
+    let payload = pair.client.connection.max_payload();
+    assert_eq!(payload, 200 - Config::HEADER_ROOM);
+    for n in 0..100 {
+        pair.client.source.push(pair.now + MS * 10 * n, vec![0; payload]);
+    }
+    pair.run_for(MS * 3_000);
+    assert_eq!(pair.client.source.count(Step::Acked), 100);
+    assert_eq!(pair.links[0].dropped + pair.links[1].dropped, 0);
 }
 
 #[test]
@@ -98,5 +164,5 @@ fn random_losses_are_no_black_hole() {
     pair.run_for(MS * 40_000);
     let statistics = pair.client.connection.statistics();
     assert!(statistics.lost > 100, "{statistics:?}");
-    assert!(statistics.black_holes <= 1, "{statistics:?}");
+    assert!(statistics.black_holes <= 1 && statistics.packet_size == 1_472, "{statistics:?}");
 }

@@ -19,6 +19,8 @@ pub(crate) struct LinkConfig {
     pub(crate) mark_above: Option<Duration>,
     /// Size of the largest packet that passes, in bytes.
     pub(crate) largest: usize,
+    /// Share of packets that are dropped of those longer than so many bytes.
+    pub(crate) large_loss: (usize, f64),
 }
 
 impl Default for LinkConfig {
@@ -32,6 +34,7 @@ impl Default for LinkConfig {
             reorder: 0.0,
             mark_above: None,
             largest: usize::MAX,
+            large_loss: (usize::MAX, 0.0),
         }
     }
 }
@@ -76,6 +79,7 @@ impl Link {
             || start - now > self.config.queue
             || self.rng.chance(self.config.loss)
             || packet.len() > self.config.largest
+            || packet.len() > self.config.large_loss.0 && self.rng.chance(self.config.large_loss.1)
         {
             self.dropped += 1;
             return;

@@ -126,6 +126,17 @@ fn section_4_2_the_initial_rate_is_the_initial_window_in_a_round_trip() {
 }
 
 #[test]
+fn section_4_2_a_first_feedback_measures_no_rate_and_a_loss_in_it_limits_by_the_equation_alone() {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    sender.on_rtt(at(0), RTT);
+    // All packets of three round trips are lost but the last.
+    send_all(&mut sender, at(0), at(300));
+    sender.on_feedback(at(400), report(at(300), 0, 0.2)).unwrap();
+    assert!(sender.rate() > per_rtt(200), "{}", sender.rate());
+    assert!(sender.rate() < per_rtt(4_000), "{}", sender.rate());
+}
+
+#[test]
 fn section_4_2_the_first_doubling_waits_for_a_round_trip_from_the_first_sample() {
     let mut sender = started();
     send_all(&mut sender, at(100), at(150));

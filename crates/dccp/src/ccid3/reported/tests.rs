@@ -20,7 +20,8 @@ fn log(packets: u64) -> SentLog {
 }
 
 fn against(log: &SentLog, ack: u64) -> LocalBounds<'_> {
-    LocalBounds { ack: Seq::new(ISS + ack), iss: Seq::new(ISS), log, rtt: RTT, longest_first: 1_000.0, missing: &[] }
+    let (ack, iss) = (Seq::new(ISS + ack), Seq::new(ISS));
+    LocalBounds { ack, iss, log, rtt: RTT, longest_first: 1_000.0, missing: &[], swallowed: None }
 }
 
 fn interval(lossless: u32, lossy: u32, data: u32) -> LossInterval {
@@ -188,4 +189,16 @@ proptest! {
             prop_assert!(reported.0.len() <= KEPT_INTERVALS);
         }
     }
+}
+
+#[test]
+fn packets_that_a_black_hole_took_are_one_loss_event() {
+    let log = log(100);
+    // 60 packets, six round trips.
+    let told = heard(0, &[interval(10, 60, 70), interval(30, 0, 30)]);
+    let take = |swallowed| Reported::default().take(&LocalBounds { swallowed, ..against(&log, 99) }, &told, false);
+    let of = |first, last| Some((Seq::new(ISS + first), Seq::new(ISS + last)));
+    let (several, one) = (take(None).unwrap().p, take(of(30, 90)).unwrap().p);
+    assert!(one < several / 1.5, "{one}, and {several}");
+    assert_eq!(take(of(31, 90)).unwrap().p, several, "the first loss was before it");
 }

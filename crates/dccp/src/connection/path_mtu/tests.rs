@@ -88,7 +88,9 @@ fn three_large_losses_and_an_answer_to_a_small_probe_alone_are_a_black_hole() {
     for _ in 0..3 {
         search.on_fate(1_380, false, false);
     }
-    assert_eq!((search.poll_probe(), search.poll_probe(), search.poll_probe()), (Some(1_472), Some(0), None));
+    let probes: Vec<_> = std::iter::from_fn(|| search.poll_probe()).collect();
+    assert_eq!(probes, [1_472, 1_472, 0]);
+    search.sent(1_472, Seq::new(10));
     search.sent(1_472, Seq::new(11));
     search.sent(0, Seq::new(12));
     assert_eq!(search.answered(Seq::new(12)), None);
@@ -148,4 +150,71 @@ fn a_complete_search_begins_anew_after_a_while() {
     assert_eq!(search.timed_out(), None);
     run(&mut search, 1_500, None);
     assert_eq!(search.size(), 1_472, "the path has become wider");
+}
+
+/// Lets large packets go unanswered until a black hole is found.
+fn fall(search: &mut PathMtu) -> SizeChange {
+    for _ in 0..3 {
+        search.on_sent(search.size(), || true);
+    }
+    let probes: Vec<_> = std::iter::from_fn(|| search.poll_probe()).collect();
+    assert_eq!(probes, [search.size(), search.size(), 0]);
+    for (size, seq) in probes.into_iter().zip(1_000..) {
+        search.sent(size, Seq::new(seq));
+    }
+    assert_eq!(search.answered(Seq::new(1_002)), None);
+    search.timed_out().expect("large packets do not pass")
+}
+
+#[test]
+fn large_packets_without_an_answer_are_a_black_hole_before_a_timeout() {
+    let mut search = search(8_972);
+    run(&mut search, 1_500, None);
+    for _ in 0..2 {
+        search.on_sent(1_400, || true);
+    }
+    search.on_fate(1_400, true, false);
+    for _ in 0..2 {
+        search.on_sent(1_400, || true);
+    }
+    assert!(!search.has_probes(), "one had an answer");
+    search.on_fate(1_400, true, false);
+    for _ in 0..100 {
+        search.on_sent(1_400, || false);
+        search.on_sent(1_100, || true);
+    }
+    assert!(!search.has_probes(), "not overdue, or small");
+    search.on_fate(1_400, true, false);
+    assert_eq!(fall(&mut search), SizeChange { size: 1_200, is_black_hole: true });
+}
+
+#[test]
+fn the_second_black_hole_ends_the_search_until_it_begins_anew() {
+    let mut search = search(8_972);
+    run(&mut search, 1_500, None);
+    fall(&mut search);
+    run(&mut search, 1_500, None);
+    assert_eq!(search.size(), 1_472, "it was no black hole, or is none any more");
+    fall(&mut search);
+    assert!(search.is_done() && search.size() == 1_200 && !search.has_probes());
+    assert_eq!(search.timed_out(), None, "minutes later");
+    run(&mut search, 1_500, None);
+    assert_eq!(search.size(), 1_472);
+    fall(&mut search);
+    assert!(!search.is_done(), "that was the first of a new search");
+}
+
+#[test]
+fn one_answer_of_the_present_size_ends_a_check() {
+    let mut search = search(8_972);
+    run(&mut search, 1_500, None);
+    for _ in 0..3 {
+        search.on_sent(1_472, || true);
+    }
+    for seq in 1..4 {
+        let size = search.poll_probe().unwrap();
+        search.sent(size, Seq::new(seq));
+    }
+    assert_eq!(search.answered(Seq::new(2)), None);
+    assert!(search.is_done() && !search.is_waiting() && search.size() == 1_472);
 }
