@@ -67,6 +67,8 @@ pub(crate) struct Silence {
     pub(crate) count: u32,
     /// Bytes that timeouts counted as lost. Late feedback may still report them.
     pub(crate) written_off: u64,
+    /// Time of the first feedback after those timeouts.
+    pub(crate) ended: Option<Instant>,
 }
 
 /// Totals since the start.

@@ -86,6 +86,11 @@ impl Ledger {
         sent.min(carried).saturating_sub(self.told)
     }
 
+    /// Takes back bytes that will not be reported.
+    pub(crate) fn forget(&mut self, bytes: u64) {
+        self.told += bytes;
+    }
+
     /// Counts reported bytes, on a path with a minimum RTT of `least`.
     pub(crate) fn told(&mut self, now: Instant, bytes: u64, least: Option<Duration>) {
         self.told += bytes;

@@ -17,6 +17,22 @@ impl Macroflow {
         (self.rtt.timeout() + FEEDBACK_DELAY) * (1 << flow.silence.count.min(MOST_DOUBLINGS))
     }
 
+    /// Forgets bytes that timeouts counted as lost, a timeout after feedback has come again: they are lost. Whoever could
+    /// report them for ever would take a timeout back, and grow the window, when it suits.
+    pub(crate) fn forget_written_off(&self, now: Instant, flow: &mut Flow) {
+        let silence = &mut flow.silence;
+        if silence.written_off == 0 {
+            return;
+        }
+        let ended = *silence.ended.get_or_insert(now);
+        if now - ended > self.rtt.timeout() + FEEDBACK_DELAY {
+            let bytes = std::mem::take(&mut silence.written_off);
+            if let Some(ledger) = &mut flow.ledger {
+                ledger.forget(bytes);
+            }
+        }
+    }
+
     /// Watches a flow that has data in flight. The host's own transports have timers of their own.
     pub(crate) fn watch_silence(&mut self, now: Instant, id: FlowId, flow: &mut Flow) {
         if flow.client == ClientId::HOST || flow.outstanding == 0 || flow.silence.due.is_some() {

@@ -27,6 +27,8 @@ impl Manager {
     /// # Errors
     /// The flow is not open; or the feedback cannot be true, which is counted and has no other effect.
     pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.forget_written_off(now, flow);
         let weighed = self.weigh(now, id, &update)?;
         let (flow, macroflow, outbox) = self.parts(id)?;
         let least = weighed.map_err(|what| {
@@ -113,7 +115,7 @@ impl Manager {
         let is_cut_off = macroflow.carries_others(id, sent_at);
         flow.outstanding = 0;
         flow.totals.lost += lost;
-        flow.silence.written_off += lost;
+        (flow.silence.written_off, flow.silence.ended) = (flow.silence.written_off + lost, None);
         flow.silence.count += 1;
         flow.silence.since = now;
         macroflow.lost(now, lost);

@@ -142,6 +142,41 @@ fn feedback_that_comes_late_takes_the_timeout_back() {
 }
 
 #[test]
+fn bytes_that_a_timeout_counted_as_lost_cannot_be_reported_long_after_feedback_has_come_again() {
+    let mut cm = Manager::default();
+    let client = cm.join();
+    let flow = cm.open_for(at(0), client, spec()).unwrap();
+    let mut now = flow_on(&mut cm, 0, 10, flow, client);
+    let mut sent = 0;
+    while send(&mut cm, now, flow, client) {
+        sent += 1;
+        now += 1;
+        pass(&mut cm, now);
+    }
+    assert!(sent > 3);
+    now += 4_000;
+    pass(&mut cm, now);
+    // Some of it is reported, and later what is sent then.
+    ack(&mut cm, now, flow, 1);
+    pass(&mut cm, now + 1_000);
+    ack(&mut cm, now + 1_000, flow, 1);
+    now = flow_on(&mut cm, now + 1_000, 100, flow, client);
+    let before = cm.query(flow).unwrap();
+    let late = Update { acked: (sent - 2) * MTU, ..Update::default() };
+    assert!(cm.update(at(now), flow, late).is_err(), "ten seconds later");
+    assert_eq!(cm.query(flow).unwrap().window, before.window);
+    // A later timeout has a time of its own.
+    sent = 0;
+    while send(&mut cm, now, flow, client) {
+        sent += 1;
+        now += 1;
+        pass(&mut cm, now);
+    }
+    pass(&mut cm, now + 8_000);
+    ack(&mut cm, now + 8_000, flow, sent);
+}
+
+#[test]
 fn feedback_every_two_seconds_is_no_silence_and_the_hosts_own_flows_are_not_watched() {
     let mut cm = Manager::default();
     let client = cm.join();
