@@ -41,6 +41,8 @@ pub(super) struct Link {
     /// Larger one of the latencies that both ends request.
     latency: Duration,
     way: PathDelay,
+    /// Falls of the path's packet size of which the user was told.
+    told_falls: u64,
     /// Whether an entry point was sent, before which a decoder can do nothing.
     has_entered: bool,
     /// Current frame, if its first part was sent.
@@ -75,11 +77,8 @@ struct PathDelay {
 }
 
 impl PathDelay {
-    fn update(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
-        if now < self.next_look {
-            return;
-        }
-        let stats = stats();
+    /// Takes in statistics.
+    fn update(&mut self, now: Instant, stats: &Stats) {
         let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
         let (srtt, least) = (ms(stats.ms_rtt), ms(stats.ms_rtt_min));
         if least.is_zero() {
@@ -101,9 +100,7 @@ impl PathDelay {
 impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packets: Packets) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
-        let mut way = PathDelay::default();
-        way.update(clock::now(), || sender.stats());
-        Self {
+        let mut link = Self {
             sender,
             receiver,
             peer,
@@ -112,7 +109,8 @@ impl Link {
             tracks: SentTracks::default(),
             next_description: Instant::ZERO,
             latency,
-            way,
+            way: PathDelay::default(),
+            told_falls: 0,
             has_entered: false,
             frame: None,
             left_out: None,
@@ -121,6 +119,24 @@ impl Link {
             counts: LinkCounts::default(),
             wants_keyframe: false,
             is_over: false,
+        };
+        link.look_at_path(clock::now());
+        link
+    }
+
+    /// Takes in statistics of the path, now and then.
+    fn look_at_path(&mut self, now: Instant) {
+        if now < self.way.next_look {
+            return;
+        }
+        let stats = self.sender.stats();
+        self.way.update(now, &stats);
+        if stats.path_black_holes_total > self.told_falls {
+            self.told_falls = stats.path_black_holes_total;
+            let (peer, most) = (self.name(), stats.byte_mss);
+            tell(format_args!(
+                "path MTU fell: packets to {peer} have at most {most} bytes from now on, since larger ones vanish"
+            ));
         }
     }
 
@@ -238,7 +254,7 @@ impl Link {
     /// Sends due control messages, and handles received ones.
     pub(super) fn talk(&mut self, source: &Source) {
         let now = clock::now();
-        self.way.update(now, || self.sender.stats());
+        self.look_at_path(now);
         self.describe(now, source);
         self.tracks.name(source.streams());
         if now >= self.next_report && matches!(self.sender.status(), Status::Open) {

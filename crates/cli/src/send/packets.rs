@@ -41,8 +41,10 @@ impl Packets {
 
     /// Fills later packets up to `largest` bytes: the path carries another size.
     pub(super) fn resize(&mut self, largest: usize) {
-        if let Self::Ts(ts) = self {
-            ts.resize(largest);
+        match self {
+            Self::Video(video) => video.resize(largest),
+            Self::Ts(ts) => ts.resize(largest),
+            Self::Passthrough(passthrough) => passthrough.resize(largest),
         }
     }
 

@@ -20,6 +20,7 @@ mod roles;
 mod rtp_source;
 mod seeing;
 mod sinks;
+mod sizes;
 mod sources;
 mod statistics;
 mod subtitles;

@@ -10,6 +10,8 @@ use crate::pictures::UnitKind;
 
 /// Length of the fixed RTP header (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
+/// Bytes of a packet beside a part.
+const HEADERS: usize = RTP_HEADER + PassthroughDescriptor::MAX_LEN;
 /// Fewest bytes of a packet in a part. Chosen by us: fewer would be mostly headers.
 const LEAST_ROOM: usize = 64;
 
@@ -50,12 +52,11 @@ impl PassthroughPacketizer {
     /// # Errors
     /// [`PacketizeError::Mtu`] if hardly anything fits.
     pub fn new(mtu: usize, ssrc: u32, first_sequence: u16, first_timestamp: u32) -> Result<Self, PacketizeError> {
-        let headers = RTP_HEADER + PassthroughDescriptor::MAX_LEN;
-        let least = headers + LEAST_ROOM;
+        let least = HEADERS + LEAST_ROOM;
         if mtu < least {
             return Err(PacketizeError::Mtu { mtu, min: least, max: usize::from(u16::MAX) });
         }
-        let room = mtu - headers;
+        let room = mtu - HEADERS;
         Ok(Self {
             ssrc,
             sequence: first_sequence,
@@ -66,6 +67,11 @@ impl PassthroughPacketizer {
             part: 0,
             given_up: [0; 16],
         })
+    }
+
+    /// Fills later packets up to `mtu` bytes, where parts fit that are worth their headers.
+    pub fn resize(&mut self, mtu: usize) {
+        self.room = mtu.saturating_sub(HEADERS).max(LEAST_ROOM);
     }
 
     /// Synchronisation source (SSRC) of its packets.

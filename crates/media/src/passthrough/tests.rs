@@ -107,6 +107,18 @@ fn packets_arrive_as_they_were() {
 }
 
 #[test]
+fn a_packet_leaves_in_one_part_once_the_path_carries_it() {
+    let stream = described("m=audio 5006 RTP/AVP 111\na=rtpmap:111 opus/48000/2");
+    let units = read(stream, [(0, rtp(111, 1, 0, true, &[9; 1_000]))]);
+    let mut packetizer = PassthroughPacketizer::new(600, 1, 1, 9).unwrap();
+    let mut parts = |mtu| {
+        packetizer.resize(mtu);
+        packetizer.packetize(&units[0], 0, false).len()
+    };
+    assert_eq!([600, 1_400, 600, 0].map(&mut parts), [2, 1, 2, 16]);
+}
+
+#[test]
 fn what_is_given_up_leaves_no_gap_and_what_is_lost_does() {
     let units = read(vp8(), video(12, &[3, 6, 9]));
     assert_eq!(units.len(), 24);

@@ -96,6 +96,11 @@ impl Packetizer {
         Ok(Self { config, sequence: config.first_sequence, adu: 0 })
     }
 
+    /// Fills later packets up to `mtu` bytes, in the range of [`new`](Self::new).
+    pub fn resize(&mut self, mtu: usize) {
+        self.config.mtu = mtu.clamp(Self::MIN_MTU, Self::MAX_MTU);
+    }
+
     /// Synchronisation source (SSRC) of its packets.
     pub fn ssrc(&self) -> u32 {
         self.config.ssrc

@@ -475,3 +475,15 @@ fn a_sender_that_starts_anew_is_followed() {
     // The first packet of the new stream is lost, and with it parameter sets that are known already.
     assert_eq!(count, 240);
 }
+
+#[test]
+fn later_packets_follow_the_size_of_the_path() {
+    let frames = frames();
+    let mut packetizer = Packetizer::new(PacketizerConfig { mtu: 500, ..PacketizerConfig::default() }).unwrap();
+    let mut largest = |mtu| {
+        packetizer.resize(mtu);
+        let packets = frames.iter().flat_map(|frame| packetizer.packetize(frame));
+        packets.map(|adu| adu.rtp.len()).max().unwrap()
+    };
+    assert_eq!([500, 1_400, 900, 0].map(&mut largest), [500, 1_400, 900, 64]);
+}

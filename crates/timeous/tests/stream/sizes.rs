@@ -18,6 +18,9 @@ fn over(packets: PacketLimit, loss: f64, query: &str) -> (TestLink, Sender, Rece
     (link, sender, receiver)
 }
 
+/// Keys of a stream without encryption and with it, and the bytes that encryption adds to a packet.
+const SECURITY: [(&str, usize); 2] = [("", 0), ("&passphrase=between+us+two", 25)];
+
 /// Waits until a packet carries this many bytes, and no more.
 #[track_caller]
 fn await_payload(sender: &Sender, payload: usize) {
@@ -63,24 +66,75 @@ fn datagrams_of_seven_transport_packets_fit_by_default_and_arrive_from_the_first
 
 #[test]
 fn the_size_of_the_path_is_found() {
-    for mtu in [1_280, 1_400, 1_500] {
-        let (_link, sender, _receiver) = over(PacketLimit::Bytes(mtu), 0.0, "latency=5s&policy=deadline");
-        await_payload(&sender, mtu - 28 - 64);
-        assert_eq!(sender.stats().byte_mss as usize, mtu - 28);
+    for (security, overhead) in SECURITY {
+        for mtu in [1_280, 1_400, 1_500] {
+            let query = format!("latency=5s&policy=deadline{security}");
+            let (_link, sender, _receiver) = over(PacketLimit::Bytes(mtu), 0.0, &query);
+            await_payload(&sender, mtu - 28 - 64 - overhead);
+            assert_eq!(sender.stats().byte_mss as usize, mtu - 28 - overhead, "{security}");
+        }
     }
 }
 
 #[test]
 fn jumbo_frames_are_used_by_a_stream_that_has_data_for_them() {
-    let (_link, mut sender, receiver) = over(PacketLimit::Bytes(9_000), 0.0, "latency=9s&policy=deadline");
+    for (security, overhead) in SECURITY {
+        let (_link, mut sender, receiver) =
+            over(PacketLimit::Bytes(9_000), 0.0, &format!("latency=9s&policy=deadline{security}"));
+        let received = collect(receiver);
+        await_payload(&sender, 1_500 - 28 - 64 - overhead);
+        sender.send(&[1; 8_000], Hints::default()).unwrap();
+        await_payload(&sender, 9_000 - 28 - 64 - overhead);
+        let whole = sender.max_payload();
+        sender.send(&vec![2; whole], Hints::default()).unwrap();
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{security}");
+        // Statistics are at most 50 ms old.
+        pause(Duration::from_millis(100));
+        let before = sender.stats();
+        sender.send(&[3; 64_000], Hints::default()).unwrap();
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{security}");
+        pause(Duration::from_millis(100));
+        let after = sender.stats();
+        let repeated = after.pkt_retrans_total - before.pkt_retrans_total;
+        let packets = after.pkt_sent_total - before.pkt_sent_total - repeated;
+        assert_eq!(packets, 8, "{security}: {whole} bytes in a packet");
+        sender.finish().unwrap();
+        assert_eq!(received.join().unwrap(), [vec![1; 8_000], vec![2; whole], vec![3; 64_000]], "{security}");
+    }
+}
+
+#[test]
+fn adus_of_every_length_arrive_over_a_path_of_jumbo_frames_and_a_longer_one_is_refused() {
+    for (security, _) in SECURITY {
+        let query = format!("latency=9s&policy=deadline{security}");
+        let (_link, mut sender, receiver) = over(PacketLimit::Bytes(9_000), 0.01, &query);
+        let received = collect(receiver);
+        let lens = [0, 1, 2, 1_315, 1_316, 1_407, 1_408, 1_409, 8_907, 8_908, 8_909, 65_534, 65_535];
+        for len in lens.into_iter().chain(lens) {
+            sender.send(&vec![len as u8; len], Hints::default()).unwrap();
+        }
+        assert_eq!(Options::MAX_ADU, 65_535);
+        sender.send(&[0; 65_536], Hints::default()).expect_err("it is too long");
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{security}");
+        sender.finish().unwrap();
+        let mut received = received.join().unwrap();
+        received.sort_by_key(Vec::len);
+        let sent = lens.into_iter().flat_map(|len| [vec![len as u8; len], vec![len as u8; len]]);
+        assert!(received.into_iter().eq(sent), "{security}");
+    }
+}
+
+#[test]
+fn a_path_below_the_least_size_of_ip_carries_what_the_bound_allows() {
+    // Paths of 400 bytes: 508 bytes, which IPv4 hosts must take, do not pass.
+    let (_link, mut sender, receiver) = over(PacketLimit::Bytes(400), 0.0, "latency=9s&policy=deadline&mtu=372");
     let received = collect(receiver);
-    await_payload(&sender, 1_500 - 28 - 64);
-    sender.send(&[1; 8_000], Hints::default()).unwrap();
-    await_payload(&sender, 9_000 - 28 - 64);
-    sender.send(&[2; 8_000], Hints::default()).unwrap();
-    assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked));
+    for n in 0..20 {
+        sender.send(&[n; 5_000], Hints::default()).unwrap();
+    }
+    assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{:?}", sender.stats());
     sender.finish().unwrap();
-    assert_eq!(received.join().unwrap(), [[1; 8_000], [2; 8_000]]);
+    assert!(received.join().unwrap().into_iter().eq((0..20).map(|n| vec![n; 5_000])));
 }
 
 #[test]
