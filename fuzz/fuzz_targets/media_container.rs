@@ -24,7 +24,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let Ok(mut container) = Container::open(Cursor::new([head, bytes].concat())) else { return };
     let mut reader = PassthroughReader::new(container.streams().unwrap_or_default());
     for _ in 0..10_000 {
-        match container.next_packets() {
+        match container.next_muxed() {
             Ok(Some(Muxed::Ts(packets))) => assert!(!packets.is_empty() && packets.len().is_multiple_of(PACKET_LEN)),
             Ok(Some(Muxed::Rtp(sample))) => {
                 for packet in &sample.packets {
