@@ -7,7 +7,6 @@ use crate::chain::Chain;
 use crate::deadline::{Deadlines, Punctual};
 use crate::dependencies::Dependencies;
 use crate::frames::{Frames, QueueLimit};
-use crate::layers::Layers;
 use crate::plan::Plan;
 
 /// `deadline`: drops what cannot arrive in time or be decoded.
@@ -34,13 +33,6 @@ pub fn frames(limit: QueueLimit) -> Chain {
     deadline().then(Frames::new(limit))
 }
 
-/// `layers`: drops what cannot arrive in time, from the top sub-stream down. `Layers` comes last, since it accounts for
-/// the packet that is sent.
-#[must_use]
-pub fn layers() -> Chain {
-    Chain::default().then(Dependencies::default()).then(Layers::default())
-}
-
 /// Worth of audio in frames of video. Chosen by us (`cargo test -p timeous-cli --test tool through_half`): a picture is not worth even a small
 /// risk of a gap in the sound; with 16 one run in eight had one.
 const AUDIO_WEIGHT: u32 = 64;
@@ -54,6 +46,20 @@ pub fn plan(weights: impl IntoIterator<Item = (u8, u32)>) -> Plan {
     let weigh = |plan: Plan, (substream, weight)| plan.weighing(SubStream(substream), weight);
     let plan = Plan::default().weighing(SubStream::AUDIO, AUDIO_WEIGHT).weighing(SubStream::TABLES, TABLES_WEIGHT);
     weights.into_iter().fold(plan, weigh)
+}
+
+/// Layers that are told apart. Chosen by us: more than encoders make; those above count as much as the last.
+const LAYERS: u8 = 4;
+/// Worth of a frame in frames of the layer above. Chosen by us (docs/design/late-choice.md): with 4 a base of large frames had gaps; a higher
+/// value gives up upper layers that would have fitted.
+const LAYER_RATIO: u32 = 16;
+
+/// `layers`: plans the whole queue, where a frame of a layer counts more than several of the layer above. A layer is a sub-stream, 0 the base.
+#[must_use]
+pub fn layers() -> Plan {
+    let worth = |layer| LAYER_RATIO.pow(u32::from(LAYERS - 1 - layer));
+    let rest = [(SubStream::AUDIO.0, worth(0) * AUDIO_WEIGHT), (SubStream::TABLES.0, worth(0) * TABLES_WEIGHT)];
+    plan((0..LAYERS).map(|layer| (layer, worth(layer))).chain(rest))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous::{CloseReason, Intent, Status, clock};
+use timeous::{CloseReason, Intent, PolicyName, Status, clock};
 use timeous_media::FrameRate;
 
 use self::link::Link;
@@ -301,7 +301,10 @@ impl<'a> Streaming<'a> {
             let kept = if self.outlet.is_listener() { None } else { self.packets.take() };
             let packets = match kept {
                 Some(packets) => packets,
-                None => Packets::new(self.format, sender.max_payload(), true)?,
+                None => {
+                    let has_layers = sender.options().policy == Some(PolicyName::Layers);
+                    Packets::new(self.format, sender.max_payload(), true, has_layers)?
+                }
             };
             let link = Link::new(sender, receiver, packets);
             if self.args.meter.is_verbose() || self.lost.is_some() || self.outlet.is_listener() {
@@ -535,7 +538,7 @@ fn line(stats: &timeous::Stats) -> String {
 /// Sends RTP over plain UDP at a constant rate: each frame is spread evenly up to the next one.
 fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
-    let mut packets = Packets::new(source.format(), plain.largest(), false)?;
+    let mut packets = Packets::new(source.format(), plain.largest(), false, false)?;
     let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
     let mut meter = Meter::new(&args.meter)?;
     while !interrupt.is_set() {

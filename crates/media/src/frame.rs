@@ -148,6 +148,12 @@ impl Frame {
         name(self.index)
     }
 
+    /// Layer, from the base: its temporal layer of SVC, and at least one for a frame that no other refers to.
+    pub fn layer(&self) -> u8 {
+        let told = self.nals.iter().find_map(|nal| crate::h264::svc::temporal_layer(nal));
+        told.unwrap_or(0).max(u8::from(!self.reference))
+    }
+
     /// Size in bytes, without start codes.
     pub fn size(&self) -> usize {
         self.nals.iter().map(Vec::len).sum()

@@ -15,6 +15,7 @@ pub(crate) mod reader;
 pub(crate) mod references;
 pub(crate) mod sei;
 pub(crate) mod slice;
+pub(crate) mod svc;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timeline;

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod aac;
+mod av1;
 mod cadence;
 mod clock;
 pub mod container;

@@ -21,7 +21,7 @@ pub enum PolicyName {
     /// Keeps the set of frames with the most decodable in time, predicted from the path's rate and the source's past:
     /// whole frames, heads of groups before tails.
     Plan,
-    /// Drops what cannot arrive in time, from the top layer down; a layer is a sub-stream, 0 the base (Birkedal et al.).
+    /// As [`Plan`](Self::Plan), where a frame counts more than several of the layer above; a layer is a sub-stream, 0 the base.
     Layers,
     /// Drops ADUs that may not arrive in time, by a pessimistic estimate of the delay.
     Punctual,
@@ -73,7 +73,7 @@ impl PolicyName {
                  delay (`Max_Th`), only frames of the highest priority are sent (`marked`, `overfull`)"
             }
             Self::Fifo => "nothing, and nothing is retransmitted: a plain queue",
-            Self::Layers => "what cannot arrive in time, from the top layer down; a layer is a sub-stream, 0 the base",
+            Self::Layers => "as `plan`, from the top layer down; a layer is a sub-stream, 0 the base",
             Self::Punctual => "what may not arrive in time, by a pessimistic estimate of the path's delay",
             Self::Dependencies => "only what is expired, or refers to a frame that was lost or dropped",
         }
@@ -88,9 +88,7 @@ impl PolicyName {
             Self::Age => "readings of which only recent ones matter",
             Self::Dbat => "encoders whose bitrate can change (`--adapt` sets it)",
             Self::Fifo => "comparison",
-            Self::Layers => {
-                "layered media with a sub-stream per layer, queued in the order of deadlines, then of layers"
-            }
+            Self::Layers => "layered media with a sub-stream per layer; `timeous send` has one per temporal layer",
             Self::Punctual => "streams in which a late datagram is worse than a missing one",
             Self::Dependencies => "receivers that use late data, too",
         }

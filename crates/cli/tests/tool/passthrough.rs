@@ -1,5 +1,6 @@
 //! RTP of any payload: as it was sent, from ffmpeg and GStreamer to players, and through links that lose packets.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -344,4 +345,116 @@ fn rtp_of_h265_and_h264_is_recorded_with_its_sound() {
         ("H.265 in MP4", || assert_is_recorded(&H265_AAC, "out.mp4", "hvc1", true)),
         ("H.264 in MPEG-TS", || assert_is_recorded(&H264_OPUS, "out.ts", "[27][0][0][0]", true)),
     ]);
+}
+
+/// NAL unit type of a packet of H.265 (RFC 7798 §4.4), of a fragment that of its unit.
+fn nal_type(packet: &[u8]) -> u8 {
+    let kind = packet[HEADER] >> 1 & 0x3f;
+    if kind == 49 { packet[HEADER + 2] & 0x3f } else { kind }
+}
+
+/// Pictures of each of two temporal layers, by their timestamps. No picture refers to those of the upper layer, which their types tell
+/// (H.265 table 7-1); ffmpeg does not write temporal identifiers into fragments.
+fn layers_of(packets: &[Vec<u8>]) -> [usize; 2] {
+    let slices = packets.iter().filter(|packet| nal_type(packet) < 32);
+    let pictures: BTreeMap<[u8; 4], bool> = slices
+        .map(|packet| {
+            (packet[4..8].try_into().unwrap(), matches!(nal_type(packet), 0..16) && nal_type(packet).is_multiple_of(2))
+        })
+        .collect();
+    [false, true].map(|is_upper| pictures.values().filter(|of| **of == is_upper).count())
+}
+
+/// NAL units of packets of H.265 (RFC 7798 §4.4), with start codes.
+fn annexb_of(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut annexb = Vec::new();
+    let append =
+        |annexb: &mut Vec<u8>, header: &[u8], rest: &[u8]| annexb.extend([&[0, 0, 0, 1], header, rest].concat());
+    for payload in packets.iter().map(|packet| &packet[HEADER..]) {
+        match (payload[0] >> 1 & 0x3f, payload) {
+            (48, [_, _, rest @ ..]) => {
+                let mut rest = rest;
+                while let Some((len, after)) = rest.split_first_chunk::<2>() {
+                    let (nal, after) = after.split_at(u16::from_be_bytes(*len).into());
+                    append(&mut annexb, &[], nal);
+                    rest = after;
+                }
+            }
+            (49, [first, second, unit, data @ ..]) if unit & 0x80 != 0 => {
+                append(&mut annexb, &[first & 0x81 | (unit & 0x3f) << 1, *second], data);
+            }
+            (49, [_, _, _, data @ ..]) => annexb.extend_from_slice(data),
+            _ => append(&mut annexb, &[], payload),
+        }
+    }
+    annexb
+}
+
+#[test]
+fn over_a_link_for_two_thirds_of_temporal_layers_the_base_is_complete() {
+    let test = "over_a_link_for_two_thirds_of_temporal_layers_the_base_is_complete";
+    if !is_installed("ffmpeg") {
+        return skip(test, "ffmpeg");
+    }
+    let files = Files::new();
+    let film = files.path("layers.mkv");
+    // Noise, so that pictures of both layers are of one size; every second one is of the upper layer.
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x96:r=25,noise=alls=100:allf=t"]);
+    ffmpeg.args(["-t", "8", "-pix_fmt", "yuv420p", "-threads", "1", "-c:v", "libx265", "-preset", "ultrafast"]);
+    let layers = "log-level=error:pools=1:temporal-layers=1:bframes=1:b-adapt=0:b-pyramid=0:scenecut=0:keyint=25:repeat-headers=1:qp=38:pbratio=1:ipratio=1";
+    ffmpeg.args(["-x265-params", layers, "-y", &film]);
+    Running::start(silent(ffmpeg)).ends_with(0);
+    let input = free_port();
+    let session = files.path("layers.sdp");
+    let encoder = |options: &[&str]| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-nostdin", "-v", "error"]).args(options).args(["-i", &film, "-c", "copy", "-f", "rtp"]);
+        ffmpeg.args([&format!("rtp://127.0.0.1:{input}?pkt_size=1200"), "-sdp_file", &session]);
+        silent(ffmpeg)
+    };
+    Running::start(encoder(&["-t", "0.2"])).ends_with(0);
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sink.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+    let (near, far) = (free_port(), free_port());
+    let to = format!("udp://{}", sink.local_addr().unwrap());
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?reconnect=off&latency=1s"), &to]);
+    receiver.until_it_says("listening");
+    let rate = (size(&film) * 8 / 8 * 2 / 3).to_string();
+    let mut link =
+        emulate(near, far, &["--rate", &rate, "--delay", "10ms", "--back-delay", "10ms", "--queue", "300ms"]);
+    let mut sender = timeous(&["send", &session, &format!("timeous://127.0.0.1:{near}?latency=1s&policy=layers")]);
+    until("the sender listens", || !is_free(input));
+    let collector = std::thread::spawn(move || {
+        let mut came: Vec<Vec<u8>> = Vec::new();
+        let mut silent = 0;
+        // The stream begins within a few seconds, and has ended after one without a packet.
+        while silent < if came.is_empty() { 150 } else { 10 } {
+            let mut packet = vec![0; 2_000];
+            match sink.recv(&mut packet) {
+                Ok(len) => {
+                    packet.truncate(len);
+                    came.push(packet);
+                    silent = 0;
+                }
+                Err(_) => silent += 1,
+            }
+        }
+        came
+    });
+    Running::start(encoder(&["-re"])).ends_with(0);
+    let came = collector.join().unwrap();
+    sender.stop();
+    let said = receiver.ends_with(0);
+    link.kill();
+    let [base, upper] = layers_of(&came);
+    println!("{base} of 104 pictures of the base, {upper} of 96 above it");
+    let output = files.write("came.h265", &annexb_of(&came));
+    let mut decoder = Command::new("ffmpeg");
+    decoder.args(["-nostdin", "-v", "error", "-xerror", "-i", &output, "-f", "null", "-"]);
+    let mut decoder = Running::start(silent(decoder));
+    decoder.ends_with(0);
+    assert_eq!(decoder.errors(), "", "what came can be decoded");
+    assert!(base >= 100, "{base} of 104 pictures of the base, {upper} of 96 above it: {said}");
+    assert!((1..90).contains(&upper), "{upper} of 96 pictures above the base");
 }

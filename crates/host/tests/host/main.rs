@@ -4,6 +4,7 @@ mod advice;
 mod datagrams;
 mod encoder;
 mod late;
+mod layers;
 mod rates;
 mod repair;
 mod streams;

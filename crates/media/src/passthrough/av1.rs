@@ -1,94 +1,89 @@
 //! Payload of AV1 (RTP Payload Format For AV1 §4.4, §4.5): aggregation header and the OBUs behind it.
 
-use super::chain::{Header, Look};
+use timeous_core::{FrameId, References};
 
-/// Aggregation header: the first OBU goes on from the packet before; number of OBUs; start of a coded video sequence.
+use super::chain::{Chain, Header};
+use crate::av1::obu::leb128;
+use crate::av1::units::{TemporalUnit, Units};
+use crate::pictures::Description;
+
+/// Aggregation header: the first OBU goes on from the packet before, the last one in the next; number of OBUs.
 const CONTINUES: u8 = 0x80;
+const GOES_ON: u8 = 0x40;
 const COUNT_SHIFT: u8 = 4;
-const NEW_SEQUENCE: u8 = 0x08;
-/// OBU header (AV1 §5.3.2): extension, size field.
-const EXTENSION: u8 = 0x04;
-const SIZE: u8 = 0x02;
-/// OBU types (AV1 §6.2.2).
-const FRAME_HEADER: u8 = 3;
-const FRAME: u8 = 6;
-/// Types of frames (AV1 §6.8.2).
-const KEY_FRAME: u8 = 0;
 
-/// Looks at a packet of a temporal unit.
-pub(super) fn look(payload: &[u8]) -> Look {
-    read(payload).unwrap_or(Look::Unknown)
+/// Temporal units of a stream so far.
+#[derive(Debug, Default)]
+pub(super) struct Av1 {
+    units: Units,
+    /// References of units whose headers cannot be read.
+    chain: Chain,
 }
 
-fn read(payload: &[u8]) -> Option<Look> {
-    let (&first, mut rest) = payload.split_first()?;
-    let count = first >> COUNT_SHIFT & 3;
-    let mut at = 0;
-    while !rest.is_empty() {
-        at += 1;
-        // Each OBU has a length before it, but the last one if they are counted.
-        let len = if count == at { rest.len() } else { leb128(&mut rest)? };
-        let (obu, after) = (rest.get(..len.min(rest.len()))?, rest.get(len..).unwrap_or_default());
-        rest = after;
-        if at == 1 && first & CONTINUES != 0 {
-            continue;
+impl Av1 {
+    /// Describes the temporal unit `number` by the payloads of its packets so far. `None`: more are needed, unless these are `all`.
+    pub(super) fn describe<'a>(
+        &mut self,
+        number: u32,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        all: bool,
+    ) -> Option<Description> {
+        let obus = obus(payloads);
+        let unit = self.units.read(number, obus.iter().map(Vec::as_slice), all)?;
+        let TemporalUnit { is_entry, is_disposable, temporal: layer, .. } = unit;
+        let description =
+            self.chain.describe(number, Some(Header { is_entry, is_disposable, layer, ..Header::default() }));
+        let Some(known) = unit.references else { return Some(description) };
+        let mut references = References::NONE;
+        // Of more than fit, the newest: they refer to the others, or came after them.
+        for reference in known.into_iter().take(References::MAX) {
+            let _ = references.push(FrameId(reference));
         }
-        if let Some(found) = frame(obu) {
-            // A new sequence begins with a key frame; one without it may follow others that are not shown.
-            let is_entry = first & NEW_SEQUENCE != 0;
-            return Some(Look::Frame(Header { is_entry: is_entry && found.is_entry, ..found }));
-        }
+        Some(Description { references, ..description })
     }
-    Some(Look::More)
 }
 
-/// Frame header of an OBU, if it is one that has one.
-fn frame(obu: &[u8]) -> Option<Header> {
-    let (&first, mut rest) = obu.split_first()?;
-    let mut layer = 0;
-    if first & EXTENSION != 0 {
-        let (&byte, after) = rest.split_first()?;
-        (layer, rest) = (byte >> 5, after);
-    }
-    if first & SIZE != 0 {
-        leb128(&mut rest)?;
-    }
-    if !matches!(first >> 3 & 0x0f, FRAME_HEADER | FRAME) {
-        return None;
-    }
-    // show_existing_frame 1, frame_type 2 (AV1 §5.9.2); sequences of one still picture are no video.
-    let byte = *rest.first()?;
-    let (shows_existing, kind) = (byte & 0x80 != 0, byte >> 5 & 3);
-    Some(Header { is_entry: !shows_existing && kind == KEY_FRAME, layer, ..Header::default() })
-}
-
-/// Number of variable length (AV1 §4.10.5).
-fn leb128(bytes: &mut &[u8]) -> Option<usize> {
-    let mut value = 0;
-    for shift in 0..8 {
-        let (&byte, after) = bytes.split_first()?;
-        *bytes = after;
-        value |= u64::from(byte & 0x7f) << (7 * shift);
-        if byte & 0x80 == 0 {
-            return usize::try_from(value).ok();
+/// OBUs of packets in a row; the last one may be cut off.
+fn obus<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    let mut obus: Vec<Vec<u8>> = Vec::new();
+    let mut goes_on = false;
+    for payload in payloads {
+        let Some((&first, mut rest)) = payload.split_first() else { continue };
+        let count = first >> COUNT_SHIFT & 3;
+        let mut at = 0;
+        while !rest.is_empty() {
+            at += 1;
+            // Each OBU has a length before it, but the last one if they are counted.
+            let len = if count == at { Some(rest.len()) } else { leb128(&mut rest) };
+            let Some(len) = len else { break };
+            let (obu, after) = rest.split_at(len.min(rest.len()));
+            rest = after;
+            match obus.last_mut() {
+                Some(last) if at == 1 && first & CONTINUES != 0 && goes_on => last.extend_from_slice(obu),
+                // The beginning is missing.
+                _ if at == 1 && first & CONTINUES != 0 => {}
+                _ => obus.push(obu.to_vec()),
+            }
         }
+        goes_on = first & GOES_ON != 0;
     }
-    None
+    obus
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn obus_of(payloads: &[&[u8]]) -> Vec<Vec<u8>> {
+        obus(payloads.iter().copied())
+    }
+
     #[test]
-    fn key_frames_and_layers_are_told() {
-        let frame = |is_entry, layer| Look::Frame(Header { is_entry, layer, ..Header::default() });
-        // A sequence header of three bytes, and a key frame: two OBUs, the last without a length.
-        assert_eq!(look(&[0x28, 3, 0x08, 0, 0, 0x30, 0x10]), frame(true, 0));
-        assert_eq!(look(&[0x10, 0x30, 0x30]), frame(false, 0), "an inter frame");
-        assert_eq!(look(&[0x10, 0x34, 0x28, 0x30]), frame(false, 1), "the second temporal layer");
-        assert_eq!(look(&[0x90, 0x30, 0x30]), Look::More, "it goes on");
-        assert_eq!(look(&[0x00, 3, 0x08, 0, 0]), Look::More, "a sequence header alone");
-        assert_eq!(look(&[0x00, 0xff]), Look::Unknown);
+    fn obus_are_put_together() {
+        assert_eq!(obus_of(&[&[0x20, 2, 8, 9, 0x30, 7]]), [vec![8, 9], vec![0x30, 7]], "the last one has no length");
+        assert_eq!(obus_of(&[&[0x00, 2, 8, 9, 1, 7]]), [vec![8, 9], vec![7]], "all have one");
+        assert_eq!(obus_of(&[&[0x50, 1, 2], &[0xd0, 3], &[0x90, 4]]), [[1, 2, 3, 4]], "one in three packets");
+        assert_eq!(obus_of(&[&[0xa0, 1, 2, 5, 6]]), [[5, 6]], "the first one's beginning is missing");
+        assert_eq!(obus_of(&[&[0x00, 0xff], &[]]), [[]; 0]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{FrameId, Priority, References};
 
-use crate::pictures::UnitKind;
+use crate::pictures::{Description, UnitKind};
 
 /// Priorities below those of audio. Chosen by us, as for H.264: entry points, references, frames without.
 const ENTRY: Priority = Priority(240);
@@ -43,15 +43,6 @@ pub(super) enum Look {
     Unknown,
 }
 
-/// Kind, references and priority of a frame, and its layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Description {
-    pub(super) kind: UnitKind,
-    pub(super) references: References,
-    pub(super) priority: Priority,
-    pub(super) layer: u8,
-}
-
 /// Frames of a video so far.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
@@ -82,7 +73,8 @@ impl Chain {
         }
         let description = |kind, priority| Description { kind, references, priority, layer: layer as u8 };
         if header.is_disposable {
-            return description(UnitKind::VideoDisposable, DISPOSABLE);
+            let layer = layer.max(1) as u8;
+            return Description { layer, ..description(UnitKind::VideoDisposable, DISPOSABLE) };
         }
         self.layers[layer] = Some(number);
         if header.is_entry {

@@ -1,8 +1,10 @@
 //! Codecs whose payload headers tell kinds of frames.
 
-use super::chain::{Chain, Description, Header, Look};
-use super::{av1, nal, vp8, vp9};
-use crate::pictures::{self, UnitKind, VideoCodec, VideoFrames};
+use super::av1::Av1;
+use super::chain::{Chain, Header, Look};
+use super::{nal, vp8, vp9};
+use crate::h264::annexb::write;
+use crate::pictures::{Description, UnitKind, VideoCodec, VideoFrames};
 use crate::rtp::session::{MediaDescription, MediaKind};
 
 use timeous_core::{Priority, References};
@@ -17,9 +19,11 @@ const OTHER: Priority = Priority(128);
 pub(super) enum Codec {
     /// Each packet stands for itself.
     Audio,
-    /// By the headers of their slices.
-    H264(Box<VideoFrames>),
-    H265(Box<VideoFrames>),
+    /// By the headers of their slices, and the parameter sets of the session description until a frame is described.
+    H264(Box<VideoFrames>, Vec<u8>),
+    H265(Box<VideoFrames>, Vec<u8>),
+    /// By the headers of its frames.
+    Av1(Box<Av1>),
     /// By their payload headers.
     Headers(fn(&[u8]) -> Look, Chain),
     /// Frames of which nothing is known.
@@ -30,13 +34,18 @@ impl Codec {
     /// Codec of a stream.
     pub(super) fn of(stream: &MediaDescription) -> Self {
         let headers = |look| Self::Headers(look, Chain::default());
+        let sets = || {
+            let mut annexb = Vec::new();
+            write(stream.parameter_sets().iter().map(Vec::as_slice), &mut annexb);
+            annexb
+        };
         match stream.codec.to_ascii_uppercase().as_str() {
             _ if stream.kind == MediaKind::Audio => Self::Audio,
-            "H264" => Self::H264(Box::new(VideoFrames::new(VideoCodec::H264))),
-            "H265" => Self::H265(Box::new(VideoFrames::new(VideoCodec::H265))),
+            "H264" => Self::H264(Box::new(VideoFrames::new(VideoCodec::H264)), sets()),
+            "H265" => Self::H265(Box::new(VideoFrames::new(VideoCodec::H265)), sets()),
             "VP8" => headers(vp8::look),
             "VP9" => headers(vp9::look),
-            "AV1" => headers(av1::look),
+            "AV1" => Self::Av1(Box::default()),
             _ => Self::Unknown,
         }
     }
@@ -50,16 +59,17 @@ impl Codec {
     ) -> Option<Description> {
         match self {
             Self::Audio => Some(alone(UnitKind::Audio, AUDIO)),
-            Self::H264(kinds) => {
-                let mut annexb = Vec::new();
+            Self::H264(kinds, sets) => {
+                let mut annexb = sets.clone();
                 payloads.for_each(|payload| nal::append_h264(&mut annexb, payload));
-                described(kinds, number, &annexb, 0, all)
+                described(kinds, sets, number, &annexb, all)
             }
-            Self::H265(kinds) => {
-                let mut annexb = Vec::new();
+            Self::H265(kinds, sets) => {
+                let mut annexb = sets.clone();
                 payloads.for_each(|payload| nal::append_h265(&mut annexb, payload));
-                described(kinds, number, &annexb, nal::temporal_layer(&annexb).unwrap_or(0), all)
+                described(kinds, sets, number, &annexb, all)
             }
+            Self::Av1(av1) => av1.describe(number, payloads, all),
             Self::Headers(look, chain) => {
                 let mut header: Option<Header> = None;
                 for payload in payloads {
@@ -78,12 +88,19 @@ impl Codec {
 
 /// Description of a frame that stands for itself.
 fn alone(kind: UnitKind, priority: Priority) -> Description {
-    Description { kind, references: References::NONE, priority, layer: 0 }
+    Description::new(kind, References::NONE, priority)
 }
 
-fn described(kinds: &mut VideoFrames, number: u32, annexb: &[u8], layer: u8, all: bool) -> Option<Description> {
-    let pictures::Description { kind, references, priority } = kinds.describe(number, annexb, false, all)?;
-    Some(Description { kind, references, priority, layer })
+fn described(
+    frames: &mut VideoFrames,
+    sets: &mut Vec<u8>,
+    number: u32,
+    annexb: &[u8],
+    all: bool,
+) -> Option<Description> {
+    let described = frames.describe(number, annexb, false, all)?;
+    sets.clear();
+    Some(described)
 }
 
 /// Finds out the codec of a stream by a packet, if it is one that is hardly mistaken.

@@ -47,13 +47,6 @@ fn append(annexb: &mut Vec<u8>, nal: &[u8]) {
     annexb.extend_from_slice(nal);
 }
 
-/// Temporal layer of the first slice of H.265, if one has come: NAL unit types below 32 (H.265 table 7-1).
-pub(super) fn temporal_layer(annexb: &[u8]) -> Option<u8> {
-    let codes = annexb.windows(6).filter(|bytes| bytes.starts_with(&START_CODE));
-    let mut slices = codes.filter(|bytes| bytes[4] >> 1 & 0x3f < 32);
-    slices.next().map(|bytes| (bytes[5] & 7).saturating_sub(1))
-}
-
 /// Whether a packet begins a parameter set of H.265 (types 32 to 34), alone or aggregated: for streams of an unknown codec.
 pub(super) fn has_h265_parameters(payload: &[u8]) -> bool {
     let mut annexb = Vec::new();

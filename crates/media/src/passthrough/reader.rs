@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant, SubStream};
 
-use super::chain::Description;
 use super::codec::{Codec, found};
 use super::descriptor::MAX_STREAM;
 use super::reorder::{Ordered, Reorder};
@@ -13,6 +12,7 @@ use super::reports::StreamClock;
 use super::unit::PassthroughUnit;
 use crate::clock::MediaClock;
 use crate::error::RtpError;
+use crate::pictures::Description;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::control::{Control, ntp};
 use crate::rtp::session::{MediaDescription, MediaKind};
@@ -322,6 +322,7 @@ impl Current {
                 references: description.references,
                 priority: description.priority,
                 substream,
+                layer: description.layer,
                 captured: self.captured,
                 packet,
             });

@@ -27,6 +27,8 @@ pub struct PassthroughUnit {
     pub priority: Priority,
     /// Sub-stream: one for each video, one for audio.
     pub substream: SubStream,
+    /// Layer within the video, from the base: its temporal layer, and at least one for a frame that no other refers to.
+    pub layer: u8,
     /// Restarts of the source.
     pub restarts: u32,
     /// Capture time of the frame.

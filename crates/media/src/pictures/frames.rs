@@ -8,6 +8,7 @@ use super::kind::UnitKind;
 use crate::frame::Frame;
 use crate::h264::annexb::unit_starts;
 use crate::h264::reader::FrameReader;
+use crate::h264::svc;
 use crate::h265::nal::NalHeader;
 use crate::h265::pictures::Pictures;
 
@@ -42,6 +43,19 @@ pub(crate) struct Description {
     pub(crate) kind: UnitKind,
     pub(crate) references: References,
     pub(crate) priority: Priority,
+    /// Layer of a video, from the base: its temporal layer, and at least one for a frame that no other refers to.
+    pub(crate) layer: u8,
+}
+
+impl Description {
+    /// Description of a frame that is of no layer.
+    pub(crate) fn new(kind: UnitKind, references: References, priority: Priority) -> Self {
+        Self { kind, references, priority, layer: u8::from(kind == UnitKind::VideoDisposable) }
+    }
+
+    fn of_layer(self, layer: u8) -> Self {
+        Self { layer: self.layer.max(layer), ..self }
+    }
 }
 
 /// Frames of a video stream so far.
@@ -100,11 +114,13 @@ impl VideoFrames {
             _ => None,
         };
         while reader.next_frame().is_some() {}
-        Some(match frame {
+        let description = match frame {
             Some(frame) => self.described_by_reader(number, &frame),
             // It cannot be read, such as before the first parameter sets.
             None => self.describe_unknown(number, is_entry),
-        })
+        };
+        let layer = unit_starts(&bytes[..end]).find_map(|at| svc::temporal_layer(&bytes[at..]));
+        Some(description.of_layer(layer.unwrap_or(0)))
     }
 
     fn described_by_reader(&mut self, number: u32, frame: &Frame) -> Description {
@@ -128,7 +144,7 @@ impl VideoFrames {
             (None, true) => UnitKind::Video,
             (None, false) => UnitKind::VideoDisposable,
         };
-        Description { kind, references, priority: frame.priority.min(ENTRY) }
+        Description::new(kind, references, frame.priority.min(ENTRY))
     }
 
     fn describe_h265(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
@@ -139,8 +155,9 @@ impl VideoFrames {
         }
         let end = enough.map_or(bytes.len(), |enough| enough.min(bytes.len()));
         let Some(picture) = self.pictures.read(number, &bytes[..end]) else {
-            let is_irap = slice.and_then(|at| NalHeader::read(&bytes[at..])).is_some_and(NalHeader::is_irap);
-            return Some(self.describe_unknown(number, is_entry || is_irap));
+            let header = slice.and_then(|at| NalHeader::read(&bytes[at..]));
+            let description = self.describe_unknown(number, is_entry || header.is_some_and(NalHeader::is_irap));
+            return Some(description.of_layer(header.map_or(0, |header| header.temporal)));
         };
         if picture.header.is_irap() {
             return Some(self.entry(number));
@@ -149,11 +166,11 @@ impl VideoFrames {
         self.highest_layer = self.highest_layer.max(layer);
         // Pictures of higher layers may refer to it all the same.
         if picture.header.is_sublayer_non_reference() && layer == self.highest_layer {
-            return Some(Description { kind: UnitKind::VideoDisposable, references, priority: DISPOSABLE });
+            return Some(Description::new(UnitKind::VideoDisposable, references, DISPOSABLE).of_layer(layer));
         }
         self.anchor(number);
         let priority = Priority(REFERENCE.0 - LAYER_STEP * layer);
-        Some(Description { kind: UnitKind::Video, references, priority })
+        Some(Description::new(UnitKind::Video, references, priority).of_layer(layer))
     }
 
     fn describe_mpeg2(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
@@ -172,11 +189,11 @@ impl VideoFrames {
             2 => {
                 let references = frames(&self.anchors[..1]);
                 self.anchor(number);
-                Some(Description { kind: UnitKind::Video, references, priority: REFERENCE })
+                Some(Description::new(UnitKind::Video, references, REFERENCE))
             }
             _ => {
                 let references = frames(&self.anchors);
-                Some(Description { kind: UnitKind::VideoDisposable, references, priority: DISPOSABLE })
+                Some(Description::new(UnitKind::VideoDisposable, references, DISPOSABLE))
             }
         }
     }
@@ -190,12 +207,12 @@ impl VideoFrames {
         let before = self.anchors[0].filter(|_| self.has_entries);
         let references = before.map_or(References::NONE, |before| References::from([FrameId(before)]));
         self.anchor(number);
-        Description { kind: UnitKind::Video, references, priority: REFERENCE }
+        Description::new(UnitKind::Video, references, REFERENCE)
     }
 
     fn entry(&mut self, number: u32) -> Description {
         self.anchor(number);
-        Description { kind: UnitKind::VideoEntry, references: References::NONE, priority: ENTRY }
+        Description::new(UnitKind::VideoEntry, References::NONE, ENTRY)
     }
 
     fn anchor(&mut self, number: u32) {

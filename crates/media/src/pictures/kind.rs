@@ -18,3 +18,10 @@ pub enum UnitKind {
     /// Data, and media of an unknown codec.
     Other,
 }
+
+impl UnitKind {
+    /// Whether it is a picture.
+    pub fn is_picture(self) -> bool {
+        matches!(self, Self::VideoEntry | Self::Video | Self::VideoDisposable)
+    }
+}

@@ -16,7 +16,7 @@ use crate::h264::parameters::{nal_type, type_of};
 const SPROP: &str = "sprop-parameter-sets";
 
 /// Base64 of RFC 6184; padding is optional, as some encoders leave it out.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

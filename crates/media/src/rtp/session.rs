@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::sdp::SdpError;
+use base64::Engine as _;
+
+use super::sdp::{BASE64, SdpError};
 
 /// Kind of media (RFC 8866 §8.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,6 +155,18 @@ impl MediaDescription {
         }
     }
 
+    /// Parameter sets among the format parameters (RFC 6184 §8.1, RFC 7798 §7.1), as NAL units. Invalid ones are skipped, as streams
+    /// carry the sets, too.
+    pub(crate) fn parameter_sets(&self) -> Vec<Vec<u8>> {
+        const NAMES: [&str; 4] = ["sprop-vps", "sprop-sps", "sprop-pps", "sprop-parameter-sets"];
+        let formats = self.attributes.iter().filter_map(|attribute| attribute.strip_prefix("fmtp:"));
+        let parameters = formats.filter_map(|format| format.split_once(' ')).flat_map(|(_, rest)| rest.split(';'));
+        let of_sets = parameters.filter_map(|parameter| parameter.trim().split_once('='));
+        let values = of_sets.filter(|(name, _)| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)));
+        let sets = values.flat_map(|(_, value)| value.split(',')).filter_map(|set| BASE64.decode(set.trim()).ok());
+        sets.filter(|nal| !nal.is_empty()).collect()
+    }
+
     /// Multicast group that it is sent to.
     pub fn group(&self) -> Option<IpAddr> {
         self.address.filter(IpAddr::is_multicast)
@@ -282,6 +296,7 @@ mod tests {
             (MediaKind::Audio, 5006, "opus", 48_000)
         );
         assert_eq!(audio.attributes, ["rtpmap:97 opus/48000/2", "fmtp:97 sprop-stereo=1"]);
+        assert_eq!(video.parameter_sets(), [[0x40, 1], [0x42, 1], [0x44, 1]]);
         assert_eq!(video.address, Some([127, 0, 0, 1].into()));
         let written = session.write(|number| SocketAddr::from(([127, 0, 0, 1], 7000 + 2 * number as u16)), 2);
         assert!(written.contains("m=audio 7002 RTP/AVP 97\r\na=rtpmap:97 opus/48000/2\r\n"), "{written}");

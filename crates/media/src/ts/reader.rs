@@ -266,8 +266,7 @@ impl TsReader {
         if !packet.has_payload() {
             // The clock alone: useful by itself.
             open.waiting.extend_from_slice(packet.bytes());
-            open.description =
-                Some(Description { kind: UnitKind::Tables, references: References::NONE, priority: TABLES });
+            open.description = Some(Description::new(UnitKind::Tables, References::NONE, TABLES));
             let stream = self.tables.stream(number, true);
             let substream = pid.substream;
             return self.ready.extend(open.unit(Content::Tables, stream, substream, None, true, now));
@@ -275,7 +274,7 @@ impl TsReader {
         if let Some(before) = before {
             let kind = if matches!(content, Content::Video(_)) { UnitKind::Video } else { UnitKind::Other };
             let references = References::from([FrameId(before)]);
-            open.description = Some(Description { kind, references, priority: OTHER });
+            open.description = Some(Description::new(kind, references, OTHER));
         } else if self.tables.has_sections(number) {
             open.left = sections_end(packet.payload());
         } else {
@@ -351,7 +350,7 @@ impl OpenPes {
         let description = match self.description {
             Some(known) => known,
             None => {
-                let other = |kind, priority| Description { kind, references: References::NONE, priority };
+                let other = |kind, priority| Description::new(kind, References::NONE, priority);
                 let all = ends || self.waiting.len() >= MOST_UNDESCRIBED * PACKET_LEN;
                 let described = match (content, video) {
                     (Content::Video(_), Some(video)) => {
@@ -370,7 +369,7 @@ impl OpenPes {
         let packets = std::mem::take(&mut self.waiting);
         let first = self.sent;
         self.sent += (packets.len() / PACKET_LEN) as u16;
-        let Description { kind, references, priority } = description;
+        let Description { kind, references, priority, layer } = description;
         Some(TsUnit {
             frame: self.number,
             stream,
@@ -381,6 +380,7 @@ impl OpenPes {
             references,
             priority,
             substream,
+            layer,
             time,
             packets,
         })

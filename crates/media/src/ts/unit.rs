@@ -26,6 +26,8 @@ pub struct TsUnit {
     pub priority: Priority,
     /// Sub-stream: one for each video, one for audio, one for the rest.
     pub substream: SubStream,
+    /// Layer within the video, from the base: its temporal layer, and at least one for a frame that no other refers to.
+    pub layer: u8,
     /// Time by the stream's clock since its start, if it has one.
     pub time: Option<Duration>,
     /// Whole packets.
