@@ -221,6 +221,7 @@ mod tests {
             loss_ppm: 0,
             delivered: None,
             contended: false,
+            arrivals: None,
         }
     }
 

@@ -22,6 +22,7 @@ pub mod macroflow;
 pub mod manager;
 mod memory;
 mod outbox;
+mod path_model;
 mod resumption;
 pub mod rtt;
 pub mod scheduler;
@@ -46,6 +47,7 @@ pub use manager::{
     Manager,
     paths::{Companions, Ensemble},
 };
+pub use path_model::{Departure, Observed};
 pub use resumption::Learnt;
 pub use rtt::RttEstimator;
 pub use scheduler::Scheduling;

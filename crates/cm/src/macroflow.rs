@@ -26,6 +26,7 @@ use crate::flow::{FlowId, Steering};
 use crate::flows::{Flow, Totals};
 use crate::goodput::Goodput;
 use crate::grant::Grant;
+use crate::path_model::{Departure, PathModel};
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
@@ -57,6 +58,9 @@ pub(crate) struct Macroflow {
     pub(crate) make: MakeController,
     pub(crate) rtt: RttEstimator,
     delivery: DeliveryRate,
+    pub(crate) model: PathModel,
+    /// Place of the last packet sent.
+    pub(crate) departure: Departure,
     carried: Carried,
     /// Maximum packet size of its flows.
     mtu: u64,
@@ -139,6 +143,8 @@ impl Macroflow {
             make,
             rtt: RttEstimator::default(),
             delivery: DeliveryRate::default(),
+            model: PathModel::default(),
+            departure: Departure::default(),
             carried: Carried::default(),
             mtu,
             flows: 0,
@@ -291,6 +297,7 @@ impl Macroflow {
             // A receiver that reports rates does not say which packets arrived: lost ones stay outstanding meanwhile.
             delivered: self.delivery.latest().filter(|_| self.controller.told().is_none()),
             contended: self.controller.is_among_others() || self.controller.grows_by_use_alone(),
+            arrivals: self.model.predictions(self.rtt.min()),
         }
     }
 

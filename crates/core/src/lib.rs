@@ -26,7 +26,7 @@ pub use choice::{Adviser, LateChoice};
 pub use host_rate_limit::HostRateLimit;
 pub use id_map::IdMap;
 pub use keyed_hash::KeyedHash;
-pub use path::PathState;
+pub use path::{Arrival, ArrivalModel, PathState};
 pub use queue::{Joined, Queue};
 pub use rate_limit::RateLimit;
 pub use rng::Rng;

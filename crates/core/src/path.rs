@@ -32,9 +32,50 @@ pub struct PathState {
     /// Whether unused capacity is lost, as far as congestion control can tell: cross traffic fills the path's queue and
     /// takes it; or losses have reduced the window below the initial one, and it only grows by use.
     pub contended: bool,
+    /// What is known of arrival times, once packets have been observed.
+    pub arrivals: Option<ArrivalModel>,
+}
+
+/// Model of when packets arrive: where nothing of this host waits, after `passage`; else behind that, at `capacity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ArrivalModel {
+    /// One-way delay of a packet before which nothing of this host waits: propagation, and what others have queued.
+    pub passage: Duration,
+    /// Arrival of the last packet sent.
+    pub clears: Instant,
+    /// Rate at which this host's packets pass the bottleneck, once it was seen.
+    pub capacity: Option<Rate>,
+    /// Mean error of recent predictions.
+    pub error: Duration,
+}
+
+/// Predicted arrival of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The packet comes before or after this time equally often.
+    pub median: Instant,
+    /// Mean error of such a prediction.
+    pub error: Duration,
+}
+
+impl ArrivalModel {
+    /// Arrival of the last of `bytes` that begin to leave at `leaving`.
+    pub fn arrival(&self, leaving: Instant, bytes: u64) -> Instant {
+        let takes = self.capacity.map_or(Duration::ZERO, |rate| rate.time_for(bytes));
+        (leaving + self.passage).max(self.clears) + takes
+    }
 }
 
 impl PathState {
+    /// Predicted arrival of the last of `bytes` that begin to leave at `leaving`, behind everything in flight. Before
+    /// arrivals were observed, by the smoothed RTT.
+    pub fn arrival(&self, leaving: Instant, bytes: u64) -> Arrival {
+        match &self.arrivals {
+            Some(model) => Arrival { median: model.arrival(leaving, bytes), error: model.error },
+            None => Arrival { median: leaving + self.one_way(), error: self.rttvar },
+        }
+    }
+
     /// Estimated one-way delay of a packet sent now; zero before the first RTT sample. Half of the minimum RTT plus all
     /// queueing delay, which is assumed to be on the forward path.
     pub fn one_way(&self) -> Duration {

@@ -97,7 +97,7 @@ impl Exchange {
             } else if let Err(refused) = self.update(now, cm, early.flow, early.update, early.pause * 2)
                 && self.flows.flow(early.flow).is_some()
             {
-                self.tell(refused)?;
+                self.tell(*refused)?;
             }
         }
         self.publish_touched(cm);
@@ -112,9 +112,10 @@ impl Exchange {
         handle: Handle,
         update: Update,
         pause: Duration,
-    ) -> Result<(), Completion> {
-        let refused = |why| Completion::Refused { flow: handle, why, value: update.acked.saturating_add(update.lost) };
-        let flow = self.flows.flow(handle).ok_or(refused(Refusal::UnknownFlow))?;
+    ) -> Result<(), Box<Completion>> {
+        let value = update.acked.saturating_add(update.lost);
+        let refused = |why| Box::new(Completion::Refused { flow: handle, why, value });
+        let flow = self.flows.flow(handle).ok_or_else(|| refused(Refusal::UnknownFlow))?;
         self.touch(handle);
         match cm.update(now, flow, update) {
             Ok(()) => Ok(()),
@@ -135,7 +136,7 @@ impl Exchange {
         for _ in 0..all {
             let Some(submission) = self.channel.poll_submission()? else { break };
             if let Err(refused) = self.submit(now, cm, submission) {
-                self.tell(refused)?;
+                self.tell(*refused)?;
             }
         }
         self.publish_touched(cm);
@@ -194,7 +195,7 @@ impl Exchange {
         for _ in 0..most {
             let Some(submission) = self.channel.poll_submission()? else { return Ok(true) };
             if let Err(refused) = self.submit(now, cm, submission) {
-                self.tell(refused)?;
+                self.tell(*refused)?;
             }
             if !self.stalled.is_empty() {
                 return Ok(false);
@@ -203,7 +204,7 @@ impl Exchange {
         Ok(false)
     }
 
-    fn submit(&mut self, now: Instant, cm: &mut Manager, submission: Submission) -> Result<(), Completion> {
+    fn submit(&mut self, now: Instant, cm: &mut Manager, submission: Submission) -> Result<(), Box<Completion>> {
         let (handle, value) = match submission {
             Submission::Request { flow, count } => (flow, count.into()),
             Submission::RequestBy { flow, .. } => (flow, 1),
@@ -212,8 +213,8 @@ impl Exchange {
             // Reading it is the answer.
             Submission::Ping => return Ok(()),
         };
-        let refused = |why| Completion::Refused { flow: handle, why, value };
-        let flow = self.flows.flow(handle).ok_or(refused(Refusal::UnknownFlow))?;
+        let refused = |why| Box::new(Completion::Refused { flow: handle, why, value });
+        let flow = self.flows.flow(handle).ok_or_else(|| refused(Refusal::UnknownFlow))?;
         let done = match submission {
             Submission::Request { count, .. } => cm.request_many(now, flow, count),
             Submission::RequestBy { deadline, .. } => cm.request_by(now, flow, deadline),

@@ -282,6 +282,8 @@ pub(crate) fn state_words(state: &PathState) -> Words {
         delivered: _,
         latest_rtt: _,
         contended,
+        // Known in the daemon alone.
+        arrivals: _,
     } = *state;
     let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
     let flags = flag(srtt.is_some(), HAS_SRTT) | flag(min_rtt.is_some(), HAS_MIN_RTT) | flag(contended, CONTENDED);
@@ -306,5 +308,6 @@ pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathSt
         delivered: None,
         latest_rtt: None,
         contended: flags & CONTENDED != 0,
+        arrivals: None,
     })
 }

@@ -87,6 +87,7 @@ impl Meter {
             loss_ppm: self.losses(&info),
             delivered: self.delivered(&info),
             contended: info.window() < INITIAL_WINDOW || self.others.are_there(),
+            arrivals: None,
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
         self.stalled_since = (closed && unsent > 0).then(|| self.stalled_since.unwrap_or(now));

@@ -1,5 +1,6 @@
 //! List of all experiments. An entry makes one a subcommand, a section of the report, and a row of the list.
 
+mod arrivals;
 mod bloat;
 mod cm;
 pub(crate) mod cm_api;
@@ -56,7 +57,7 @@ mod tl_timelines;
 use crate::experiment::Experiment;
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [Experiment; 37] = [
+pub(crate) const ALL: [Experiment; 38] = [
     lai_overhead::EXPERIMENT,
     lai_notify::EXPERIMENT,
     lai_age::EXPERIMENT,
@@ -92,6 +93,7 @@ pub(crate) const ALL: [Experiment; 37] = [
     tcp_cubic::EXPERIMENT,
     tcp_kernel::EXPERIMENT,
     tcp_expired::EXPERIMENT,
+    arrivals::EXPERIMENT,
     bloat::EXPERIMENT,
     encryption::EXPERIMENT,
 ];

@@ -40,6 +40,7 @@ fn arguments(name: &str) -> Vec<&str> {
         arguments.extend(["--extent", "small"]);
     }
     let long = [
+        "arrivals",
         "cm-loss",
         "cm-ensemble",
         "cm-trust",

@@ -17,8 +17,8 @@ mod scoreboard;
 mod sent;
 mod spurious;
 
-use timeous_cm::Loss;
-use timeous_core::Instant;
+use timeous_cm::{Departure, Loss, Observed};
+use timeous_core::{Duration, Instant};
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
 pub(crate) use late::Late;
@@ -29,7 +29,7 @@ pub(crate) use probe::MAX_ACK_DELAY;
 use bundling::Bundling;
 use ecn::EcnSender;
 use feedback::Feedback;
-use payload::Arrived;
+use payload::{Arrived, DELAYED_ACK};
 use probe::{Probe, Seen};
 use rack::Rack;
 use scoreboard::Scoreboard;
@@ -229,6 +229,15 @@ impl Sender {
         let answers = was_recovering || self.phase.is_recovery() || self.answers_hidden();
         verdict.holds_window = answers || !advanced || marked;
         verdict.rtt = feedback.rtt(now).or(ack.echoed.filter(|_| advanced));
+        let is_prompt = had_gap || feedback.arrived.len() > 1 || !ack.sacked.is_empty();
+        verdict.observed = feedback.newest.filter(|newest| !newest.resent).map(|newest| Observed {
+            departure: newest.departure,
+            bytes: feedback.acked,
+            packets: feedback.arrived.len() as u64,
+            answered: now,
+            // The peer acknowledges a second segment at once, and one beside a gap (RFC 5681 §4.2).
+            uncertain: if is_prompt { Duration::ZERO } else { DELAYED_ACK },
+        });
         if verdict.rtt.is_some() {
             self.backoff = 0;
             self.probe.sampled();
@@ -255,6 +264,11 @@ impl Sender {
         }
         self.heard_at = now;
         self.payload.release(self.una());
+    }
+
+    /// Notes the place of the newest segment in the path's model.
+    pub(crate) fn departed(&mut self, departure: Departure) {
+        self.board.departed(departure);
     }
 
     /// Undoes a spurious timeout: everything is in flight again, and nothing more is retransmitted (RFC 4015 §3.2, step 8). An ECN mark

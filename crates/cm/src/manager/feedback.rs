@@ -8,6 +8,7 @@ use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
 use crate::ledger::{MAX_ROUND_TRIP, MIN_ROUND_TRIP, least_sample};
 use crate::macroflow::Macroflow;
+use crate::path_model::Observed;
 use crate::sign::CongestionSignal;
 use crate::trace::Happening;
 
@@ -87,6 +88,16 @@ impl Manager {
         let name = self.flow(id)?.macroflow;
         self.compare(now, name);
         self.after_feedback(now, name, id);
+        Ok(())
+    }
+
+    /// Takes the arrival of a packet into the path's model, after the [`update`](Self::update) by the same acknowledgement.
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<(), CmError> {
+        let (_, macroflow, _) = self.parts(id)?;
+        macroflow.model.arrived(observed, macroflow.rtt.min());
         Ok(())
     }
 

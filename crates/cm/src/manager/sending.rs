@@ -6,6 +6,7 @@ use crate::error::CmError;
 use crate::flow::ClientId;
 use crate::flow::FlowId;
 use crate::flows::Flow;
+use crate::path_model::Departure;
 use crate::scheduler::Scheduling;
 use crate::slab::Slab;
 use crate::trace::Happening;
@@ -173,6 +174,17 @@ impl Manager {
         let due = macroflow.poll_timeout();
         self.timetable.set(Slab::<()>::place(name), due);
         Ok(())
+    }
+}
+
+impl Manager {
+    /// Place in the path's model of the last packet that was reported as sent: to be returned when it has arrived
+    /// ([`observe`](Self::observe)).
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn departure(&self, id: FlowId) -> Result<Departure, CmError> {
+        self.both(id).map(|(_, macroflow)| macroflow.departure)
     }
 }
 

@@ -37,6 +37,7 @@ fn state() -> PathState {
         loss_ppm: 0,
         delivered: None,
         contended: false,
+        arrivals: None,
     }
 }
 

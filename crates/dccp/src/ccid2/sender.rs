@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use timeous_cm::Departure;
 use timeous_core::{Duration, Instant};
 
 use crate::ack_vector::{PacketState, Report};
@@ -35,6 +36,8 @@ struct Data {
     token: Option<u64>,
     /// Size reported to the Congestion Manager.
     bytes: u64,
+    /// Its place in the path's model.
+    departure: Departure,
 }
 
 impl Sent {
@@ -96,6 +99,8 @@ pub(crate) struct Feedback {
     pub(crate) overtaken_by: Duration,
     /// Round-trip sample, if the packet in the Acknowledgement Number is newly acknowledged.
     pub(crate) rtt: Option<Duration>,
+    /// That packet, and when it was acknowledged, less the peer's delay.
+    pub(crate) observed: Option<(Departure, Instant)>,
     /// Packets that a timeout had declared lost and that arrived.
     pub(crate) late: Late,
     /// Fates, in order of discovery.
@@ -103,6 +108,12 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
+    /// Data packets that have arrived.
+    pub(crate) fn arrived_packets(&self) -> u64 {
+        let arrived = |fate: &&PacketFate| matches!(fate, PacketFate::Acked { .. } | PacketFate::Dropped { .. });
+        self.fates.iter().filter(arrived).count() as u64
+    }
+
     /// Notes that a packet arrived, with the Drop Code of its data, if any.
     ///
     /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full receive
@@ -187,12 +198,18 @@ impl Sender {
     }
 
     /// Adds a data packet. Every sent packet must be added, in order.
-    pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, bytes: u64) {
+    pub(crate) fn sent_data(
+        &mut self,
+        now: Instant,
+        seq: Seq,
+        token: Option<u64>,
+        (bytes, departure): (u64, Departure),
+    ) {
         self.push(
             seq,
             Sent {
                 at: now,
-                data: Some(Data { token, bytes }),
+                data: Some(Data { token, bytes, departure }),
                 arrived: false,
                 overtaken_at: None,
                 told: OverdueReport::No,
@@ -229,7 +246,7 @@ impl Sender {
     ) -> Feedback {
         let mut feedback = Feedback::default();
         // Only data packets trigger an acknowledgement at once: for others the peer's delay may be unknown.
-        let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
+        let fresh = self.get(ack).and_then(|sent| Some((sent.at, sent.outstanding()?.departure)));
         let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
             late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
@@ -237,7 +254,9 @@ impl Sender {
         }
         self.mark_overtaken(now, newest);
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
-        feedback.rtt = late_at.or(fresh.filter(|_| is_news)).map(|at| round_trip(now, at, elapsed));
+        let fresh = fresh.filter(|_| is_news);
+        feedback.rtt = late_at.or(fresh.map(|(at, _)| at)).map(|at| round_trip(now, at, elapsed));
+        feedback.observed = fresh.map(|(at, departure)| (departure, at + round_trip(now, at, elapsed)));
         self.declare_lost(&mut feedback);
         self.trim();
         feedback

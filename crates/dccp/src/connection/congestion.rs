@@ -1,6 +1,6 @@
 //! Congestion control of the data that this end sends, with CCID 2, 3 or 4, and limits that the receiver asks for.
 
-use timeous_cm::{CmError, Destination, FlowId, Loss, Manager, Update};
+use timeous_cm::{CmError, Departure, Destination, FlowId, Loss, Manager, Observed, Update};
 use timeous_core::{Duration, Ecn, Instant, PathState};
 
 use super::config::Config;
@@ -37,6 +37,8 @@ pub(super) struct Congestion {
     /// Largest packet that the Congestion Manager knows of, in bytes.
     known_mtu: u64,
     in_flight: ccid2::Sender,
+    /// Place of the last data packet in the path's model.
+    departure: Departure,
     ack_ratio: AckRatio,
     gaps: PeerGaps,
     /// Rate-based sender (CCID 3 and 4); `None` with CCID 2.
@@ -150,12 +152,15 @@ impl Congestion {
                 told(cm.raise_mtu(flow, bytes));
             }
             told(cm.notify(now, flow, bytes));
+            if bytes > 0 {
+                self.departure = told(cm.departure(flow)).unwrap_or_default();
+            }
         }
     }
 
     /// Notes a sent packet with data, an ADU or parity: bytes of data, and in all.
     pub(super) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, (len, bytes): (u64, u64)) {
-        self.in_flight.sent_data(now, seq, token, bytes);
+        self.in_flight.sent_data(now, seq, token, (bytes, self.departure));
         if let Some(sender) = &mut self.rate_sender {
             sender.sent_data(now, seq, len, bytes);
         }
@@ -266,6 +271,10 @@ impl Congestion {
             ..Update::default()
         };
         told(cm.update(now, flow, update));
+        if let Some((departure, answered)) = feedback.observed {
+            let (bytes, packets) = (feedback.acked, feedback.arrived_packets());
+            told(cm.observe(flow, Observed { departure, bytes, packets, answered, uncertain: Duration::ZERO }));
+        }
         let srtt = told(cm.query(flow)).and_then(|path| path.srtt);
         round_trip.on_update(srtt, feedback.rtt.map(|_| now));
     }

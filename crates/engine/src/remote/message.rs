@@ -286,8 +286,19 @@ fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
-    let PathState { rate, srtt, rttvar, min_rtt, latest_rtt, window, outstanding, loss_ppm, delivered, contended } =
-        path;
+    let PathState {
+        rate,
+        srtt,
+        rttvar,
+        min_rtt,
+        latest_rtt,
+        window,
+        outstanding,
+        loss_ppm,
+        delivered,
+        contended,
+        arrivals: _,
+    } = path;
     let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
     let [srtt, min_rtt, latest_rtt] = [srtt, min_rtt, latest_rtt].map(maybe);
     let delivered = delivered.map_or(NONE, Rate::as_bps);
@@ -309,6 +320,7 @@ fn read_path(words: [u64; PATH]) -> PathState {
         loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
         delivered: (delivered != NONE).then(|| Rate::from_bps(delivered)),
         contended: contended != 0,
+        arrivals: None,
     }
 }
 

@@ -201,8 +201,19 @@ pub struct Path {
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended, latest_rtt } =
-            state;
+        let PathState {
+            rate,
+            srtt,
+            rttvar,
+            min_rtt,
+            window,
+            outstanding,
+            loss_ppm,
+            delivered,
+            contended,
+            latest_rtt,
+            arrivals: _,
+        } = state;
         Self {
             rate: rate.as_bps(),
             srtt: srtt.map(Duration::as_nanos),
@@ -233,6 +244,8 @@ impl From<Path> for PathState {
             delivered: delivered.map(Rate::from_bps),
             contended,
             latest_rtt: latest_rtt.map(Duration::from_nanos),
+            // Known in the daemon alone.
+            arrivals: None,
         }
     }
 }

@@ -61,6 +61,7 @@ fn state() -> impl Strategy<Value = PathState> {
             delivered: None,
             latest_rtt: None,
             contended,
+            arrivals: None,
         },
     )
 }

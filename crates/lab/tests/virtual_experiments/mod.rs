@@ -33,6 +33,7 @@ macro_rules! for_each_virtual_experiment {
             tcp_formula: "tcp-formula",
             tcp_sharing: "tcp-sharing",
             tcp_cubic: "tcp-cubic",
+            arrivals: "arrivals",
             bloat: "bloat",
             encryption: "encryption",
         }

@@ -85,6 +85,9 @@ impl Connection {
             ..Update::default()
         };
         self.flow.with(|flow| cm.update(now, flow, update));
+        if let Some(observed) = verdict.observed {
+            self.flow.with(|flow| cm.observe(flow, observed));
+        }
     }
 
     /// Reports fates that are not those of whole segments to the source, and updates the counters of changed segments.

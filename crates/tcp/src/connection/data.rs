@@ -84,6 +84,7 @@ impl Connection {
         }
         self.flow.sent(poll.now, poll.cm, fresh.len as u64 + bundled);
         self.sender.sent_fresh(poll.now, &fresh);
+        self.flow.with(|id| poll.cm.departure(id)).into_iter().for_each(|departure| self.sender.departed(departure));
         self.sender.sent_bundle(bundled);
         self.statistics.bundles += u64::from(bundled > 0);
         self.statistics.bytes_bundled += bundled;

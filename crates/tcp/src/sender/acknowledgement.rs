@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use timeous_cm::Loss;
+use timeous_cm::{Loss, Observed};
 use timeous_core::{Duration, Instant};
 
 use super::spurious::millis;
@@ -58,6 +58,8 @@ pub(crate) struct Verdict {
     pub(crate) beyond_gap: u64,
     /// RTT sample.
     pub(crate) rtt: Option<Duration>,
+    /// The newest segment that is known to have arrived, and how late its acknowledgement may be.
+    pub(crate) observed: Option<Observed>,
     /// Fast recovery has begun.
     pub(crate) recovery_began: bool,
     /// The window must not grow: a loss, a mark or reordering is being handled.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use timeous_cm::Departure;
 use timeous_core::{Duration, Instant};
 
 use super::sent::Sent;
@@ -56,6 +57,7 @@ pub(super) struct Delivered {
     pub(super) order: u64,
     pub(super) end: u64,
     pub(super) resent: bool,
+    pub(super) departure: Departure,
 }
 
 impl Feedback {
@@ -85,7 +87,8 @@ impl Feedback {
             self.oldest_clean = Some(self.oldest_clean.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
             self.lowest_clean = Some(self.lowest_clean.map_or(sent.end, |end| end.min(sent.end)));
         }
-        let this = Delivered { sent_at: sent.sent_at, order: sent.order, end: sent.end, resent };
+        let this =
+            Delivered { sent_at: sent.sent_at, order: sent.order, end: sent.end, resent, departure: sent.departure };
         if self.newest.is_none_or(|newest| newest.order < this.order) {
             self.newest = Some(this);
         }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use timeous_cm::Departure;
 use timeous_core::Instant;
 
 use super::feedback::Feedback;
@@ -81,6 +82,11 @@ impl Scoreboard {
         self.pipe += len;
     }
 
+    /// Notes the place of the last segment in the path's model.
+    pub(super) fn departed(&mut self, departure: Departure) {
+        self.flight.back_mut().into_iter().for_each(|last| last.departure = departure);
+    }
+
     /// Notes that the last segment carries `bytes` bundled bytes of those before it. They are in flight with it, whatever the fate of the
     /// originals.
     pub(super) fn bundle(&mut self, bytes: u64) {
@@ -131,6 +137,7 @@ impl Scoreboard {
             waiting: false,
             bundled: 0,
             repeated: false,
+            departure: Departure::default(),
         });
     }
 

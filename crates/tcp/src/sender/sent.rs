@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use timeous_cm::Departure;
 use timeous_core::Instant;
 
 /// A sent, unacknowledged segment.
@@ -27,6 +28,8 @@ pub(super) struct Sent {
     pub(super) bundled: u64,
     /// Bundled in a later segment.
     pub(super) repeated: bool,
+    /// Place of its first transmission in the path's model.
+    pub(super) departure: Departure,
 }
 
 impl Sent {

@@ -1,5 +1,7 @@
 //! Tests of the sender's scoreboard, step by step.
 
+use timeous_cm::Departure;
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -8,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 fn ten(first: u64) -> Sender {
     let mut sender = Sender::default();
     for n in 0..10 {
-        sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), Some(n), 100);
+        sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), Some(n), (100, Departure::default()));
     }
     sender
 }
@@ -40,7 +42,7 @@ fn three_later_packets_make_a_loss() {
 #[test]
 fn packets_without_data_count_as_later_ones_but_not_as_bytes() {
     let mut sender = Sender::default();
-    sender.sent_data(Instant::ZERO, Seq::new(1), Some(7), 100);
+    sender.sent_data(Instant::ZERO, Seq::new(1), Some(7), (100, Departure::default()));
     for seq in 2..5 {
         sender.sent_other(Instant::ZERO, Seq::new(seq));
     }
@@ -77,7 +79,7 @@ fn numbers_may_wrap() {
     let first = Seq::MODULUS - 4;
     let mut sender = Sender::default();
     for n in 0..10 {
-        sender.sent_data(Instant::ZERO, Seq::new(first + n), Some(n), 10);
+        sender.sent_data(Instant::ZERO, Seq::new(first + n), Some(n), (10, Departure::default()));
     }
     let feedback = ack(&mut sender, &[arrived(5, 0), Report { newest: Seq::new(first + 2), ..arrived(0, first + 1) }]);
     assert_eq!(lost(&feedback), [0, 3]);
@@ -199,7 +201,7 @@ fn a_window_with_a_loss_or_a_gap_in_it_does_not_count_for_growth() {
     let feedback = ack(&mut sender, &[arrived(56, 54)]);
     assert_eq!(lost(&feedback), [3]);
     assert!(sender.holds_window(true));
-    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), 100);
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), (100, Departure::default()));
     ack(&mut sender, &[arrived(58, 57)]);
     assert!(sender.holds_window(false), "59 is of the window in which 53 was lost");
     ack(&mut sender, &[arrived(59, 59)]);
@@ -211,7 +213,7 @@ fn after_a_timeout_the_window_may_grow_again() {
     let mut sender = ten(50);
     sender.give_up();
     assert!(!sender.holds_window(true), "nothing of that window will be heard of any more");
-    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), 100);
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), (100, Departure::default()));
     ack(&mut sender, &[arrived(60, 60)]);
     assert!(!sender.holds_window(false));
 }

@@ -1,0 +1,345 @@
+//! Model of a path: predicts when packets arrive, and learns from when they did.
+//!
+//! The bottleneck is a queue that serves this host's packets at `capacity`. A packet arrives one `passage` after it left, or
+//! behind the last one, whichever is later. Each observed arrival corrects all three:
+//!
+//! - Packets of which each left before the one before it had arrived came as fast as the bottleneck serves: their
+//!   distance gives its rate. Packets that came faster than the known rate raise it.
+//! - What waited though nothing of this host was before it, waited for others.
+//! - Bytes sent after the observed packet arrive after it, at the bottleneck's rate.
+
+use timeous_core::{ArrivalModel, Duration, Instant, Rate};
+
+/// Memory of the bottleneck's rate, in packets. Chosen by us: a higher value averages more jitter, and follows a change
+/// of the rate later.
+const RATE_MEMORY: f64 = 16.0;
+/// Weight of a new observation of the others' queue, as TCP's of a round trip (RFC 6298 §2.3).
+const OTHERS_GAIN: f64 = 0.125;
+/// Weight of a new error in their mean, as TCP's of a deviation (RFC 6298 §2.3).
+const ERROR_GAIN: f64 = 0.25;
+/// Packets after which a rate that differs replaces the known one, and the factor by which it must differ. Chosen by us:
+/// with more, or a higher factor, a step of the rate is followed later; with less, jitter is taken for a step.
+const STEP_PACKETS: f64 = 3.0;
+const STEP_FACTOR: f64 = 1.25;
+/// Time for which a minimum round trip counts at least, so that a changed route is noticed (Arun & Balakrishnan §2.1).
+const BASE_PERIOD: Duration = Duration::from_secs(10);
+/// Weight of a new observation of the share that arrives. Chosen by us: a higher value follows single losses.
+const SHARE_GAIN: f64 = 1.0 / 64.0;
+/// Bytes of the headers below a packet that its size does not include: UDP and IPv4.
+const HEADERS: u64 = 28;
+
+/// Decaying sums of bytes and seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Served {
+    bytes: f64,
+    secs: f64,
+}
+
+impl Served {
+    fn add(&mut self, bytes: f64, secs: f64, memory: f64) {
+        let kept = (1.0 - bytes / memory).clamp(0.0, 1.0);
+        *self = Self { bytes: self.bytes * kept + bytes, secs: self.secs * kept + secs };
+    }
+
+    fn rate(&self) -> f64 {
+        self.bytes / self.secs
+    }
+
+    fn differs(&self, other: &Self) -> bool {
+        let ratio = self.rate() / other.rate();
+        !(STEP_FACTOR.recip()..=STEP_FACTOR).contains(&ratio)
+    }
+}
+
+/// Minimum round trip of this period and of the one before, without the packet's own time on the link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Base {
+    least: [Option<Duration>; 2],
+    began: Instant,
+}
+
+impl Base {
+    fn sample(&mut self, now: Instant, rtt: Duration) {
+        if now - self.began >= BASE_PERIOD {
+            (self.least, self.began) = ([None, self.least[0]], now);
+        }
+        self.least[0] = Some(self.least[0].map_or(rtt, |least| least.min(rtt)));
+    }
+
+    fn get(&self) -> Option<Duration> {
+        self.least.into_iter().flatten().min()
+    }
+}
+
+/// Place of a sent packet in the model, for the transport to return when the packet has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// Bytes that the path was given up to the end of this packet.
+    position: u64,
+    bytes: u64,
+    at: Instant,
+    /// Predicted arrival.
+    pub expected: Instant,
+    /// Whether it waits behind packets of this host, as predicted.
+    behind: bool,
+}
+
+/// Observed arrival of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The packet.
+    pub departure: Departure,
+    /// Bytes that have arrived since the last observation.
+    pub bytes: u64,
+    /// Packets that have arrived since the last observation.
+    pub packets: u64,
+    /// When its acknowledgement came, less the delay that the peer reports.
+    pub answered: Instant,
+    /// The peer may have delayed the acknowledgement by up to this time, without saying so.
+    pub uncertain: Duration,
+}
+
+/// Model of one path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathModel {
+    /// Bytes given to the path.
+    position: u64,
+    /// Arrival of the last packet, as predicted.
+    clears: Instant,
+    /// Beginning of the last series of packets that wait behind each other: when the first left, and the bytes before it.
+    series: (Instant, u64),
+    /// Departure of the last packet, and its size.
+    last: Option<(Instant, u64)>,
+    /// Newest packet that is known to have arrived, and when.
+    newest: Option<(u64, Instant)>,
+    /// Time of the last arrival that is known exactly, and bytes that have arrived since.
+    measured: Option<Instant>,
+    arrived: u64,
+    base: Base,
+    /// What the bottleneck served while it was busy, and lately.
+    served: Option<Served>,
+    lately: Served,
+    /// Share of the bytes that do not arrive.
+    lost: f64,
+    /// Queueing delay behind others, in seconds.
+    others: f64,
+    /// Mean error of predictions, in seconds.
+    error: f64,
+}
+
+impl PathModel {
+    fn capacity(&self) -> Option<Rate> {
+        self.served.map(|served| Rate::from_bps((served.rate() * 8.0) as u64))
+    }
+
+    /// Time of a packet's `bytes`, headers included, on the link.
+    fn time_for(&self, bytes: u64) -> Duration {
+        self.served.map_or(Duration::ZERO, |served| Duration::from_secs_f64(bytes as f64 / served.rate()))
+    }
+
+    /// Time after which the bottleneck has served `bytes` of which some may be lost.
+    fn time_behind(&self, bytes: u64) -> Duration {
+        self.time_for((bytes as f64 * (1.0 - self.lost)) as u64)
+    }
+
+    /// Propagation delay of one way: half of the minimum round trip.
+    fn half(&self, least: Option<Duration>) -> Duration {
+        self.base.get().into_iter().chain(least).min().unwrap_or_default() / 2
+    }
+
+    /// Predictions by this model; `least`: the minimum RTT, of which half is taken for each way.
+    pub(crate) fn predictions(&self, least: Option<Duration>) -> Option<ArrivalModel> {
+        self.newest?;
+        let passage = self.half(least) + Duration::from_secs_f64(self.others);
+        Some(ArrivalModel {
+            passage,
+            clears: self.clears,
+            capacity: self.capacity(),
+            error: Duration::from_secs_f64(self.error),
+        })
+    }
+
+    /// Notes a packet, and predicts its arrival.
+    pub(crate) fn sent(&mut self, now: Instant, bytes: u64, least: Option<Duration>) -> Departure {
+        let bytes = bytes + HEADERS;
+        let passes = now + self.half(least) + Duration::from_secs_f64(self.others);
+        let behind = passes <= self.clears;
+        if !behind {
+            self.series = (now, self.position);
+        }
+        self.position += bytes;
+        let begins = passes.max(self.clears);
+        self.clears = begins + self.time_behind(bytes);
+        self.last = Some((now, bytes));
+        Departure { position: self.position, bytes, at: now, expected: begins + self.time_for(bytes), behind }
+    }
+
+    /// Learns from an arrival.
+    pub(crate) fn arrived(&mut self, observed: Observed, least: Option<Duration>) {
+        let Observed { departure, answered, uncertain, .. } = observed;
+        let rtt = answered.saturating_since(departure.at);
+        self.base.sample(answered, rtt.saturating_sub(self.time_for(departure.bytes)));
+        let half = self.half(least);
+        let latest = answered.saturating_sub(half).max(departure.at);
+        // Within what the acknowledgement leaves open, the prediction is right.
+        let at = departure.expected.clamp(latest.saturating_sub(uncertain).max(departure.at), latest);
+        self.judge(at, departure.expected);
+        if self.newest.is_some_and(|(position, _)| departure.position <= position) {
+            return;
+        }
+        let bytes = observed.bytes + observed.packets * HEADERS;
+        let given = departure.position - self.newest.map_or(departure.position - departure.bytes, |(end, _)| end);
+        let lost = (1.0 - bytes as f64 / given as f64).clamp(0.0, 1.0);
+        self.lost += (lost - self.lost) * SHARE_GAIN;
+        self.arrived += bytes;
+        if uncertain.is_zero() {
+            self.learn_rate(&departure, at, half);
+            (self.measured, self.arrived) = (Some(at), 0);
+        }
+        if !departure.behind {
+            let before = self.newest.map_or(Instant::ZERO, |(_, at)| at);
+            let alone = (departure.at + half).max(before) + self.time_for(departure.bytes);
+            let waited = at.saturating_since(alone).as_secs_f64();
+            self.others += (waited - self.others) * OTHERS_GAIN;
+        }
+        self.newest = Some((departure.position, at));
+        self.correct(departure, at, half);
+    }
+
+    /// Compares an arrival with its prediction.
+    fn judge(&mut self, at: Instant, expected: Instant) {
+        let off = at.saturating_since(expected).max(expected.saturating_since(at)).as_secs_f64();
+        self.error += (off - self.error) * ERROR_GAIN;
+    }
+
+    fn learn_rate(&mut self, departure: &Departure, at: Instant, half: Duration) {
+        let Some(before) = self.measured else { return };
+        let secs = at.saturating_since(before).as_secs_f64();
+        let bytes = self.arrived as f64;
+        let is_busy = departure.at + half <= before;
+        let is_faster = self.served.is_some_and(|served| bytes > served.rate() * secs * STEP_FACTOR);
+        if secs <= 0.0 || !(is_busy || is_faster) {
+            return;
+        }
+        let packet = departure.bytes as f64;
+        self.lately.add(bytes, secs, packet * STEP_PACKETS);
+        match &mut self.served {
+            None => {
+                self.served = Some(Served { bytes, secs });
+                // What was taken for others' packets was the time of its own on the link.
+                (self.others, self.base) = (0.0, Base::default());
+            }
+            Some(served) => {
+                served.add(bytes, secs, packet * RATE_MEMORY);
+                if self.lately.differs(served) {
+                    *served = self.lately;
+                }
+            }
+        }
+    }
+
+    /// Corrects the arrival of the last packet, by the arrival of one before it.
+    fn correct(&mut self, departure: Departure, at: Instant, half: Duration) {
+        let behind = at + self.time_behind(self.position - departure.position);
+        let (began, before) = self.series;
+        let of_series = began + half + Duration::from_secs_f64(self.others) + self.time_behind(self.position - before);
+        let of_last = self.last.map_or(at, |(left, bytes)| left + half + self.time_for(bytes));
+        let is_in_series = departure.position > before;
+        self.clears = if is_in_series { behind } else { behind.max(of_series) };
+        if self.position > departure.position {
+            self.clears = self.clears.max(of_last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LEAST: Option<Duration> = Some(Duration::from_millis(40));
+
+    /// Bottleneck that serves in order.
+    struct Link {
+        rate: Rate,
+        free: Instant,
+        others: Duration,
+    }
+
+    impl Link {
+        fn arrival(&mut self, now: Instant, bytes: u64) -> Instant {
+            self.free = (now + self.others).max(self.free) + self.rate.time_for(bytes + HEADERS);
+            self.free + MS * 20
+        }
+    }
+
+    /// Sends packets of 1000 bytes at these times, each observed when its acknowledgement comes; returns the errors.
+    fn errors(
+        link: &mut Link,
+        model: &mut PathModel,
+        times: impl Iterator<Item = u64>,
+        uncertain: Duration,
+    ) -> Vec<f64> {
+        let mut under_way: std::collections::VecDeque<(Departure, Instant)> = std::collections::VecDeque::new();
+        let mut errors = Vec::new();
+        for millis in times {
+            let now = Instant::ZERO + MS * millis;
+            while let Some(&(departure, at)) = under_way.front().filter(|(_, at)| *at + MS * 20 + uncertain <= now) {
+                under_way.pop_front();
+                let answered = at + MS * 20 + uncertain;
+                model.arrived(Observed { departure, bytes: 1_000, packets: 1, answered, uncertain }, LEAST);
+            }
+            let at = link.arrival(now, 1_000);
+            let departure = model.sent(now, 1_000, LEAST);
+            let expected = departure.expected;
+            errors.push(at.saturating_since(expected).as_secs_f64() - expected.saturating_since(at).as_secs_f64());
+            under_way.push_back((departure, at));
+        }
+        errors
+    }
+
+    fn largest(errors: &[f64]) -> f64 {
+        errors.iter().fold(0.0, |most, error| most.max(error.abs()))
+    }
+
+    #[test]
+    fn a_narrow_link_is_known_from_the_first_packets_that_wait_behind_each_other() {
+        let mut link = Link { rate: Rate::from_kbps(800), free: Instant::ZERO, others: Duration::ZERO };
+        let mut model = PathModel::default();
+        // Bursts of four packets, which take 40 ms, each 100 ms.
+        let errors = errors(&mut link, &mut model, (0..400).map(|n| n / 4 * 100), Duration::ZERO);
+        assert!(largest(&errors[8..]) < 0.001, "{:?}", &errors[..20]);
+        assert!(model.capacity().unwrap().as_bps().abs_diff(800_000) < 1_000);
+    }
+
+    #[test]
+    fn a_step_of_the_rate_is_followed_within_a_few_packets() {
+        let mut link = Link { rate: Rate::from_kbps(1_600), free: Instant::ZERO, others: Duration::ZERO };
+        let mut model = PathModel::default();
+        errors(&mut link, &mut model, (0..400).map(|n| n / 4 * 100), Duration::ZERO);
+        for kbps in [800, 1_600] {
+            link.rate = Rate::from_kbps(kbps);
+            let begin = u64::from(kbps == 800) * 10_000 + u64::from(kbps == 1_600) * 30_000;
+            let errors = errors(&mut link, &mut model, (0..100).map(|n| begin + n / 4 * 100), Duration::ZERO);
+            assert!(largest(&errors[12..]) < 0.003, "{kbps}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn what_waits_behind_others_is_told_from_what_waits_behind_itself() {
+        let mut link = Link { rate: Rate::from_kbps(8_000), free: Instant::ZERO, others: MS * 30 };
+        let mut model = PathModel::default();
+        let errors = errors(&mut link, &mut model, (0..200).map(|n| n * 20), Duration::ZERO);
+        assert!(largest(&errors[60..]) < 0.002, "{errors:?}");
+    }
+
+    /// The playout of a stream on an idle path over TCP: acknowledgements come up to 40 ms late.
+    #[test]
+    fn a_delayed_acknowledgement_is_no_queue() {
+        let mut link = Link { rate: Rate::from_kbps(8_000), free: Instant::ZERO, others: Duration::ZERO };
+        let mut model = PathModel::default();
+        let errors = errors(&mut link, &mut model, (0..200).map(|n| n * 20), MS * 40);
+        // A packet's own time on the link is not known from the first one.
+        assert!(largest(&errors) < 0.002, "{errors:?}");
+    }
+}
