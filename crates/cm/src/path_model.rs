@@ -5,7 +5,7 @@
 //!
 //! - Packets of which each left before the one before it had arrived came as fast as the bottleneck serves: their
 //!   distance gives its rate. Packets that came faster than the known rate raise it.
-//! - What waited though nothing of this host was before it, waited for others.
+//! - A packet that waited although none of this host was before it waited for packets of others.
 //! - Bytes sent after the observed packet arrive after it, at the bottleneck's rate.
 
 use timeous_core::{ArrivalModel, Duration, Instant, Rate};
@@ -116,7 +116,7 @@ pub(crate) struct PathModel {
     measured: Option<Instant>,
     arrived: u64,
     base: Base,
-    /// What the bottleneck served while it was busy, and lately.
+    /// Bytes and time of the busy bottleneck, over the last packets and over the last few.
     served: Option<Served>,
     lately: Served,
     /// Share of the bytes that do not arrive.
@@ -226,7 +226,7 @@ impl PathModel {
         match &mut self.served {
             None => {
                 self.served = Some(Served { bytes, secs });
-                // What was taken for others' packets was the time of its own on the link.
+                // The delay by others' packets included its own time on the link, which was unknown.
                 (self.others, self.base) = (0.0, Base::default());
             }
             Some(served) => {

@@ -32,7 +32,7 @@ pub struct PathState {
     /// Whether unused capacity is lost, as far as congestion control can tell: cross traffic fills the path's queue and
     /// takes it; or losses have reduced the window below the initial one, and it only grows by use.
     pub contended: bool,
-    /// What is known of arrival times, once packets have been observed.
+    /// Model of arrival times; `None` before the first packet is known to have arrived.
     pub arrivals: Option<ArrivalModel>,
 }
 

@@ -85,7 +85,7 @@ impl MediaPart {
         match self {
             Self::Video(part) => part.frame.handover,
             Self::Ts(unit) => unit.time.unwrap_or_default(),
-            // Of a file: the time since its first frame.
+            // A file's capture times begin at zero.
             Self::Passthrough(unit) => unit.captured.saturating_since(Instant::ZERO),
         }
     }

@@ -405,7 +405,7 @@ impl Screen {
             frames_missing: counts.frames_missing,
             byte_decodable: self.bytes,
         };
-        // Nothing has come of which the kind is known.
+        // Counts of zero: no frame of a known kind has arrived.
         if counts.frames_decodable == 0 { Vec::new() } else { vec![video] }
     }
 

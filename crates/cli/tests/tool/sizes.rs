@@ -95,7 +95,7 @@ fn datagrams_of_seven_packets_arrive_with_their_sizes_and_bytes() {
             }
             came.last().cloned()
         };
-        // What comes before the receiver is connected is not sent.
+        // The tool does not send packets that it reads before the receiver is connected.
         let mut first = None;
         feed(input, |number| {
             take();

@@ -280,7 +280,7 @@ fn what_is_given_up_leaves_no_gap_in_the_counters_and_the_clock() {
 #[test]
 fn each_stream_has_counts_of_its_own() {
     let units = units(&Mux::stream().bytes);
-    // Of the fifty sounds, each fifth, but not the last; and a part of a picture.
+    // Lost: each fifth of the fifty sounds, but not the last; and a part of a picture.
     let lost_sound = |unit: &TsUnit| unit.kind == UnitKind::Audio && unit.place % 5 == 1;
     let cut = units.iter().position(|unit| unit.kind == UnitKind::VideoDisposable && unit.first > 0).unwrap();
     let (_, playout) = play_out(&units, |index, unit| index != cut && !lost_sound(unit));

@@ -36,7 +36,7 @@ fn transport_stream(video: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What comes out of a stream that is sent and loses packets, as a transport stream and as a recording.
+/// Sends a stream, loses some of its packets, and returns the received transport stream and the recording.
 fn send(stream: &[u8], rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let mut reader = TsReader::new();
     let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0).unwrap();

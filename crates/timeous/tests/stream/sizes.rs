@@ -41,7 +41,7 @@ fn datagrams_of_seven_transport_packets_fit_by_default_and_arrive_from_the_first
         }
         assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "{query}");
         let overhead = if query.is_empty() { 0 } else { 25 };
-        // What was cut asks for the next size, too, if it is still there: loopback bears that.
+        // Cut datagrams that are still queued start the search for a larger size, which loopback bears.
         let end = clock::now() + PATIENCE;
         while sender.max_payload() < 1_500 - 28 - 64 - overhead {
             assert!(clock::now() < end, "{} bytes", sender.max_payload());
