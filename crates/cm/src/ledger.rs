@@ -86,7 +86,7 @@ impl Ledger {
         sent.min(carried).saturating_sub(self.told)
     }
 
-    /// Takes back bytes that will not be reported.
+    /// Counts bytes as reported that no feedback can report any more.
     pub(crate) fn forget(&mut self, bytes: u64) {
         self.told += bytes;
     }

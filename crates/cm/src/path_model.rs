@@ -23,8 +23,10 @@ const STEP_PACKETS: f64 = 3.0;
 const STEP_FACTOR: f64 = 1.25;
 /// Time for which a minimum round trip counts at least, so that a changed route is noticed (Arun & Balakrishnan §2.1).
 const BASE_PERIOD: Duration = Duration::from_secs(10);
-/// Weight of a new observation of the share that arrives. Chosen by us: a higher value follows single losses.
-const SHARE_GAIN: f64 = 1.0 / 64.0;
+/// Memory of the share that arrives, in packets. Chosen by us: a lower value follows single losses.
+const SHARE_MEMORY: f64 = 64.0;
+/// Weight of a new packet's size in the mean. Chosen by us: a few frames of a video.
+const SIZE_GAIN: f64 = 1.0 / 16.0;
 /// Bytes of the headers below a packet that its size does not include: UDP and IPv4.
 const HEADERS: u64 = 28;
 
@@ -74,6 +76,8 @@ impl Base {
 /// Place of a sent packet in the model, for the transport to return when the packet has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
+    /// Macroflow whose model it is of.
+    pub(crate) macroflow: u64,
     /// Bytes that the path was given up to the end of this packet.
     position: u64,
     bytes: u64,
@@ -84,15 +88,17 @@ pub struct Departure {
     behind: bool,
 }
 
+impl Departure {
+    pub(crate) fn of_macroflow(self, macroflow: u64) -> Self {
+        Self { macroflow, ..self }
+    }
+}
+
 /// Observed arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// The packet.
     pub departure: Departure,
-    /// Bytes that have arrived since the last observation.
-    pub bytes: u64,
-    /// Packets that have arrived since the last observation.
-    pub packets: u64,
     /// When its acknowledgement came, less the delay that the peer reports.
     pub answered: Instant,
     /// The peer may have delayed the acknowledgement by up to this time, without saying so.
@@ -114,13 +120,17 @@ pub(crate) struct PathModel {
     newest: Option<(u64, Instant)>,
     /// Time of the last arrival that is known exactly, and bytes that have arrived since.
     measured: Option<Instant>,
-    arrived: u64,
+    arrived: f64,
     base: Base,
-    /// Bytes and time of the busy bottleneck, over the last packets and over the last few.
+    /// Bytes and time of the busy bottleneck, over the last packets and since its rate last changed.
     served: Option<Served>,
     lately: Served,
-    /// Share of the bytes that do not arrive.
-    lost: f64,
+    /// Decaying sums of bytes that were sent, and of those among them that arrived; those that arrived since the last
+    /// observation; and the mean size of a packet, without headers.
+    given: f64,
+    came: f64,
+    fresh: f64,
+    size: f64,
     /// Queueing delay behind others, in seconds.
     others: f64,
     /// Mean error of predictions, in seconds.
@@ -139,7 +149,8 @@ impl PathModel {
 
     /// Time after which the bottleneck has served `bytes` of which some may be lost.
     fn time_behind(&self, bytes: u64) -> Duration {
-        self.time_for((bytes as f64 * (1.0 - self.lost)) as u64)
+        let share = if self.given > 0.0 { (self.came / self.given).min(1.0) } else { 1.0 };
+        self.time_for((bytes as f64 * share) as u64)
     }
 
     /// Propagation delay of one way: half of the minimum round trip.
@@ -161,6 +172,8 @@ impl PathModel {
 
     /// Notes a packet, and predicts its arrival.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64, least: Option<Duration>) -> Departure {
+        let gain = if self.size > 0.0 { SIZE_GAIN } else { 1.0 };
+        self.size += (bytes as f64 - self.size) * gain;
         let bytes = bytes + HEADERS;
         let passes = now + self.half(least) + Duration::from_secs_f64(self.others);
         let behind = passes <= self.clears;
@@ -171,12 +184,21 @@ impl PathModel {
         let begins = passes.max(self.clears);
         self.clears = begins + self.time_behind(bytes);
         self.last = Some((now, bytes));
-        Departure { position: self.position, bytes, at: now, expected: begins + self.time_for(bytes), behind }
+        let expected = begins + self.time_for(bytes);
+        Departure { macroflow: 0, position: self.position, bytes, at: now, expected, behind }
+    }
+
+    /// Counts bytes that are known to have arrived, of whichever flow.
+    pub(crate) fn acked(&mut self, bytes: u64) {
+        let packets = if self.size > 0.0 { bytes as f64 / self.size } else { 0.0 };
+        let bytes = bytes as f64 + packets * HEADERS as f64;
+        self.arrived += bytes;
+        self.fresh += bytes;
     }
 
     /// Learns from an arrival.
     pub(crate) fn arrived(&mut self, observed: Observed, least: Option<Duration>) {
-        let Observed { departure, answered, uncertain, .. } = observed;
+        let Observed { departure, answered, uncertain } = observed;
         let rtt = answered.saturating_since(departure.at);
         self.base.sample(answered, rtt.saturating_sub(self.time_for(departure.bytes)));
         let half = self.half(least);
@@ -187,14 +209,10 @@ impl PathModel {
         if self.newest.is_some_and(|(position, _)| departure.position <= position) {
             return;
         }
-        let bytes = observed.bytes + observed.packets * HEADERS;
-        let given = departure.position - self.newest.map_or(departure.position - departure.bytes, |(end, _)| end);
-        let lost = (1.0 - bytes as f64 / given as f64).clamp(0.0, 1.0);
-        self.lost += (lost - self.lost) * SHARE_GAIN;
-        self.arrived += bytes;
+        self.learn_share(&departure);
         if uncertain.is_zero() {
             self.learn_rate(&departure, at, half);
-            (self.measured, self.arrived) = (Some(at), 0);
+            (self.measured, self.arrived) = (Some(at), 0.0);
         }
         if !departure.behind {
             let before = self.newest.map_or(Instant::ZERO, |(_, at)| at);
@@ -212,26 +230,39 @@ impl PathModel {
         self.error += (off - self.error) * ERROR_GAIN;
     }
 
+    fn learn_share(&mut self, departure: &Departure) {
+        let before = self.newest.map_or(departure.position - departure.bytes, |(position, _)| position);
+        let bytes = (departure.position - before) as f64;
+        let kept = (1.0 - bytes / (departure.bytes as f64 * SHARE_MEMORY)).clamp(0.0, 1.0);
+        self.given = self.given * kept + bytes;
+        self.came = (self.came * kept + std::mem::take(&mut self.fresh)).min(self.given);
+    }
+
     fn learn_rate(&mut self, departure: &Departure, at: Instant, half: Duration) {
         let Some(before) = self.measured else { return };
         let secs = at.saturating_since(before).as_secs_f64();
-        let bytes = self.arrived as f64;
+        let bytes = self.arrived;
         let is_busy = departure.at + half <= before;
         let is_faster = self.served.is_some_and(|served| bytes > served.rate() * secs * STEP_FACTOR);
         if secs <= 0.0 || !(is_busy || is_faster) {
             return;
         }
         let packet = departure.bytes as f64;
-        self.lately.add(bytes, secs, packet * STEP_PACKETS);
+        let sample = Served { bytes, secs };
+        if sample.differs(&self.lately) {
+            self.lately = sample;
+        } else {
+            self.lately.add(bytes, secs, packet * RATE_MEMORY);
+        }
         match &mut self.served {
             None => {
-                self.served = Some(Served { bytes, secs });
+                self.served = Some(sample);
                 // The delay by others' packets included its own time on the link, which was unknown.
                 (self.others, self.base) = (0.0, Base::default());
             }
             Some(served) => {
                 served.add(bytes, secs, packet * RATE_MEMORY);
-                if self.lately.differs(served) {
+                if self.lately.bytes >= packet * STEP_PACKETS && self.lately.differs(served) {
                     *served = self.lately;
                 }
             }
@@ -287,7 +318,8 @@ mod tests {
             while let Some(&(departure, at)) = under_way.front().filter(|(_, at)| *at + MS * 20 + uncertain <= now) {
                 under_way.pop_front();
                 let answered = at + MS * 20 + uncertain;
-                model.arrived(Observed { departure, bytes: 1_000, packets: 1, answered, uncertain }, LEAST);
+                model.acked(1_000);
+                model.arrived(Observed { departure, answered, uncertain }, LEAST);
             }
             let at = link.arrival(now, 1_000);
             let departure = model.sent(now, 1_000, LEAST);

@@ -67,7 +67,7 @@ impl ArrivalModel {
 }
 
 impl PathState {
-    /// Predicted arrival of the last of `bytes` that begin to leave at `leaving`, behind everything in flight. Before
+    /// Predicted arrival of the last of `bytes`, with all headers, that begin to leave at `leaving`, behind everything in flight. Before
     /// arrivals were observed, by the smoothed RTT.
     pub fn arrival(&self, leaving: Instant, bytes: u64) -> Arrival {
         match &self.arrivals {

@@ -232,8 +232,6 @@ impl Sender {
         let is_prompt = had_gap || feedback.arrived.len() > 1 || !ack.sacked.is_empty();
         verdict.observed = feedback.newest.filter(|newest| !newest.resent).map(|newest| Observed {
             departure: newest.departure,
-            bytes: feedback.acked,
-            packets: feedback.arrived.len() as u64,
             answered: now,
             // The peer acknowledges a second segment at once, and one beside a gap (RFC 5681 §4.2).
             uncertain: if is_prompt { Duration::ZERO } else { DELAYED_ACK },

@@ -9,7 +9,7 @@ use timeous_media::passthrough::{StreamClock, stream_ssrc};
 use timeous_media::{Control, MediaAdu, control};
 
 use super::packets::Packets;
-use super::tracks::SentTracks;
+use super::tracks::{Key, SentTracks, key_of};
 use crate::failure::Failure;
 use crate::input::MediaPart;
 use crate::journal::{Entry, Journal, fate_name};
@@ -48,7 +48,7 @@ pub(super) struct Link {
     /// Current frame, if its first part was sent.
     frame: Option<u32>,
     /// PES packet of a transport stream whose rest is not sent.
-    left_out: Option<u32>,
+    left_out: BTreeMap<Key, u32>,
     next_report: Instant,
     refused: RateLimitedMessages,
     pub(super) counts: LinkCounts,
@@ -113,7 +113,7 @@ impl Link {
             told_falls: 0,
             has_entered: false,
             frame: None,
-            left_out: None,
+            left_out: BTreeMap::new(),
             next_report: Instant::ZERO,
             refused: RateLimitedMessages::default(),
             counts: LinkCounts::default(),
@@ -180,7 +180,7 @@ impl Link {
             }
         }
         let is_left_out = if part.begins_anywhere() {
-            self.left_out == Some(part.number())
+            self.left_out.get(&key_of(part, due.encoding)) == Some(&part.number())
         } else {
             self.frame != Some(part.number())
         };
@@ -203,7 +203,7 @@ impl Link {
                 }
                 self.counts.skipped += 1;
                 self.frame = None;
-                self.left_out = Some(part.number());
+                self.left_out.insert(key_of(part, due.encoding), part.number());
                 self.wants_keyframe = true;
                 return Ok(());
             };

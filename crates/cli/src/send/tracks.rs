@@ -41,7 +41,7 @@ pub(crate) struct SentTrack {
 }
 
 /// Key of a stream: its number, and whether it is the clock of a PID.
-type Key = (u16, bool);
+pub(super) type Key = (u16, bool);
 
 /// Packet whose fate is not known.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +190,7 @@ impl SentTrack {
     }
 }
 
-fn key_of(part: &MediaPart, encoding: usize) -> Key {
+pub(super) fn key_of(part: &MediaPart, encoding: usize) -> Key {
     match part {
         MediaPart::Video(_) => (encoding as u16, false),
         MediaPart::Ts(unit) => (unit.stream.pid, unit.stream.kind == timeous_media::ts::StreamKind::Clock),

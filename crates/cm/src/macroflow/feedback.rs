@@ -30,6 +30,7 @@ impl Macroflow {
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.totals.acked += bytes;
+        self.model.acked(bytes);
         self.goodput.arrived(now, bytes);
         self.count_loss(bytes, 0);
         if !recovering || !self.controller.heeds_recovery() {

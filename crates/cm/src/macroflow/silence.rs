@@ -17,8 +17,8 @@ impl Macroflow {
         (self.rtt.timeout() + FEEDBACK_DELAY) * (1 << flow.silence.count.min(MOST_DOUBLINGS))
     }
 
-    /// Forgets bytes that timeouts counted as lost, a timeout after feedback has come again: they are lost. Whoever could
-    /// report them for ever would take a timeout back, and grow the window, when it suits.
+    /// Forgets bytes that timeouts counted as lost, a timeout after feedback has come again: they are lost. A client
+    /// that could report them at any later time could take a timeout back, and grow its window, when it likes.
     pub(crate) fn forget_written_off(&self, now: Instant, flow: &mut Flow) {
         let silence = &mut flow.silence;
         if silence.written_off == 0 {

@@ -92,12 +92,15 @@ impl Manager {
     }
 
     /// Takes the arrival of a packet into the path's model, after the [`update`](Self::update) by the same acknowledgement.
+    /// A packet that left before the flow came to its macroflow says nothing about that.
     ///
     /// # Errors
     /// The flow is not open.
     pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<(), CmError> {
-        let (_, macroflow, _) = self.parts(id)?;
-        macroflow.model.arrived(observed, macroflow.rtt.min());
+        let (flow, macroflow, _) = self.parts(id)?;
+        if observed.departure.macroflow == flow.macroflow {
+            macroflow.model.arrived(observed, macroflow.rtt.min());
+        }
         Ok(())
     }
 

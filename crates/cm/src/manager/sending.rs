@@ -184,7 +184,7 @@ impl Manager {
     /// # Errors
     /// The flow is not open.
     pub fn departure(&self, id: FlowId) -> Result<Departure, CmError> {
-        self.both(id).map(|(_, macroflow)| macroflow.departure)
+        self.both(id).map(|(flow, macroflow)| macroflow.departure.of_macroflow(flow.macroflow))
     }
 }
 

@@ -108,12 +108,6 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    /// Data packets that have arrived.
-    pub(crate) fn arrived_packets(&self) -> u64 {
-        let arrived = |fate: &&PacketFate| matches!(fate, PacketFate::Acked { .. } | PacketFate::Dropped { .. });
-        self.fates.iter().filter(arrived).count() as u64
-    }
-
     /// Notes that a packet arrived, with the Drop Code of its data, if any.
     ///
     /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full receive

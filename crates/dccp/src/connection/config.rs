@@ -108,7 +108,7 @@ impl Config {
     /// Room for options reserved in every data packet, in bytes. Chosen by us: a higher value leaves less for the
     /// payload; a lower one sends more options in packets of their own.
     pub(crate) const OPTION_ROOM: usize = 40;
-    /// Size to which messages or losses lower the maximum packet size at most: the 576 bytes that IPv4 hosts must take
+    /// Lower bound of the packet size after ICMP messages and black holes: the 576 bytes that IPv4 hosts must take
     /// (RFC 791), less the headers of IP and UDP.
     pub const MIN_MPS: usize = 576 - 60 - 8;
     /// Minimum of [`mps`](Self::mps) as a setting. Chosen by us: a handshake and its options fit.

@@ -272,8 +272,7 @@ impl Congestion {
         };
         told(cm.update(now, flow, update));
         if let Some((departure, answered)) = feedback.observed {
-            let (bytes, packets) = (feedback.acked, feedback.arrived_packets());
-            told(cm.observe(flow, Observed { departure, bytes, packets, answered, uncertain: Duration::ZERO }));
+            told(cm.observe(flow, Observed { departure, answered, uncertain: Duration::ZERO }));
         }
         let srtt = told(cm.query(flow)).and_then(|path| path.srtt);
         round_trip.on_update(srtt, feedback.rtt.map(|_| now));
