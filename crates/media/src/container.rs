@@ -32,6 +32,7 @@ pub use self::error::ContainerError;
 pub use self::h265::{H265Stream, is_h265};
 use self::matroska::MatroskaTracks;
 use self::merge::Merge;
+use self::merge::Read::{Presented, Timed};
 use self::mp4::Mp4Tracks;
 pub use self::mux::TsMuxer;
 use self::plain::PlainFile;
@@ -41,10 +42,15 @@ pub use self::rtp::RtpSample;
 pub use self::sample::Sample;
 pub use self::track::{NalFormat, Track, TrackFormat};
 pub use crate::aac::AacFormat;
+use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::session::MediaDescription;
 
 /// Most tracks of a container. Chosen by us: their descriptions fit one section of a transport stream (ISO/IEC 13818-1 §2.4.4.8: 1021 bytes).
 const MAX_TRACKS: usize = 32;
+
+/// Furthest time of a sample from the first one, in ticks of 90 kHz: a year. Chosen by us: what is further is damaged, and keeps sums
+/// of times from overflowing.
+const MAX_TIME: i64 = 366 * 24 * 3_600 * RTP_CLOCK_HZ as i64;
 
 /// Returns whether bytes begin a container that this crate reads.
 ///
@@ -66,6 +72,8 @@ pub struct Container<R: Read + Seek> {
     merge: Merge,
     muxer: Muxer,
     left_out: Vec<String>,
+    /// Time of the first sample.
+    begin: Option<i64>,
 }
 
 /// Next part of a container.
@@ -126,10 +134,10 @@ impl<R: Read + Seek> Container<R> {
         } else {
             Muxer::Ts(TsMuxer::new(formats))
         };
-        Ok(Self { tracks, merge, muxer, left_out })
+        Ok(Self { tracks, merge, muxer, left_out, begin: None })
     }
 
-    /// Tracks that are sent.
+    /// Tracks that can be sent. Beside video that becomes RTP, some are not ([`left_out`](Self::left_out)).
     pub fn tracks(&self) -> &[Track] {
         match &self.muxer {
             Muxer::Ts(muxer) => muxer.tracks(),
@@ -182,7 +190,18 @@ impl<R: Read + Seek> Container<R> {
                 Tracks::Plain(file) => file.next_sample()?,
             };
             match read {
-                Some(sample) => self.merge.push(sample),
+                Some(read) => {
+                    let (Timed(sample) | Presented(sample)) = &read;
+                    let begin = *self.begin.get_or_insert(sample.presented);
+                    let is_near =
+                        |time: i64| time.abs_diff(begin) <= MAX_TIME.unsigned_abs() && time.abs_diff(0) <= u64::MAX / 4;
+                    if !is_near(sample.presented) || matches!(read, Timed(_)) && !is_near(sample.decode) {
+                        return Err(ContainerError::Damaged(
+                            "a frame's time is a year from that of the first one".to_owned(),
+                        ));
+                    }
+                    self.merge.push(read);
+                }
                 None if self.merge.is_empty() => return Ok(None),
                 None => self.merge.finish(),
             }

@@ -12,7 +12,7 @@ use crate::playout::Release;
 use crate::rtp::sequence::{Place, Sequence};
 
 /// Frames given out or given up that are remembered, for those that refer to them: more than any distance that is told.
-const REMEMBERED: u32 = 1_024;
+const REMEMBERED: usize = 1_024;
 /// Most bytes that wait for their playout time. Chosen by us: ten seconds at 50 Mbit/s; a higher value takes more memory.
 const MOST_WAITING: usize = 64 << 20;
 /// Most frames that wait. Chosen by us: ten seconds of a whole multiplex; a higher value takes more memory.
@@ -373,7 +373,7 @@ impl<T> JitterBuffer<T> {
 
     fn settle(&mut self, number: u32, is_released: bool) {
         self.settled.insert(number, is_released);
-        while self.settled.first_key_value().is_some_and(|(first, _)| number.saturating_sub(*first) > REMEMBERED) {
+        if self.settled.len() > REMEMBERED {
             self.settled.pop_first();
         }
     }
@@ -440,4 +440,33 @@ fn extended(newest: Option<u32>, number: u32, bits: u32) -> u32 {
     let unused = u32::BITS - bits;
     let step = (number.wrapping_sub(newest) << unused).cast_signed() >> unused;
     newest.wrapping_add_signed(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descending_frame_numbers_take_no_more_memory() {
+        let mut buffer = JitterBuffer::new(Duration::from_millis(100), Release::Immediate);
+        for frame in (0..4 * REMEMBERED as u32).rev() {
+            let part = Part {
+                frame,
+                bits: 24,
+                lane: None,
+                stream: None,
+                first: 0,
+                count: 1,
+                last: true,
+                is_entry: true,
+                back: Vec::new(),
+                len: 1,
+                units: Some(()),
+            };
+            buffer.insert(Instant::ZERO, Instant::ZERO, part);
+            buffer.handle_timeout(Instant::ZERO);
+        }
+        assert_eq!(buffer.counts().released, 4 * REMEMBERED as u64);
+        assert_eq!(buffer.settled.len(), REMEMBERED);
+    }
 }

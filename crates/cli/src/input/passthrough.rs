@@ -119,7 +119,8 @@ pub(super) fn read_samples(
     while is_going && let Some(sample) = next()? {
         // The time of the file is that of its first sample on.
         let since = sample.decode.saturating_sub(*begin.get_or_insert(sample.decode)).max(0);
-        let at = Instant::ZERO + Duration::from_micros(since.unsigned_abs() * 1_000_000 / u64::from(RTP_CLOCK_HZ));
+        let micros = u128::from(since.unsigned_abs()) * 1_000_000 / u128::from(RTP_CLOCK_HZ);
+        let at = Instant::ZERO + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
         for packet in &sample.packets {
             // Packets that were just made are in order.
             let _ = reader.push(at, sample.stream, packet);

@@ -9,6 +9,8 @@ use crate::aac::{AacFormat, FRAME_SAMPLES};
 
 /// Length of a header without a checksum (ISO/IEC 13818-7 §6.2).
 const HEADER: usize = 7;
+/// Beginnings of tags behind the sound: ID3v1, and APE.
+const TAGS: [&[u8]; 2] = [b"TAG", b"APETAGE"];
 
 /// Reader of a file.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(super) struct Adts {
     format: AacFormat,
     /// Samples so far.
     samples: i64,
+    /// Whether the end, or a tag, was read: nothing behind it is sound.
+    is_at_end: bool,
 }
 
 impl Adts {
@@ -30,12 +34,14 @@ impl Adts {
         let Some(frame) = frame(from)? else { return Ok(Err("ADTS without a frame".to_owned())) };
         let format = AacFormat::read_frame(&frame).map(|(format, ..)| format);
         Ok(format
-            .map(|format| (Self { format, samples: 0 }, TrackFormat::Aac(format)))
+            .map(|format| (Self { format, samples: 0, is_at_end: false }, TrackFormat::Aac(format)))
             .ok_or_else(|| "ADTS of an unknown kind".to_owned()))
     }
 
     pub(super) fn next_sample(&mut self, from: &mut impl Read) -> Result<Option<PlainSample>> {
-        let Some(frame) = frame(from)? else { return Ok(None) };
+        let frame = if self.is_at_end { None } else { frame(from)? };
+        self.is_at_end = frame.is_none();
+        let Some(frame) = frame else { return Ok(None) };
         let Some((format, data, _)) = AacFormat::read_frame(&frame) else { return Err(damaged("a frame of ADTS")) };
         if format != self.format {
             return Err(damaged("AAC whose format changes"));
@@ -46,9 +52,12 @@ impl Adts {
     }
 }
 
-/// Next frame with its header.
+/// Next frame with its header; `None` at the end, or at a tag.
 fn frame(from: &mut impl Read) -> Result<Option<Vec<u8>>> {
     let Some(header) = read_or_end::<HEADER>(from)? else { return Ok(None) };
+    if TAGS.iter().any(|tag| header.starts_with(tag)) {
+        return Ok(None);
+    }
     if !Adts::is_one(&header) {
         return Err(damaged("there is something else between the frames of ADTS"));
     }

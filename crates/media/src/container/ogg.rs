@@ -30,6 +30,8 @@ pub(super) struct Ogg {
     /// Packet that has not ended, and those that have.
     open: Vec<u8>,
     ready: VecDeque<Vec<u8>>,
+    /// Whether pages that begin logical streams come: those of one file stand together (RFC 3533 §4).
+    is_beginning: bool,
     /// Samples so far; those that decoders drop at the beginning come before zero.
     samples: i64,
 }
@@ -47,11 +49,8 @@ impl Ogg {
             if page.flags & BEGINS == 0 {
                 break;
             }
-            if let [_, _, _, _, _, _, _, _, _, channels, skip_low, skip_high, ..] = page.data[..]
-                && page.data.starts_with(HEAD)
-            {
-                ogg.serial = page.serial;
-                ogg.samples = -i64::from(u16::from_le_bytes([skip_low, skip_high]));
+            if let Some((channels, skipped)) = head(&page.data) {
+                (ogg.serial, ogg.is_beginning, ogg.samples) = (page.serial, true, -skipped);
                 return Ok(Ok((ogg, TrackFormat::Opus { channels })));
             }
         }
@@ -70,9 +69,11 @@ impl Ogg {
                 return Ok(Some(PlainSample { time: time as i64, is_entry: true, data: packet }));
             }
             let Some(page) = Page::read(from)? else { return Ok(None) };
-            if page.flags & BEGINS != 0 && page.data.starts_with(HEAD) {
-                // Another file that was put behind this one (RFC 3533 §4: chained).
+            let was_beginning = std::mem::replace(&mut self.is_beginning, page.flags & BEGINS != 0);
+            if let Some((_, skipped)) = head(&page.data).filter(|_| self.is_beginning && !was_beginning) {
+                // Another file that was put behind this one (RFC 3533 §4: chained): its sound begins where the other ends.
                 self.serial = page.serial;
+                self.samples -= skipped;
                 self.open.clear();
             } else if page.serial == self.serial {
                 self.take(&page)?;
@@ -124,6 +125,14 @@ impl Page {
     }
 }
 
+/// Channels, and samples that decoders drop at the beginning, of a header of Opus (RFC 7845 §5.1).
+fn head(data: &[u8]) -> Option<(u8, i64)> {
+    match data.strip_prefix(HEAD)? {
+        [_, channels, low, high, ..] => Some((*channels, u16::from_le_bytes([*low, *high]).into())),
+        _ => None,
+    }
+}
+
 /// Samples of a packet of Opus at 48 kHz, by its first bytes (RFC 6716 §3.1, §3.2).
 fn duration(packet: &[u8]) -> Option<i64> {
     let &first = packet.first()?;
@@ -153,16 +162,36 @@ mod tests {
         assert_eq!([&[][..], &[0x63]].map(duration), [None, None]);
     }
 
+    fn page_of(serial: u8, flags: u8, segments: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut page = [SIGNATURE, &[0, flags]].concat();
+        page.resize(HEADER - 1, 0);
+        page[14] = serial;
+        page.push(segments.len() as u8);
+        [&page[..], segments, data].concat()
+    }
+
+    /// Header of two channels, with 312 samples to drop.
+    fn head_of_opus() -> Vec<u8> {
+        [HEAD, &[1, 2, 0x38, 1, 0x80, 0xbb, 0, 0, 0, 0, 0]].concat()
+    }
+
+    #[test]
+    fn the_first_of_several_streams_is_sent_until_another_file_begins() {
+        let begin = |serial: u8| page_of(serial, BEGINS, &[19], &head_of_opus());
+        let sound = |serial: u8, mark: u8| page_of(serial, 0, &[2], &[0xfc, mark]);
+        let file = [begin(1), begin(2), sound(1, 10), sound(2, 20), sound(1, 11), begin(3), sound(3, 30)].concat();
+        let mut from = file.as_slice();
+        let (mut ogg, _) = Ogg::open(&mut from).unwrap().unwrap();
+        let samples = std::iter::from_fn(|| ogg.next_sample(&mut from).unwrap());
+        let samples: Vec<(i64, u8)> = samples.map(|sample| (sample.time, sample.data[1])).collect();
+        // Each packet lasts 1800 ticks; what is dropped of the second file lies before the end of the first.
+        assert_eq!(samples, [(-585, 10), (1_215, 11), (2_430, 30)]);
+    }
+
     #[test]
     fn a_packet_goes_on_over_pages() {
-        let page = |flags: u8, segments: &[u8], data: &[u8]| {
-            let mut page = [SIGNATURE, &[0, flags]].concat();
-            page.resize(HEADER - 1, 0);
-            page.push(segments.len() as u8);
-            [&page[..], segments, data].concat()
-        };
-        let mut head = HEAD.to_vec();
-        head.extend([1, 2, 0x38, 1, 0x80, 0xbb, 0, 0, 0, 0, 0]);
+        let page = |flags: u8, segments: &[u8], data: &[u8]| page_of(0, flags, segments, data);
+        let head = head_of_opus();
         let long = vec![0xfc; 300];
         let file = [
             page(BEGINS, &[19], &head),

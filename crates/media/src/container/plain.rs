@@ -38,11 +38,11 @@ impl<R: IoRead + Seek> PlainFile<R> {
         from.read_exact(&mut first)?;
         from.rewind()?;
         let opened: Result<(Kind, TrackFormat), String> = if Ivf::is_one(&first) {
-            Ivf::open(&mut from).map_err(cut_off)?.map(|(ivf, format)| (Kind::Ivf(ivf), format))
+            Ivf::open(&mut from).map_err(failure)?.map(|(ivf, format)| (Kind::Ivf(ivf), format))
         } else if Ogg::is_one(&first) {
-            Ogg::open(&mut from).map_err(cut_off)?.map(|(ogg, format)| (Kind::Ogg(ogg), format))
+            Ogg::open(&mut from).map_err(failure)?.map(|(ogg, format)| (Kind::Ogg(ogg), format))
         } else {
-            let adts = Adts::open(&mut from).map_err(cut_off)?;
+            let adts = Adts::open(&mut from).map_err(failure)?;
             from.rewind()?;
             adts.map(|(adts, format)| (Kind::Adts(adts), format))
         };
@@ -65,12 +65,15 @@ impl<R: IoRead + Seek> PlainFile<R> {
                 self.is_cut_off = true;
                 Ok(None)
             }
-            Err(error) if error.kind() == ErrorKind::InvalidData => Err(ContainerError::Damaged(error.to_string())),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(failure(error)),
         }
     }
 }
 
-fn cut_off(error: std::io::Error) -> ContainerError {
-    if error.kind() == ErrorKind::UnexpectedEof { ContainerError::CutOff } else { error.into() }
+fn failure(error: std::io::Error) -> ContainerError {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => ContainerError::CutOff,
+        ErrorKind::InvalidData => ContainerError::Damaged(error.to_string()),
+        _ => error.into(),
+    }
 }

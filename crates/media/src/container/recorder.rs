@@ -1,7 +1,5 @@
-//! RTP of H.264, H.265, AAC and Opus as a transport stream, for files: the way back of what a camera sends.
+//! RTP of H.264, H.265, AAC and Opus as a transport stream, to record cameras' streams in files.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rtp_types::RtpPacket;
 use timeous_core::Instant;
 
@@ -47,8 +45,18 @@ struct Stream {
     clock_rate: u32,
     /// Parameter sets of the session description, as a byte stream.
     sets: Vec<u8>,
-    /// The last timestamp, and its time in ticks of 90 kHz since the first frame of all streams.
-    clock: Option<(u32, i128)>,
+    clock: Option<StreamClock>,
+}
+
+/// Clock of a stream. The sum of the steps is converted as a whole: rounding each step would add up.
+#[derive(Clone, Copy, Debug)]
+struct StreamClock {
+    /// Timestamp of the last frame.
+    last: u32,
+    /// Playout time of the first frame by the host's clock, in ticks of 90 kHz.
+    begin: i128,
+    /// Ticks of the stream's clock since the first frame.
+    ticks: i128,
 }
 
 impl RtpToTs {
@@ -61,7 +69,7 @@ impl RtpToTs {
                 return None;
             };
             tracks.push(Track { format: format.clone(), language: None });
-            let sets = sets_of(stream);
+            let sets = stream.parameter_sets().iter().flat_map(|set| [&START_CODE[..], set].concat()).collect();
             Some(Stream { track: tracks.len() - 1, format, clock_rate: stream.clock_rate.max(1), sets, clock: None })
         });
         let streams = streams.collect();
@@ -145,15 +153,11 @@ impl Stream {
 
     /// Time of a timestamp: that of the playout for the first one, then by the clock of the stream.
     fn time(&mut self, at: Instant, timestamp: u32) -> i64 {
-        let time = match self.clock {
-            None => i128::from(at.as_nanos()) * HZ / 1_000_000_000,
-            Some((last, time)) => {
-                let step = timestamp.wrapping_sub(last).cast_signed();
-                time + i128::from(step) * HZ / i128::from(self.clock_rate)
-            }
-        };
-        self.clock = Some((timestamp, time));
-        i64::try_from(time).unwrap_or(i64::MAX / 4)
+        let begin = i128::from(at.as_nanos()) * HZ / 1_000_000_000;
+        let clock = self.clock.get_or_insert(StreamClock { last: timestamp, begin, ticks: 0 });
+        clock.ticks += i128::from(timestamp.wrapping_sub(clock.last).cast_signed());
+        clock.last = timestamp;
+        i64::try_from(clock.begin + clock.ticks * HZ / i128::from(self.clock_rate)).unwrap_or(i64::MAX / 4)
     }
 }
 
@@ -164,31 +168,14 @@ fn format_of(stream: &MediaDescription) -> Option<TrackFormat> {
         "H265" => Some(TrackFormat::H265(NalFormat::default())),
         "OPUS" => Some(TrackFormat::Opus { channels: 2 }),
         "MPEG4-GENERIC" => {
-            let is_usual =
-                parameter(stream, "sizelength") == Some("13") && parameter(stream, "indexlength") == Some("3");
-            let config = parameter(stream, "config").filter(|_| is_usual)?;
+            let is_usual = stream.parameter("sizelength") == Some("13") && stream.parameter("indexlength") == Some("3");
+            let config = stream.parameter("config").filter(|_| is_usual)?;
             let bytes = config.as_bytes().chunks(2).map_while(|pair| std::str::from_utf8(pair).ok());
             let bytes: Vec<u8> = bytes.map_while(|pair| u8::from_str_radix(pair, 16).ok()).collect();
             AacFormat::read_config(&bytes).map(TrackFormat::Aac)
         }
         _ => None,
     }
-}
-
-/// Parameter of the format of a stream (`a=fmtp`); names are not case-sensitive.
-fn parameter<'a>(stream: &'a MediaDescription, name: &str) -> Option<&'a str> {
-    let formats = stream.attributes.iter().filter_map(|attribute| attribute.strip_prefix("fmtp:"));
-    let mut parameters = formats.filter_map(|format| format.split_once(' ')).flat_map(|(_, text)| text.split(';'));
-    parameters
-        .find_map(|one| one.trim().split_once('=').filter(|(key, _)| key.eq_ignore_ascii_case(name)))
-        .map(|(_, value)| value)
-}
-
-/// Parameter sets that the description has (RFC 6184 §8.1, RFC 7798 §7.1).
-fn sets_of(stream: &MediaDescription) -> Vec<u8> {
-    let names = ["sprop-parameter-sets", "sprop-vps", "sprop-sps", "sprop-pps"];
-    let sets = names.iter().filter_map(|name| parameter(stream, name)).flat_map(|sets| sets.split(','));
-    sets.filter_map(|set| STANDARD.decode(set.trim()).ok()).flat_map(|set| [&START_CODE[..], &set].concat()).collect()
 }
 
 /// Frames of a packet of AAC, each with a header of ADTS.
@@ -212,11 +199,11 @@ mod tests {
 
     #[test]
     fn parameter_sets_and_formats_of_a_description_are_read() {
-        let stream = "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z0I=,aM4=";
-        assert_eq!(
-            sets_of(&MediaDescription::parse(stream).unwrap()),
-            [0, 0, 0, 1, 0x67, 0x42, 0, 0, 0, 1, 0x68, 0xce]
-        );
+        // Without the padding of base64, too.
+        let stream = "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z0I=,aM4";
+        let recorder = RtpToTs::new(&[MediaDescription::parse(stream).unwrap()]);
+        let sets = &recorder.streams[0].as_ref().unwrap().sets;
+        assert_eq!(*sets, [0, 0, 0, 1, 0x67, 0x42, 0, 0, 0, 1, 0x68, 0xce]);
         let aac = |more: &str| {
             let text =
                 format!("m=audio 0 RTP/AVP 97\na=rtpmap:97 MPEG4-GENERIC/44100/2\na=fmtp:97 mode=AAC-hbr;{more}");
@@ -225,6 +212,21 @@ mod tests {
         let format = AacFormat::read_config(&[0x12, 0x10]).unwrap();
         assert_eq!(aac("SizeLength=13;indexlength=3;config=1210"), Some(TrackFormat::Aac(format)));
         assert_eq!([aac("sizelength=6;indexlength=2;config=1210"), aac("config=1210"), aac("")], [None, None, None]);
+    }
+
+    #[test]
+    fn times_of_aac_at_44_1_khz_do_not_drift() {
+        let text = "m=audio 0 RTP/AVP 97\na=rtpmap:97 MPEG4-GENERIC/44100/2\n\
+            a=fmtp:97 mode=AAC-hbr;sizelength=13;indexlength=3;config=1210";
+        let mut recorder = RtpToTs::new(&[MediaDescription::parse(text).unwrap()]);
+        let stream = recorder.streams[0].as_mut().unwrap();
+        let begin = Instant::ZERO + timeous_core::Duration::from_secs(1);
+        // Timestamps wrap on the way.
+        let first = u32::MAX - 500_000;
+        for frame in 0..1_000u32 {
+            let time = stream.time(begin, first.wrapping_add(1_024 * frame));
+            assert_eq!(time, 90_000 + i64::from(frame) * 1_024 * 90_000 / 44_100);
+        }
     }
 
     #[test]

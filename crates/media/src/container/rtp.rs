@@ -7,8 +7,11 @@ use super::track::{Track, TrackFormat};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::session::{MediaDescription, MediaKind, Session};
 
-/// Bytes of a payload, at most. Chosen by us: with all headers, encrypted, it fits a packet of 1200 bytes, which every usual path carries.
+/// Bytes of a payload of video, at most; a frame of audio is one payload. Chosen by us: with all headers, encrypted, it fits a packet
+/// of 1200 bytes, which every usual path carries.
 const PAYLOAD: usize = 1_080;
+/// Most bytes of a frame of audio: the size of AAC has 13 bits (RFC 3640 §3.3.6), and Opus is never as large.
+const MAX_AUDIO: usize = (1 << 13) - 1;
 /// Payload type of the first stream: the first dynamic one (RFC 3551 §6).
 const FIRST_TYPE: u8 = 96;
 /// Clock rate of Opus, whatever it was sampled at (RFC 7587 §4.1).
@@ -72,13 +75,16 @@ impl RtpMuxer {
         self.streams.iter().flatten().map(|stream| stream.description.clone()).collect()
     }
 
-    /// Packets of a sample as the container holds it; `None`: its track is left out.
+    /// Packets of a sample as the container holds it; `None`: it is empty or too large, or its track is left out.
     pub(super) fn push(&mut self, sample: &Sample) -> Option<RtpSample> {
         let format = &self.tracks[sample.track].format;
         let stream = self.streams[sample.track].as_mut()?;
-        let rate = i64::from(stream.description.clock_rate);
-        let timestamp = (sample.presented * rate / i64::from(RTP_CLOCK_HZ)) as u32;
+        let rate = i128::from(stream.description.clock_rate);
+        let timestamp = (i128::from(sample.presented) * rate / i128::from(RTP_CLOCK_HZ)) as u32;
         let payloads = payloads(format, sample);
+        if payloads.is_empty() {
+            return None;
+        }
         let count = payloads.len();
         let is_video = stream.description.kind == MediaKind::Video;
         let marker = |at: usize| if is_video && at + 1 == count { MARKER } else { 0 };
@@ -119,7 +125,7 @@ fn describe(format: &TrackFormat, payload_type: u8) -> Option<MediaDescription> 
     ))
 }
 
-/// Payloads of a sample.
+/// Payloads of a sample; none of audio that is too large.
 fn payloads(format: &TrackFormat, sample: &Sample) -> Vec<Vec<u8>> {
     let data = sample.data.as_slice();
     let pieces = |header: &dyn Fn(usize, usize) -> u8| -> Vec<Vec<u8>> {
@@ -133,11 +139,28 @@ fn payloads(format: &TrackFormat, sample: &Sample) -> Vec<Vec<u8>> {
             flag(!sample.is_entry, VP9_PREDICTED) | flag(at == 0, VP9_START) | flag(at + 1 == count, VP9_END)
         }),
         TrackFormat::Av1 { header } => av1::payloads(data, header, sample.is_entry, PAYLOAD),
+        _ if data.len() > MAX_AUDIO => Vec::new(),
         // Length of the headers in bits; one header: 13 bits of size, 3 of index (§3.3.6).
         TrackFormat::Aac(_) => {
             let size = (data.len() as u16) << 3;
             vec![[&[0, 16], &size.to_be_bytes()[..], data].concat()]
         }
         _ => vec![data.to_vec()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aac::AacFormat;
+
+    #[test]
+    fn audio_whose_size_does_not_fit_its_header_is_left_out() {
+        let format = TrackFormat::Aac(AacFormat::read_config(&[0x12, 0x10]).unwrap());
+        let of = |len: usize| Sample { track: 0, decode: 0, presented: 0, is_entry: true, data: vec![7; len] };
+        assert_eq!(payloads(&format, &of(MAX_AUDIO))[0][..4], [0, 16, 0xff, 0xf8]);
+        assert!(payloads(&format, &of(MAX_AUDIO + 1)).is_empty());
+        let (mut muxer, _) = RtpMuxer::new(vec![Track { format, language: None }]);
+        assert!(muxer.push(&of(MAX_AUDIO + 1)).is_none() && muxer.push(&of(1)).is_some());
     }
 }

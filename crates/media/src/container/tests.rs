@@ -36,6 +36,56 @@ fn a_file_that_leads_round_and_round_is_given_up() {
     assert!(matches!(Container::open(Cursor::new(file)), Err(ContainerError::Damaged(_))));
 }
 
+/// IVF of VP8 with frames of one byte at these times, in units of `scale` seconds.
+fn ivf(times: &[u64], scale: u32) -> Vec<u8> {
+    let mut file = b"DKIF\0\0\x20\0VP80\0\0\0\0\x01\0\0\0".to_vec();
+    file.extend(scale.to_le_bytes());
+    file.resize(32, 0);
+    for time in times {
+        file.extend(1u32.to_le_bytes());
+        file.extend(time.to_le_bytes());
+        file.push(0);
+    }
+    file
+}
+
+fn read_all(file: Vec<u8>) -> Result<usize, ContainerError> {
+    let mut container = Container::open(Cursor::new(file))?;
+    let mut count = 0;
+    while container.next_muxed()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+#[test]
+fn a_frame_years_after_the_first_is_damaged() {
+    assert_eq!(read_all(ivf(&[0, 1, 2], 1)).unwrap(), 3);
+    // Half a century of wall-clock time, from the first frame on.
+    assert_eq!(read_all(ivf(&[1_700_000_000, 1_700_000_001], 1)).unwrap(), 2);
+    for hostile in [ivf(&[0, 1 << 62], 1), ivf(&[0, 367 * 86_400], 1), ivf(&[u64::MAX, 0], u32::MAX)] {
+        assert!(matches!(read_all(hostile), Err(ContainerError::Damaged(_))));
+    }
+}
+
+#[test]
+fn a_damaged_first_frame_is_called_damaged() {
+    // A page that begins a stream of another codec, and no page behind it.
+    let ogg = [&b"OggS\0\x02"[..], &[0; 21], &[7; 27]].concat();
+    assert!(matches!(Container::open(Cursor::new(ogg)), Err(ContainerError::Damaged(_))));
+}
+
+#[test]
+fn tags_behind_the_sound_of_adts_end_it() {
+    let frame = [0xff, 0xf1, 0x50, 0x80, 1, 0x1f, 0xfc, 0];
+    let audio = [frame, frame].concat();
+    let whole = read_all(audio.clone()).unwrap();
+    for tag in [&b"TAGname"[..], b"APETAGEX"] {
+        assert_eq!(read_all([&audio[..], tag, &[0; 120]].concat()).unwrap(), whole);
+    }
+    assert!(matches!(read_all([&audio[..], &[7; 120]].concat()), Err(ContainerError::Damaged(_))));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0usize..7) {

@@ -34,8 +34,21 @@ impl StreamFormat {
         let &[layers, profile, p0, p1, p2, p3, c0, c1, c2, c3, c4, c5, level, ..] = payload.as_slice() else {
             return None;
         };
+        let window = &read.conformance_window;
+        let size = [
+            cropped(
+                read.pic_width_in_luma_samples.get(),
+                read.sub_width_c(),
+                [window.conf_win_left_offset, window.conf_win_right_offset],
+            )?,
+            cropped(
+                read.pic_height_in_luma_samples.get(),
+                read.sub_height_c(),
+                [window.conf_win_top_offset, window.conf_win_bottom_offset],
+            )?,
+        ];
         let format = Self {
-            size: [read.cropped_width(), read.cropped_height()],
+            size,
             profile,
             compatibility: u32::from_be_bytes([p0, p1, p2, p3]),
             constraints: u64::from_be_bytes([0, 0, c0, c1, c2, c3, c4, c5]),
@@ -46,5 +59,23 @@ impl StreamFormat {
             is_nested: layers & 1 != 0,
         };
         Some((read.sps_seq_parameter_set_id, format))
+    }
+}
+
+/// Samples within the conformance window (§7.4.3.2.1), whose offsets are in `unit` samples; `None`: there are none.
+fn cropped(samples: u64, unit: u8, offsets: [u64; 2]) -> Option<u64> {
+    let outside = offsets[0].checked_add(offsets[1])?.checked_mul(unit.into())?;
+    samples.checked_sub(outside).filter(|inside| *inside > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conformance_windows_that_leave_nothing_are_refused() {
+        assert_eq!(cropped(1_088, 2, [0, 4]), Some(1_080));
+        let hostile = [[272, 272], [600, 0], [u64::MAX, 1], [1 << 63, 0]];
+        assert!(hostile.iter().all(|offsets| cropped(1_088, 2, *offsets).is_none()));
     }
 }

@@ -10,8 +10,12 @@ use crate::h264::bits::payload_of;
 use crate::h265::format::StreamFormat;
 use crate::h265::nal::{self, NalHeader};
 
-/// Most parameter sets that are kept: 16 VPS, 16 SPS and 64 PPS have an identifier (H.265 §7.4.3).
-const MAX_SETS: usize = 96;
+/// Numbers of identifiers of VPS, SPS, and PPS (H.265 §7.4.3): sets with others are skipped.
+const VPS_IDS: u64 = 16;
+const SPS_IDS: u64 = 16;
+const PPS_IDS: u64 = 64;
+/// Most bytes of a parameter set that is kept. Chosen by us: real ones are far smaller; more takes memory.
+const MAX_SET: usize = 4096;
 
 /// Parameter sets by type and identifier.
 type Sets = BTreeMap<(u8, u64), Vec<u8>>;
@@ -41,8 +45,9 @@ impl H265Format {
             None if is_entry => Some(self.track()?),
             None => return Err(Mp4Error::NoEntry),
         };
-        let known = self.known.take().unwrap_or_else(|| self.stream.clone());
-        self.in_band |= known != self.stream;
+        let known = self.known.as_ref().unwrap_or(&self.stream);
+        let is_changed = *known != self.stream;
+        self.in_band |= is_changed;
         let all = is_entry && self.in_band;
         let sets = self.stream.iter().filter(|(key, set)| all || known.get(key) != Some(set)).map(|(_, set)| set);
         // Delimiters and parameter sets do not stand in samples.
@@ -53,21 +58,21 @@ impl H265Format {
             data.extend_from_slice(&(nal.len() as u32).to_be_bytes());
             data.extend_from_slice(nal);
         }
-        self.known = Some(self.stream.clone());
+        if is_changed || self.known.is_none() {
+            self.known = Some(self.stream.clone());
+        }
         Ok(CodedFrame { data, track, is_entry })
     }
 
     fn take_set(&mut self, set: &[u8]) {
         let Some(header) = NalHeader::read(set).filter(|header| header.layer == 0) else { return };
-        let id = match header.kind {
-            nal::VPS => set.get(nal::HEADER).map(|first| u64::from(first >> 4)),
-            nal::SPS => StreamFormat::read(set).map(|(id, _)| id),
-            nal::PPS => first_number(&payload_of(set.get(1..).unwrap_or_default(), nal::HEADER + 8)),
-            _ => None,
+        let (id, ids) = match header.kind {
+            nal::VPS => (set.get(nal::HEADER).map(|first| u64::from(first >> 4)), VPS_IDS),
+            nal::SPS => (StreamFormat::read(set).map(|(id, _)| id), SPS_IDS),
+            nal::PPS => (first_number(&payload_of(set.get(1..).unwrap_or_default(), nal::HEADER + 8)), PPS_IDS),
+            _ => return,
         };
-        if let Some(id) = id
-            && self.stream.len() < MAX_SETS
-        {
+        if let Some(id) = id.filter(|id| *id < ids && set.len() <= MAX_SET) {
             self.stream.insert((header.kind, id), set.to_vec());
         }
     }
@@ -97,6 +102,23 @@ fn first_number(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameter_sets_are_bounded_and_replaced() {
+        let mut format = H265Format::default();
+        let pps = |id: u64, more: u8| {
+            // Exp-Golomb: as many zeros as the number has bits behind its first one.
+            let bits = (id + 1).ilog2();
+            let first = (id + 1) << (63 - 2 * bits);
+            [&[nal::PPS << 1, 1][..], &first.to_be_bytes(), &[0x80, more]].concat()
+        };
+        (0..200).for_each(|id| format.take_set(&pps(id, 1)));
+        assert_eq!(format.stream.len(), 64);
+        format.take_set(&pps(5, 2));
+        assert_eq!(format.stream[&(nal::PPS, 5)].last(), Some(&2), "a full table takes changes");
+        format.take_set(&[&pps(5, 3)[..], &[7; MAX_SET]].concat());
+        assert_eq!(format.stream[&(nal::PPS, 5)].last(), Some(&2), "too long");
+    }
 
     #[test]
     fn numbers_of_variable_length_are_read() {

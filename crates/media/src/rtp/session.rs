@@ -159,12 +159,18 @@ impl MediaDescription {
     /// carry the sets, too.
     pub(crate) fn parameter_sets(&self) -> Vec<Vec<u8>> {
         const NAMES: [&str; 4] = ["sprop-vps", "sprop-sps", "sprop-pps", "sprop-parameter-sets"];
-        let formats = self.attributes.iter().filter_map(|attribute| attribute.strip_prefix("fmtp:"));
-        let parameters = formats.filter_map(|format| format.split_once(' ')).flat_map(|(_, rest)| rest.split(';'));
-        let of_sets = parameters.filter_map(|parameter| parameter.trim().split_once('='));
-        let values = of_sets.filter(|(name, _)| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)));
-        let sets = values.flat_map(|(_, value)| value.split(',')).filter_map(|set| BASE64.decode(set.trim()).ok());
+        let values = NAMES.iter().filter_map(|name| self.parameter(name));
+        let sets = values.flat_map(|value| value.split(',')).filter_map(|set| BASE64.decode(set.trim()).ok());
         sets.filter(|nal| !nal.is_empty()).collect()
+    }
+
+    /// Format parameter (`a=fmtp`); names are not case-sensitive.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        let formats = self.attributes.iter().filter_map(|attribute| attribute.strip_prefix("fmtp:"));
+        let mut parameters = formats.filter_map(|format| format.split_once(' ')).flat_map(|(_, text)| text.split(';'));
+        parameters
+            .find_map(|one| one.trim().split_once('=').filter(|(key, _)| key.eq_ignore_ascii_case(name)))
+            .map(|(_, value)| value)
     }
 
     /// Multicast group that it is sent to.
