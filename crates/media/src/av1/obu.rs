@@ -1,8 +1,8 @@
 //! Open bitstream units (OBUs): headers, layers, and variable-length numbers (AV1 §4.10.5, §5.3).
 
 /// Header: extension, size field.
-const EXTENSION: u8 = 0x04;
-const SIZE: u8 = 0x02;
+pub(crate) const EXTENSION: u8 = 0x04;
+pub(crate) const SIZE: u8 = 0x02;
 
 /// Types of units (§6.2.2) that tell what a frame is.
 pub(crate) const SEQUENCE_HEADER: u8 = 1;

@@ -83,10 +83,11 @@ impl Units {
         let referred = (0..8).filter(|slot| references >> slot & 1 == 1).filter_map(|slot: usize| self.slots[slot]);
         found.references.extend(referred.map(|slot| slot.unit).filter(|unit| *unit != number));
         // An earlier key frame that is shown takes all slots (§7.21).
-        let refreshes = if shown.is_some_and(|slot| slot.is_key) { Slots::MAX } else { header.refreshes };
+        let shows_key = shown.is_some_and(|slot| slot.is_key);
+        let refreshes = if shows_key { Slots::MAX } else { header.refreshes };
         for (slot, content) in self.slots.iter_mut().enumerate() {
             if refreshes >> slot & 1 == 1 {
-                *content = Some(Slot { unit: number, is_key: header.is_key });
+                *content = Some(Slot { unit: number, is_key: header.is_key || shows_key });
             }
         }
         found.refreshes |= refreshes;
@@ -105,4 +106,23 @@ struct Found {
     refreshes: Slots,
     temporal: Option<u8>,
     references: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_key_frame_that_is_shown_stays_one_in_all_slots() {
+        let stream = include_bytes!("../../tests/streams/av1-hidden.obu");
+        // Behind the temporal delimiter of two bytes.
+        let sequence = &stream[2..4 + usize::from(stream[3])];
+        let mut units = Units::default();
+        units.slots[2] = Some(Slot { unit: 1, is_key: true });
+        // Header without a size: shows the frame of slot 2.
+        let shows = [FRAME_HEADER << 3, 0x80 | 2 << 4];
+        let unit = units.read(2, [sequence, &shows].into_iter(), false).unwrap();
+        assert_eq!((unit.is_entry, unit.references), (false, Some(vec![1])));
+        assert_eq!(units.slots, [Some(Slot { unit: 2, is_key: true }); 8]);
+    }
 }

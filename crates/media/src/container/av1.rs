@@ -1,13 +1,11 @@
 //! AV1 of containers: open bitstream units (OBU) of a temporal unit, key frames, and RTP payloads (RTP Payload Format For AV1 §4).
 
-/// OBU types (AV1 §6.2.2).
-const SEQUENCE_HEADER: u8 = 1;
+use crate::av1::obu::{EXTENSION, SEQUENCE_HEADER, SIZE, leb128};
+
+/// OBU types (AV1 §6.2.2) that are not sent.
 const TEMPORAL_DELIMITER: u8 = 2;
 const TILE_LIST: u8 = 8;
 const PADDING: u8 = 15;
-/// OBU header (AV1 §5.3.2): extension, size field.
-const EXTENSION: u8 = 0x04;
-const SIZE: u8 = 0x02;
 /// Aggregation header (§4.4): the first element goes on from the packet before, the last one in the next; number of elements; start of a
 /// coded video sequence.
 const CONTINUES: u8 = 0x80;
@@ -40,28 +38,16 @@ fn kind(obu: &[u8]) -> u8 {
 fn next(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let &first = bytes.first()?;
     let header = if first & EXTENSION == 0 { 1 } else { 2 };
-    let (head, rest) = bytes.split_at_checked(header)?;
+    let (head, mut rest) = bytes.split_at_checked(header)?;
     if first & SIZE == 0 {
         return Some((bytes.to_vec(), &[]));
     }
-    let (size, rest) = leb128(rest)?;
+    let size = leb128(&mut rest)?;
     let (data, after) = rest.split_at_checked(size)?;
     let mut obu = head.to_vec();
     obu[0] &= !SIZE;
     obu.extend_from_slice(data);
     Some((obu, after))
-}
-
-/// Number of variable length (AV1 §4.10.5).
-fn leb128(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut value = 0u64;
-    for (at, byte) in bytes.iter().enumerate().take(8) {
-        value |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            return Some((usize::try_from(value).ok()?, &bytes[at + 1..]));
-        }
-    }
-    None
 }
 
 /// Whether a temporal unit begins a coded video sequence: it has a sequence header, which stands before key frames (AV1 §7.5).
