@@ -24,7 +24,7 @@ pub(crate) trait Carrier: Debug + Default {
     /// Makes of a frame what is given out.
     fn give_out(&mut self, whole: Whole<Self::Piece>) -> Option<Self::Release>;
 
-    /// Handles a sender that begins anew, for the time of this number.
+    /// Handles a restart of the sender; `_restarts` counts them.
     fn begin_anew(&mut self, _restarts: u32) {}
 
     /// Gives out what is due without a frame, while frames wait.

@@ -20,12 +20,12 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
     let names: Vec<&str> = container.tracks().iter().map(|track| track.format.name()).collect();
     let streams = container.streams();
     let how = match &streams {
-        None => "MPEG-TS",
+        None => "it is sent as MPEG-TS",
         Some(_) => {
-            "RTP, which MPEG-TS cannot hold: the receiver's SINK is udp://host:port, or a file that ends with .sdp"
+            "MPEG-TS cannot hold it, so it is sent as RTP: the receiver's SINK is udp://host:port, or a file that ends with .sdp"
         }
     };
-    tell(format_args!("the source holds {}; it is sent as {how}", names.join(", ")));
+    tell(format_args!("the source holds {}; {how}", names.join(", ")));
     for left_out in container.left_out() {
         tell(format_args!("left out: {left_out}"));
     }

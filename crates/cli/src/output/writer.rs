@@ -107,6 +107,14 @@ impl Writer {
         let written = self.finish_recorder()?;
         let recorder = RtpToTs::new(streams);
         recorder.left_out().iter().for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}", self.name()));
+        if matches!(self.format, Format::Mp4(..)) {
+            for stream in streams.iter().filter(|stream| stream.is_codec("opus")) {
+                eprintln!(
+                    "timeous: {}: left out: {stream}: MP4 is written with AAC: name a file that ends with .ts",
+                    self.name()
+                );
+            }
+        }
         if !recorder.has_tracks() {
             return Err(self.no_file().into());
         }

@@ -405,8 +405,15 @@ impl Screen {
             frames_missing: counts.frames_missing,
             byte_decodable: self.bytes,
         };
+        let all = [
+            counts.frames_decodable,
+            counts.frames_incomplete,
+            counts.frames_late,
+            counts.frames_reference_missing,
+            counts.frames_missing,
+        ];
         // Counts of zero: no frame of a known kind has arrived.
-        if counts.frames_decodable == 0 { Vec::new() } else { vec![video] }
+        if all.iter().all(|count| *count == 0) { Vec::new() } else { vec![video] }
     }
 
     /// A line for each stream of the source, if there are several.
