@@ -17,8 +17,8 @@ const MOST: Duration = Duration::from_secs(120);
 pub(crate) fn stream_config(spec: &StreamSpec, sealing: Sealing) -> StreamConfig {
     let within = |time: Nanos, least: Duration, most: Duration| Duration::from(time).clamp(least, most);
     let dccp = DccpConfig {
-        mps: (spec.mps as usize).clamp(DccpConfig::LEAST_MPS, DccpConfig::default().mps),
-        largest: Some((spec.mps as usize).max(DccpConfig::LEAST_MPS)),
+        mps: (spec.mps as usize).clamp(DccpConfig::MIN_MPS, DccpConfig::default().mps),
+        largest: Some((spec.mps as usize).max(DccpConfig::MIN_MPS)),
         fragments: true,
         connect_timeout: within(spec.connect_timeout, LEAST, MOST),
         keep_alive: spec.keep_alive.map(|time| within(time, LEAST, MOST)),

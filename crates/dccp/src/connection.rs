@@ -151,7 +151,7 @@ impl Connection {
     }
 
     fn new(now: Instant, mut config: Config, lifecycle: Lifecycle, target: Target, rng: &mut Rng) -> Self {
-        config.mps = config.mps.clamp(Config::LEAST_MPS, usize::from(u16::MAX));
+        config.mps = config.mps.clamp(Config::MIN_MPS, usize::from(u16::MAX));
         let initial = config.initial_seq.unwrap_or_else(|| Seq::new(rng.next_u64()));
         let mut order = DriveOrder::default();
         // A new `DriveOrder` accepts any instant.

@@ -110,9 +110,9 @@ impl Config {
     pub(crate) const OPTION_ROOM: usize = 40;
     /// Lower bound of the packet size after ICMP messages and black holes: the 576 bytes that IPv4 hosts must take
     /// (RFC 791), less the headers of IP and UDP.
-    pub const MIN_MPS: usize = 576 - 60 - 8;
+    pub const FALLBACK_MPS: usize = 576 - 60 - 8;
     /// Minimum of [`mps`](Self::mps) as a setting. Chosen by us: a handshake and its options fit.
-    pub const LEAST_MPS: usize = 200;
+    pub const MIN_MPS: usize = 200;
 
     /// Returns the same settings with these CCIDs for both directions, most preferred first.
     ///

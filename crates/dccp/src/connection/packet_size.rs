@@ -20,11 +20,11 @@ const IPV6: usize = 40;
 const UDP: usize = 8;
 
 impl Connection {
-    /// Lowers the maximum packet size to `mps`, as reported by an ICMP message, but not below [`Config::MIN_MPS`]. A
+    /// Lowers the maximum packet size to `mps`, as reported by an ICMP message, but not below [`Config::FALLBACK_MPS`]. A
     /// greater value changes nothing (RFC 4340 §14.1). Path MTU discovery does not believe such messages.
     pub fn path_mtu_exceeded(&mut self, mps: usize) {
         if self.config.largest.is_none() {
-            self.config.mps = self.config.mps.min(mps.max(Config::MIN_MPS));
+            self.config.mps = self.config.mps.min(mps.max(Config::FALLBACK_MPS));
         }
     }
 

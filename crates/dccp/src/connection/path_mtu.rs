@@ -151,7 +151,7 @@ impl PathMtu {
 
     /// Size below the base: packets that every host must take.
     fn least(&self) -> usize {
-        self.base().min(Config::MIN_MPS)
+        self.base().min(Config::FALLBACK_MPS)
     }
 
     /// Size of packets after a black hole.

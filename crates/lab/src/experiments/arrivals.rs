@@ -12,7 +12,9 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
 
+use super::bloat::setup::{HEADERS, PACKET};
 use super::bloat::stream::{ReferencePattern, stream};
+use super::bloat::trial::with_stamp_room;
 use super::machines::Machines;
 use crate::experiment::{
     Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, Sorted, metric, most,
@@ -24,9 +26,6 @@ const DEADLINE: Duration = Duration::from_millis(200);
 /// Bounds of the median error and of the 95th percentile of its size, in ms: 2 and 10 % of the deadline.
 const MEDIAN: f64 = 4.0;
 const P95: f64 = 20.0;
-/// Largest payload, and headers of a DCCP data packet in UDP and IPv4, in bytes.
-const PACKET: usize = 1_100;
-const HEADER: u64 = 16 + 28;
 /// Start of the measurement; the link's rate falls to half, comes back; the end.
 const MEASURED_FROM: Duration = Duration::from_secs(5);
 const SLOWER: Duration = Duration::from_secs(15);
@@ -156,7 +155,7 @@ impl LateChoice for Recorder {
         if predictions.len() <= place {
             predictions.resize(place + 1, None);
         }
-        predictions[place] = Some(path.arrival(now, len as u64 + HEADER).median);
+        predictions[place] = Some(path.arrival(now, len as u64 + HEADERS).median);
     }
 }
 
@@ -180,7 +179,7 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     network.connect(from, to, forward, LinkConfig::with_delay(rtt / 2));
     let frames = stream(ReferencePattern::Gop(30), (kbps as f64 * offered) as u64, END, &mut rng.fork());
     let frames = frames.into_iter().map(|mut frame| {
-        frame.bytes = frame.bytes.next_multiple_of(PACKET / 4);
+        frame.bytes = with_stamp_room(frame.bytes);
         frame
     });
     let predictions = Predictions::default();

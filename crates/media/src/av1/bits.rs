@@ -1,30 +1,22 @@
 //! Bits of a header, from the highest of each byte (AV1 §4.10.2).
 
+use h264_reader::rbsp::{BitRead, BitReader};
+
 /// Reader of bits; `None` after the last one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
+pub(super) struct Bits<'a>(BitReader<&'a [u8]>);
 
 impl<'a> Bits<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self(BitReader::new(bytes))
     }
 
     /// Number of up to 32 bits.
     pub(super) fn number(&mut self, bits: u32) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..bits {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
+        self.0.read_var(bits, "number").ok()
     }
 
     pub(super) fn flag(&mut self) -> Option<bool> {
-        self.number(1).map(|bit| bit == 1)
+        self.0.read_bit("flag").ok()
     }
 
     /// Skips a number of variable length (§4.10.3).

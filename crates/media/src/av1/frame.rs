@@ -15,7 +15,7 @@ const REFERENCES: usize = 7;
 /// Reference slots, one bit each.
 pub(super) type Slots = u8;
 
-/// What a frame header tells.
+/// Fields of a frame header that tell what the frame is and refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// Slot of an earlier frame that is shown, in place of a new one.

@@ -7,7 +7,7 @@ const BY_FRAME: u32 = 2;
 /// Spatial layers of an operating point but the lowest (§6.4.1).
 const UPPER_SPATIAL: u32 = 0xe00;
 
-/// What frame headers need of the sequence header.
+/// Fields of the sequence header by which frame headers are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) is_still: bool,

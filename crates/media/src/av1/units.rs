@@ -4,7 +4,7 @@ use super::frame::{FrameHeader, Slots};
 use super::obu::{FRAME, FRAME_HEADER, Obu, SEQUENCE_HEADER};
 use super::sequence::Sequence;
 
-/// What a temporal unit is.
+/// Description of a temporal unit, by its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TemporalUnit {
     /// Whether a decoder can start here.
@@ -96,7 +96,7 @@ impl Units {
     }
 }
 
-/// What the OBUs of a temporal unit tell so far.
+/// Contents of the OBUs of a temporal unit so far.
 #[derive(Debug, Default)]
 struct Found {
     has_sequence: bool,

@@ -140,7 +140,7 @@ fn a_path_below_the_base_gets_packets_that_every_host_must_take() {
         }
         change = search.timed_out();
     }
-    assert_eq!(change, Some(SizeChange { size: Config::MIN_MPS, is_black_hole: true }));
+    assert_eq!(change, Some(SizeChange { size: Config::FALLBACK_MPS, is_black_hole: true }));
 }
 
 #[test]

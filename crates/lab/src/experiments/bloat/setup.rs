@@ -13,10 +13,10 @@ pub(super) const DEADLINE: Duration = Duration::from_millis(500);
 pub(super) const LASTING: Duration = Duration::from_secs(30);
 pub(super) const WARM_UP: Duration = Duration::from_secs(5);
 /// Largest payload of a packet, in bytes.
-pub(super) const PACKET: usize = 1_100;
+pub(crate) const PACKET: usize = 1_100;
 /// Smallest header of a packet on the link, in bytes: IPv4, UDP, and the shortest header of a DCCP
 /// data packet.
-pub(super) const HEADERS: u64 = 20 + 8 + 16;
+pub(crate) const HEADERS: u64 = 20 + 8 + 16;
 
 /// Packet loss on the link.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -69,7 +69,7 @@ fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
 
 /// Returns a frame size whose last packet has room for the arrival stamp: up to a few bytes more
 /// than `bytes`.
-fn with_stamp_room(bytes: usize) -> usize {
+pub(crate) fn with_stamp_room(bytes: usize) -> usize {
     match bytes % PACKET {
         0 => bytes,
         last => bytes - last + last.max(stamp::LEN),
