@@ -39,7 +39,6 @@ impl OwnZone {
     }
 
     /// Shared part of the zone.
-    #[cfg(not(loom))]
     pub(crate) fn books(&self) -> &Arc<Books> {
         &self.books
     }
