@@ -126,6 +126,8 @@ inline_ __u64 macroflow_share(const struct macroflow *m, const struct stake *hel
 
 	if (!sharers || !mss)
 		return 0;
+	if (sharers == 1)
+		return least(macroflow_left(m, held), macroflow_room(m, held));
 	packets = macroflow_left(m, held) / mss;
 	share = packets / sharers;
 	/* Packets left over by the division are given to flows in turn. */
