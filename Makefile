@@ -95,9 +95,11 @@ quick:
 	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio --quiet -- -D warnings
 	$(CARGO) test --workspace --lib --locked --features timeous/tokio --quiet
 
+# Many tests stream in real time, and wait more than they compute: more of them at once than there are processors.
+TEST_THREADS ?= $(shell n=$$(nproc); echo $$((n > 4 ? n : 4)))
 unit:
 	$(CARGO) build --workspace --bins --locked
-	$(CARGO) test --workspace --locked --features timeous/tokio
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --features timeous/tokio
 
 # The program that the kernel runs, on this machine's kernel (as root).
 bpf:

@@ -34,8 +34,10 @@ fn make(target: &str, destdir: &Path) {
         format!("CARGO={}", env!("CARGO")),
         format!("PROFILE={}", profile()),
     ]);
-    // Variables that cargo sets for this crate: some build scripts would run again because of them.
-    let is_of_this_crate = |key: &str| key == "OUT_DIR" || key.starts_with("CARGO_") && key != "CARGO_HOME";
+    // Variables that cargo sets for this crate: some build scripts would run again because of them. Those of the build stay.
+    let is_of_the_build =
+        |key: &str| key.starts_with("CARGO_PROFILE_") || ["CARGO_HOME", "CARGO_INCREMENTAL"].contains(&key);
+    let is_of_this_crate = |key: &str| key == "OUT_DIR" || key.starts_with("CARGO_") && !is_of_the_build(key);
     env::vars().filter(|(key, _)| is_of_this_crate(key)).for_each(|(key, _)| {
         make.env_remove(key);
     });
