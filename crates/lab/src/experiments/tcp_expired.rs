@@ -35,7 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "nothing was counted on the wire; retransmissions that come too late are both papers' open end",
     forms: Forms::Real,
     seeds: 3,
-    takes: "real 5 min, as root",
+    takes: "real 10 min, as root",
     sabotages: &[NO_CHOICE],
     run,
 };
