@@ -1,8 +1,8 @@
-//! Parser for SOURCE, SINK and peer arguments: a file, `-`, an SDP file, or `udp://host:port`.
+//! Parser for SOURCE, SINK and peer arguments: a file, `-`, an SDP file, `udp://host:port`, or a player's address.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use timeous::Uri;
+use timeous::{Role, TcpFraming, Uri};
 
 use crate::failure::Failure;
 
@@ -46,16 +46,51 @@ pub(crate) enum Peer {
     Timeous(Uri),
     /// RTP over plain UDP without congestion control, for comparison or for one's own network.
     Udp(SocketAddr),
+    /// A byte stream of FLV over TCP, for receivers that know nothing of Timeous.
+    Player(Uri, Player),
 }
+
+/// Receiver that knows nothing of Timeous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Player {
+    /// It reads as soon as it has connected.
+    Tcp,
+    /// It asks by HTTP first.
+    Http,
+}
+
+/// Options of a stream to a player.
+const TO_PLAYER: &str = "transport=tcp&framing=none&encryption=off";
 
 impl Peer {
     /// Parses an argument.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        match text.strip_prefix("udp://") {
-            Some(address) => udp(address).map(Self::Udp),
-            None => Ok(Self::Timeous(text.parse()?)),
+        match text.split_once("://") {
+            Some(("udp", address)) => udp(address).map(Self::Udp),
+            Some(("tcp", address)) => Ok(Self::Player(to_player(address)?, Player::Tcp)),
+            Some(("http", address)) => {
+                let uri = to_player(address)?;
+                if matches!(uri.role, Role::Caller { .. }) {
+                    let how =
+                        "players ask for the stream: write http://:8080, and open http://this-host:8080 in the player";
+                    return Err(Failure::Usage(format!("'{text}': {how}")));
+                }
+                Ok(Self::Player(uri, Player::Http))
+            }
+            _ => {
+                let uri: Uri = text.parse()?;
+                let is_plain = uri.options.framing == TcpFraming::None;
+                Ok(if is_plain { Self::Player(uri, Player::Tcp) } else { Self::Timeous(uri) })
+            }
         }
     }
+}
+
+/// Parses `host:port?key=value&…`.
+fn to_player(address: &str) -> Result<Uri, Failure> {
+    let (host, keys) = address.split_once('?').unwrap_or((address, ""));
+    let and = if keys.is_empty() { "" } else { "&" };
+    Ok(format!("timeous://{}?{TO_PLAYER}{and}{keys}", host.trim_end_matches('/')).parse()?)
 }
 
 /// Parses `host:port`; an empty host means all local addresses.
@@ -83,5 +118,10 @@ mod tests {
         assert!(matches!(Place::parse("udp://localhost"), Err(Failure::Usage(_))));
         assert!(matches!(Peer::parse("timeous://h?x=1"), Err(Failure::Usage(_))));
         assert!(matches!(Peer::parse("udp://127.0.0.1:9").unwrap(), Peer::Udp(_)));
+        assert!(matches!(Peer::parse("tcp://127.0.0.1:9/").unwrap(), Peer::Player(_, Player::Tcp)));
+        assert!(matches!(Peer::parse("timeous://h?transport=tcp&framing=none").unwrap(), Peer::Player(..)));
+        let Peer::Player(uri, Player::Http) = Peer::parse("http://:8080/?latency=300ms").unwrap() else { panic!() };
+        assert_eq!((uri.options.framing, uri.options.latency.as_millis()), (TcpFraming::None, 300));
+        assert!(matches!(Peer::parse("http://camera:80"), Err(Failure::Usage(_))));
     }
 }

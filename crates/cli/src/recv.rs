@@ -58,6 +58,10 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
             let source = StreamSource::open(&uri)?;
             SequentialReceiver { source, screen, meter, interrupt }.run()
         }
+        Peer::Player(..) => Err(Failure::Usage(format!(
+            "'{}': a byte stream without records is for players, which read it themselves: receive by timeous://",
+            args.uri
+        ))),
         Peer::Udp(local) => {
             let output = Output::open(&place, &args.sink_args)?;
             let interrupt = interrupt()?;

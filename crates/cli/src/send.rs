@@ -3,6 +3,7 @@
 mod link;
 mod outlet;
 mod packets;
+mod player;
 mod tracks;
 
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous::{CloseReason, Intent, PolicyName, Status, clock};
+use timeous::{CloseReason, Intent, PolicyName, Status, Uri, clock};
 use timeous_media::FrameRate;
 
 use self::link::Link;
@@ -27,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::journal::{JOURNAL, Journal};
 use crate::meter::{Fields, Meter, MeterArgs, TRACKS, json, record};
 use crate::notice::tell;
-use crate::place::{Peer, Place};
+use crate::place::{Peer, Place, Player};
 use crate::plain::PlainSender;
 use crate::security::tell_security;
 use crate::source::{DueFrame, NextFrame, Source};
@@ -36,8 +37,8 @@ use crate::source::{DueFrame, NextFrame, Source};
 ///
 /// SOURCE is a file of raw H.264 or H.265 (Annex B), MPEG-TS, MP4, Matroska, IVF, AAC (ADTS) or Ogg, '-' for standard input, udp://:port for RTP or MPEG-TS, an SDP file
 /// (.sdp) that describes RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
-/// receiver in time are dropped. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion
-/// control. With a host it calls, and redials if necessary; without one it waits for any number of receivers.
+/// receiver in time are dropped. URI is timeous://host:port?key=value&…, udp://host:port for RTP without congestion
+/// control, or http://:port or tcp://host:port for players that read FLV. With a host it calls, and redials if necessary; without one it waits for any number of receivers.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct SendArgs {
@@ -81,25 +82,13 @@ fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
 /// Runs the command.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     match Peer::parse(&args.uri)? {
-        Peer::Timeous(mut uri) => {
-            args.adapt.set_policy(&mut uri)?;
-            tell_security(&uri);
-            uri.options.security.callers = Some(Intent::Play);
-            let (opened, encoder) = open(args)?;
-            // Before the message that it listens: who reads it may interrupt.
-            let interrupt = interrupt()?;
-            // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
-            // frame, so that a file without video does not disturb a receiver.
-            let early = if opened.is_live { Some(Outlet::open(&uri)?) } else { None };
-            let (source, encoder) = match begin(opened, encoder, &interrupt) {
-                Ok(Some(begun)) => begun,
-                ended => {
-                    early.into_iter().for_each(Outlet::close);
-                    return ended.map(|_| ());
-                }
-            };
-            let outlet = early.map_or_else(|| Outlet::open(&uri), Ok)?;
-            Streaming::new(args, uri.options.latency, outlet, source, encoder, interrupt)?.run()
+        Peer::Timeous(uri) => stream(args, uri, None),
+        Peer::Player(uri, player) => {
+            if args.journal.is_some() {
+                let why = "--journal lists RTP packets, and a player gets none: leave it out";
+                return Err(Failure::Usage(why.to_owned()));
+            }
+            stream(args, uri, Some(player))
         }
         Peer::Udp(to) => {
             args.adapt.refuse(&args.uri)?;
@@ -111,6 +100,28 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Sends to Timeous receivers, or to players.
+fn stream(args: &SendArgs, mut uri: Uri, player: Option<Player>) -> Result<(), Failure> {
+    args.adapt.set_policy(&mut uri)?;
+    tell_security(&uri);
+    uri.options.security.callers = Some(Intent::Play);
+    let (opened, encoder) = open(args)?;
+    // Before the message that it listens: who reads it may interrupt.
+    let interrupt = interrupt()?;
+    // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
+    // frame, so that a file without video does not disturb a receiver.
+    let early = if opened.is_live { Some(Outlet::open(&uri, player)?) } else { None };
+    let (source, encoder) = match begin(opened, encoder, &interrupt) {
+        Ok(Some(begun)) => begun,
+        ended => {
+            early.into_iter().for_each(Outlet::close);
+            return ended.map(|_| ());
+        }
+    };
+    let outlet = early.map_or_else(|| Outlet::open(&uri, player), Ok)?;
+    Streaming::new((args, player), uri.options.latency, outlet, source, encoder, interrupt)?.run()
 }
 
 /// Opens the source, or starts the encoder that it comes from.
@@ -184,6 +195,7 @@ struct Streaming<'a> {
     /// Close reason of the last receiver, if none is connected.
     lost: Option<CloseReason>,
     args: &'a SendArgs,
+    player: Option<Player>,
 }
 
 /// Parameter sets for decoders that join: those of the last frame that had some.
@@ -206,7 +218,7 @@ impl ParameterSets {
 
 impl<'a> Streaming<'a> {
     fn new(
-        args: &'a SendArgs,
+        (args, player): (&'a SendArgs, Option<Player>),
         latency: Duration,
         outlet: Outlet,
         source: Source,
@@ -231,6 +243,7 @@ impl<'a> Streaming<'a> {
             last: None,
             lost: None,
             args,
+            player,
         })
     }
 
@@ -299,9 +312,10 @@ impl<'a> Streaming<'a> {
                 encoder.ask_for_keyframe(clock::now());
             }
             let kept = if self.outlet.is_listener() { None } else { self.packets.take() };
-            let packets = match kept {
-                Some(packets) => packets,
-                None => {
+            let packets = match (kept, self.player) {
+                (Some(packets), _) => packets,
+                (None, Some(player)) => Packets::for_player(self.format, player)?,
+                (None, None) => {
                     let has_layers = sender.options().policy == Some(PolicyName::Layers);
                     Packets::new(self.format, sender.max_payload(), true, has_layers)?
                 }
@@ -454,7 +468,7 @@ impl<'a> Streaming<'a> {
     /// Ends the stream, in order if possible, and writes the last statistics and journal rows.
     fn finish(&mut self) -> Result<(), Failure> {
         self.encoder = None;
-        self.links.iter().for_each(|link| link.sender.begin_finish());
+        self.links.iter_mut().for_each(Link::begin_finish);
         let mut ended = Vec::new();
         // After the user's interrupt, receivers that are gone are not waited for.
         let until = self.interrupt.is_set().then(|| clock::now() + self.latency + PARTING);
@@ -494,7 +508,9 @@ impl<'a> Streaming<'a> {
             tell(format_args!("{}", link.summary()));
             link.tracks.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
         }
-        let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| *reason != CloseReason::Local);
+        // A player that has read the end closes at once.
+        let is_in_order = |reason| reason == CloseReason::Local || self.player.is_some() && reason == CloseReason::Peer;
+        let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| !is_in_order(*reason));
         let records: Vec<_> = ended.iter().map(|(link, _)| self.record_of(link)).collect();
         let journal = self.journal.finish();
         self.meter.finish_all(&records).and(journal)?;

@@ -61,8 +61,8 @@ pub enum EngineError {
         "this credential cannot be used here: a caller needs a caller's, a listener a listener's, over DCCP in UDP or over TCP"
     )]
     WrongSealing,
-    /// A credential, and the framing of RFC 4571, which cannot be encrypted.
-    #[error("framing=rfc4571 cannot be encrypted: leave it out on both ends, or turn encryption off")]
+    /// A credential, and a framing other than records, which cannot be encrypted.
+    #[error("only records can be encrypted: leave framing out on both ends, or turn encryption off")]
     SealedFraming,
     /// Another engine uses this Congestion Manager, whose grants go to one engine only.
     #[error("another engine runs with this Congestion Manager: use that engine, or give this one a manager of its own")]

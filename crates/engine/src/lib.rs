@@ -45,7 +45,7 @@ pub use sealing::Sealing;
 pub use shared::{Snapshot, Status};
 pub use stream::{ReceiveHalf, SendHalf, Stream};
 pub use timeous_dccp::{Ccid, CloseReason, Config as DccpConfig, ConnectError, Parity, ServiceCode, Statistics};
-pub use timeous_kernel_tcp::{Reach, TcpConfig, TcpFraming, TcpView, Unordered};
+pub use timeous_kernel_tcp::{MAX_UNFRAMED, Reach, TcpConfig, TcpFraming, TcpView, Unordered};
 pub use timeous_ring::{
     Completion, ConfigError, CreateError, DirectMode, EnqueueError, FrozenBuffer, OpenError, PacketZone, Producer,
     ReadError, SharedZone, ZoneBuffer, ZoneKey, ZoneReader,

@@ -1,4 +1,4 @@
-//! Framing of datagrams in the byte stream: as records, or each behind its length (RFC 4571).
+//! Framing of datagrams in the byte stream: as records, each behind its length (RFC 4571), or not at all.
 
 use timeous_core::{AduMeta, SubStream};
 use timeous_seal::Secrets;
@@ -11,12 +11,14 @@ use crate::identity::CONTROL;
 const MOST_RFC4571: usize = u16::MAX as usize;
 
 /// Maximum length of an ADU that every receiver takes, whatever its `longest` is, in bytes.
-pub(crate) const MOST_ADU: usize = MOST_RFC4571;
+const MOST_ADU: usize = MOST_RFC4571;
+/// Maximum length of an ADU without framing, in bytes. Chosen by us: a higher value takes more memory, a lower one refuses keyframes.
+pub const MAX_UNFRAMED: usize = 1 << 20;
 
 /// Returns the payload length up to which records are changed in place, and share segments.
 pub(crate) fn longest_payload(config: &TcpConfig) -> usize {
     match config.framing {
-        TcpFraming::Records => config.longest,
+        TcpFraming::Records | TcpFraming::None => config.longest,
         TcpFraming::Rfc4571 => config.longest.min(MOST_RFC4571),
     }
 }
@@ -35,11 +37,17 @@ impl Writer {
         Self { framing, records: record::Writer::new(secrets), next: 0 }
     }
 
+    /// Returns the maximum length of an ADU, in bytes.
+    pub(crate) fn most_adu(&self) -> usize {
+        if self.framing == TcpFraming::None { MAX_UNFRAMED } else { MOST_ADU }
+    }
+
     /// Returns the maximum length in the stream of a datagram of at most `longest` bytes, framing included.
     pub(crate) fn longest_record(&self, longest: usize) -> usize {
         match self.framing {
             TcpFraming::Records => self.records.record_len(longest),
             TcpFraming::Rfc4571 => 2 + longest.min(MOST_RFC4571),
+            TcpFraming::None => longest,
         }
     }
 
@@ -48,6 +56,7 @@ impl Writer {
         match self.framing {
             TcpFraming::Records => self.records.room(bytes),
             TcpFraming::Rfc4571 => bytes.checked_sub(2).filter(|&room| room > 0),
+            TcpFraming::None => Some(bytes).filter(|&room| room > 0),
         }
     }
 
@@ -67,6 +76,7 @@ impl Writer {
                 out.extend_from_slice(&len.to_be_bytes());
                 out.extend_from_slice(payload);
             }
+            TcpFraming::None => out.extend_from_slice(payload),
         }
     }
 
@@ -108,6 +118,8 @@ pub(crate) enum Reader {
     /// Records, also read from segments that a packet tap shows early.
     Tapped(Box<Tapped>),
     Rfc4571(Lengths),
+    /// Bytes as they come.
+    Unframed,
 }
 
 impl Reader {
@@ -115,6 +127,7 @@ impl Reader {
         match config.framing {
             TcpFraming::Records => Self::Records(Ordered::new(Framing::of_received(secrets), longest_read(config))),
             TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
+            TcpFraming::None => Self::Unframed,
         }
     }
 
@@ -135,6 +148,7 @@ impl Reader {
             Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
             Self::Tapped(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
             Self::Rfc4571(lengths) => lengths.push(bytes, |datagram| deliver(SubStream::default(), datagram)),
+            Self::Unframed => deliver(SubStream::default(), bytes),
         }
     }
 
@@ -143,7 +157,7 @@ impl Reader {
         let counts = match self {
             Self::Records(records) => records.counts(),
             Self::Tapped(records) => records.counts(),
-            Self::Rfc4571(_) => return (0, 0),
+            Self::Rfc4571(_) | Self::Unframed => return (0, 0),
         };
         (counts.damaged + counts.overlong, counts.duplicates)
     }
@@ -152,7 +166,7 @@ impl Reader {
     pub(crate) fn early(&self) -> u64 {
         match self {
             Self::Tapped(records) => records.early(),
-            Self::Records(_) | Self::Rfc4571(_) => 0,
+            Self::Records(_) | Self::Rfc4571(_) | Self::Unframed => 0,
         }
     }
 }
@@ -231,6 +245,19 @@ mod tests {
         let mut got = 0;
         Lengths::default().push(&[0, 0, 0, 0], |_| got += 1);
         assert_eq!(got, 0);
+    }
+
+    #[test]
+    fn without_framing_the_stream_is_the_applications_bytes() {
+        let config = TcpConfig { framing: TcpFraming::None, ..TcpConfig::default() };
+        let (mut writer, mut wire) = (Writer::new(TcpFraming::None, None), Vec::new());
+        for payload in [&b"one"[..], b"", b"\0two"] {
+            writer.write(&AduMeta::default(), 0, payload, &mut wire);
+        }
+        assert_eq!((&wire[..], writer.longest_record(9), writer.room(0)), (&b"one\0two"[..], 9, None));
+        let mut got = Vec::new();
+        Reader::new(&config, None).push(b"GET /", |_, bytes| got.push(bytes.to_vec()));
+        assert_eq!(got, [b"GET /"]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod zone;
 
 pub use call::Call;
 pub use config::{TcpConfig, TcpFraming, Unordered};
+pub use framing::MAX_UNFRAMED;
 pub use handshake::HandshakeFailure;
 pub use identity::{Hello, Identity, SequenceNumbers};
 pub use incoming::Incoming;

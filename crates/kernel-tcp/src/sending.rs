@@ -10,7 +10,7 @@ use timeous_seal::Secrets;
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
-use crate::framing::{MOST_ADU, Writer, longest_payload};
+use crate::framing::{Writer, longest_payload};
 use crate::identity::{END, Hello};
 use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
@@ -396,7 +396,7 @@ impl Sending {
     pub(crate) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.payload.clear();
         let path = self.path();
-        let mut pulled = source.pull(now, &path, self.longest.max(MOST_ADU), &mut self.payload)?;
+        let mut pulled = source.pull(now, &path, self.longest.max(self.writer.most_adu()), &mut self.payload)?;
         pulled.gather(source, &mut self.payload);
         Some((pulled, self.writer.number()))
     }

@@ -264,6 +264,14 @@ impl Options {
     pub const MOST_MTU: usize = 9_000 - 28;
     /// Length of the largest ADU, in bytes: over DCCP it is cut and put together again.
     pub const MAX_ADU: usize = timeous_engine::MAX_ADU;
+    /// The same without framing, over TCP.
+    pub const MAX_UNFRAMED: usize = timeous_engine::MAX_UNFRAMED;
+
+    /// Length of the largest ADU of a stream with these options, in bytes.
+    #[must_use]
+    pub fn max_adu(&self) -> usize {
+        if self.framing == TcpFraming::None { Self::MAX_UNFRAMED } else { Self::MAX_ADU }
+    }
 
     /// Maximum number of sub-streams with weights.
     pub const MOST_WEIGHTS: usize = 4;

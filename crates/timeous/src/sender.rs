@@ -149,8 +149,9 @@ impl Sender {
         if let Status::Closed(reason) = self.half.status() {
             return Err(SendError::Closed(reason));
         }
-        if len > Options::MAX_ADU {
-            return Err(SendError::TooLarge { len, max: Options::MAX_ADU });
+        let max = self.options.max_adu();
+        if len > max {
+            return Err(SendError::TooLarge { len, max });
         }
         let seq = AduSeq(self.next_seq);
         let meta = self.meta(seq, hints, clock::now());
@@ -169,7 +170,7 @@ impl Sender {
     fn explain(&self, error: &EnqueueError, len: usize) -> SendError {
         match (error, self.half.status()) {
             (_, Status::Closed(reason)) => SendError::Closed(reason),
-            (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: Options::MAX_ADU },
+            (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: self.options.max_adu() },
             // The peer's application has stopped reading, which leaves the connection open.
             (EnqueueError::Closed, _) => SendError::Closed(timeous_engine::CloseReason::Peer),
             // Whoever runs the other side of the ring has corrupted it.
@@ -180,7 +181,7 @@ impl Sender {
     }
 
     /// Largest ADU in bytes that leaves in one packet, as far as the path's size is known: it follows path MTU discovery.
-    /// Larger ones, up to [`Options::MAX_ADU`], are cut, and arrive whole or not at all.
+    /// Larger ones, up to [`Options::max_adu`], are cut, and arrive whole or not at all.
     #[must_use]
     pub fn max_payload(&self) -> usize {
         self.half.packet_payload().unwrap_or_else(|| self.options.max_payload())

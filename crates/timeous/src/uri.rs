@@ -206,11 +206,14 @@ impl FromStr for Uri {
         if options.transport == TransportName::Auto && options.framing != TcpFraming::Records {
             return Err(UriError::BadMode("transport=auto has records over TCP: leave out framing"));
         }
+        if options.transport == TransportName::Dccp && options.framing == TcpFraming::None {
+            return Err(UriError::BadMode("a plain byte stream needs TCP: leave out framing, or add transport=tcp"));
+        }
         if options.unordered == Unordered::Require && options.transport == TransportName::Dccp {
             return Err(UriError::BadMode("DCCP delivers as packets come: leave out unordered, or add transport=tcp"));
         }
         if options.unordered == Unordered::Require && options.framing != TcpFraming::Records {
-            return Err(UriError::BadMode("what lies behind lengths is read in order: leave out framing or unordered"));
+            return Err(UriError::BadMode("only records can be read out of order: leave out framing or unordered"));
         }
         if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
             return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
@@ -383,6 +386,7 @@ mod tests {
         assert_eq!((tcp.transport, tcp.framing), (TransportName::Tcp, TcpFraming::Rfc4571));
         assert!(error("timeous://h?transport=sctp").contains("dccp, tcp, auto"));
         assert!(error("timeous://h?framing=lines").contains("rfc4571"));
+        assert_eq!(options("timeous://h?transport=tcp&framing=none").framing, TcpFraming::None);
         assert!(error("timeous://h?transport=tcp&daemon=/a/b").contains("DCCP only"));
         assert!(error("timeous://h?transport=tcp&encap=none").contains("is DCCP"));
     }

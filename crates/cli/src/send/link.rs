@@ -9,6 +9,7 @@ use timeous_media::passthrough::{StreamClock, stream_ssrc};
 use timeous_media::{Control, MediaAdu, control};
 
 use super::packets::Packets;
+use super::player;
 use super::tracks::{Key, SentTracks, key_of};
 use crate::failure::Failure;
 use crate::input::MediaPart;
@@ -33,6 +34,8 @@ pub(super) struct Link {
     receiver: Receiver,
     peer: Option<SocketAddr>,
     pub(super) packets: Packets,
+    /// Whether the receiver knows nothing of Timeous, and of control messages.
+    is_player: bool,
     entries: BTreeMap<AduSeq, Entry>,
     /// Statistics of each stream of the source.
     pub(super) tracks: SentTracks,
@@ -100,11 +103,13 @@ impl PathDelay {
 impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packets: Packets) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
+        let preface = packets.preface();
         let mut link = Self {
             sender,
             receiver,
             peer,
             packets,
+            is_player: preface.is_some(),
             entries: BTreeMap::new(),
             tracks: SentTracks::default(),
             next_description: Instant::ZERO,
@@ -120,6 +125,7 @@ impl Link {
             wants_keyframe: false,
             is_over: false,
         };
+        preface.into_iter().for_each(|bytes| player::say(&mut link.sender, &bytes));
         link.look_at_path(clock::now());
         link
     }
@@ -298,6 +304,9 @@ impl Link {
     }
 
     fn say(&mut self, message: &Control) {
+        if self.is_player {
+            return;
+        }
         let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
         // If the ring is full, video takes precedence.
         let _ = self.sender.send(&message.write(), hints);
@@ -337,6 +346,14 @@ impl Link {
             }
         }
         lost
+    }
+
+    /// Ends the stream behind all that is queued.
+    pub(super) fn begin_finish(&mut self) {
+        if let Some(bytes) = self.packets.ending() {
+            player::say(&mut self.sender, bytes);
+        }
+        self.sender.begin_finish();
     }
 
     /// Writes journal rows of packets whose fate is unknown.

@@ -1,33 +1,42 @@
 //! Source of receivers for `timeous send`: an outgoing call with redials, or a listener for any number of receivers.
 
+use std::mem;
+
 use timeous::core::Duration;
 use timeous::{Intent, Listener, Receiver, Role, Sender, Uri, clock};
 
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::notice::tell;
+use crate::place::Player;
+use crate::send::player::{Arriving, asks};
+
+/// Callers that have not asked yet; the oldest goes. Chosen by us: a higher value takes more memory, and a lower one lets silent callers
+/// keep others away.
+const MOST_ARRIVING: usize = 64;
 
 /// Source of receivers.
 pub(super) enum Outlet {
     /// Calls one receiver.
     Call(Caller),
     /// Accepts receivers, once or repeatedly.
-    Listen { listener: Box<Listener>, again: bool },
+    Listen { listener: Box<Listener>, again: bool, player: Option<Player>, arriving: Vec<Arriving> },
 }
 
 impl Outlet {
     /// Calls or listens, by the role in the URI.
-    pub(super) fn open(uri: &Uri) -> Result<Self, Failure> {
+    pub(super) fn open(uri: &Uri, player: Option<Player>) -> Result<Self, Failure> {
         match &uri.role {
             Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri, Intent::Publish)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 let again = uri.options.reconnects();
-                if !again {
+                // Who asks by HTTP may be refused, and another one may come.
+                if !again && !asks(player) {
                     listener.set_room(Some(1));
                 }
                 tell(format_args!("waiting for receivers at {}", listener.local_addr()));
-                Ok(Self::Listen { listener: Box::new(listener), again })
+                Ok(Self::Listen { listener: Box::new(listener), again, player, arriving: Vec::new() })
             }
         }
     }
@@ -36,6 +45,25 @@ impl Outlet {
     pub(super) fn poll(&mut self) -> Result<Option<(Sender, Receiver)>, Failure> {
         match self {
             Self::Call(calling) => calling.poll(),
+            Self::Listen { listener, again, player, arriving } if asks(*player) => {
+                while let Some(incoming) = listener.poll_accept()? {
+                    arriving.push(Arriving::new(incoming.accept()));
+                    if arriving.len() > MOST_ARRIVING {
+                        arriving.remove(0);
+                    }
+                }
+                let mut greeted = None;
+                for next in mem::take(arriving) {
+                    match if greeted.is_none() { next.greet() } else { Err(Some(next)) } {
+                        Ok(player) => greeted = Some(player),
+                        Err(next) => arriving.extend(next),
+                    }
+                }
+                if greeted.is_some() && !*again {
+                    listener.set_room(Some(0));
+                }
+                Ok(greeted)
+            }
             Self::Listen { listener, .. } => Ok(listener.poll_accept()?.map(|incoming| incoming.accept())),
         }
     }

@@ -1,12 +1,14 @@
-//! RTP packets of a source: of H.264 frames, of a transport stream, or those of another codec as they came.
+//! Packets of a source: RTP of H.264 frames, of a transport stream, or of another codec as they came; or FLV for players.
 
 use timeous::core::{Duration, SubStream};
 use timeous_media::passthrough::PassthroughPacketizer;
 use timeous_media::ts::TsPacketizer;
-use timeous_media::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
+use timeous_media::{FlvMuxer, MediaAdu, Packetizer, PacketizerConfig, Stamp};
 
+use super::player;
 use crate::failure::Failure;
 use crate::input::{Format, MediaPart};
+use crate::place::Player;
 
 /// Packetizer of a source.
 pub(super) struct Packets {
@@ -23,9 +25,37 @@ enum Packetizers {
     Ts(TsPacketizer),
     /// Any payload.
     Passthrough(PassthroughPacketizer),
+    /// Tags of FLV, for this player.
+    Flv(FlvMuxer, Player),
 }
 
 impl Packets {
+    /// Creates tags of FLV of a source.
+    pub(super) fn for_player(format: Format, player: Player) -> Result<Self, Failure> {
+        match format {
+            Format::Video => Ok(Self { format: Packetizers::Flv(FlvMuxer::default(), player), has_layers: false }),
+            Format::Ts | Format::Passthrough => Err(Failure::Usage(
+                "players over TCP get FLV of H.264, and this source has something else: send raw H.264, as by \
+                 `ffmpeg … -c:v copy -an -f h264 - | timeous send -`"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// What stands before everything else.
+    pub(super) fn preface(&self) -> Option<Vec<u8>> {
+        self.player().map(|player| player::part(player, FlvMuxer::header().to_vec()))
+    }
+
+    /// What stands behind everything else.
+    pub(super) fn ending(&self) -> Option<&'static [u8]> {
+        self.player().and_then(player::end)
+    }
+
+    fn player(&self) -> Option<Player> {
+        if let Packetizers::Flv(_, player) = self.format { Some(player) } else { None }
+    }
+
     /// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
     pub(super) fn new(format: Format, largest: usize, descriptors: bool, has_layers: bool) -> Result<Self, Failure> {
         let [ssrc, first_timestamp, sequence] = crate::random::words()?;
@@ -53,6 +83,7 @@ impl Packets {
             Packetizers::Video(video) => video.resize(largest),
             Packetizers::Ts(ts) => ts.resize(largest),
             Packetizers::Passthrough(passthrough) => passthrough.resize(largest),
+            Packetizers::Flv(..) => {}
         }
     }
 
@@ -61,6 +92,7 @@ impl Packets {
             Packetizers::Video(video) => video.ssrc(),
             Packetizers::Ts(ts) => ts.ssrc(),
             Packetizers::Passthrough(passthrough) => passthrough.ssrc(),
+            Packetizers::Flv(..) => 0,
         }
     }
 
@@ -69,6 +101,7 @@ impl Packets {
             Packetizers::Video(video) => video.timestamp(ticks),
             Packetizers::Ts(ts) => ts.timestamp(ticks),
             Packetizers::Passthrough(passthrough) => passthrough.timestamp(ticks),
+            Packetizers::Flv(..) => ticks as u32,
         }
     }
 
@@ -82,6 +115,12 @@ impl Packets {
                 let mut frame = part.frame.clone();
                 frame.nals.splice(0..0, sets.iter().cloned());
                 video.packetize_part(&frame, (part.first, part.last), stamp)
+            }
+            (Packetizers::Flv(flv, player), MediaPart::Video(part)) => {
+                let mut frame = part.frame.clone();
+                frame.nals.splice(0..0, sets.iter().cloned());
+                let tag = flv.tag(&frame, (part.first, part.last), stamp).into_iter();
+                tag.map(|adu| MediaAdu { rtp: player::part(*player, adu.rtp), ..adu }).collect()
             }
             (Packetizers::Ts(ts), MediaPart::Ts(unit)) => {
                 let (capture, handover) = (Duration::ZERO, Duration::ZERO);

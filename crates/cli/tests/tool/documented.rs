@@ -43,6 +43,7 @@ fn runs() -> Vec<Run> {
         files("docs/guide/bad-link.md", 0, &["@0", "@1", "@2"], 2),
         run("docs/guide/transport-stream.md", 0, &["@0", "@1"], None, Some("player.txt")),
         files("docs/guide/tcp.md", 0, &["@0", "@1"], 1),
+        run("docs/guide/tcp.md", 1, &["@0", "@1"], None, Some("player.txt")),
         run("docs/guide/daemon.md", 0, &[RECEIVE, "@0", "@1"], Some(2), Some("helper.mp4")),
         run("docs/guide/daemon.md", 0, &["@0", "@2 --once", "@3"], None, None),
         run("docs/guide/encoder.md", 0, &[RECEIVE, "@0"], None, Some("helper.mp4")),
@@ -116,6 +117,10 @@ fn here(command: &str) -> String {
         .replace("-f v4l2 -i /dev/video0", "-re -f lavfi -i testsrc2=s=320x180:r=25")
         .replace("/dev/video0", "test")
         .replace("film.mp4", "clip.mp4")
+        .replace(
+            "ffplay -fflags nobuffer http://127.0.0.1:8080",
+            &format!("{player} -i http://127.0.0.1:8080 -f null -"),
+        )
         .replace("ffplay -f mpegts -", &format!("{player} -f mpegts -i - -f null -"))
         .replace("ffplay -f h264 -probesize 32 -flags low_delay -", &format!("{player} -f h264 -i - -f null -"))
         .replace(

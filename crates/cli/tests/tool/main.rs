@@ -13,6 +13,7 @@ mod native;
 mod passthrough;
 mod pictures;
 mod pipeline;
+mod player;
 mod promise;
 mod recorded;
 mod relay;

@@ -38,6 +38,9 @@ impl Options {
             Self { framing: TcpFraming::Rfc4571, .. } => {
                 Some("framing=rfc4571 carries no encryption: leave out framing, or write encryption=off")
             }
+            Self { framing: TcpFraming::None, .. } => {
+                Some("framing=none carries no encryption: leave out framing, or write encryption=off")
+            }
             Self { encapsulation: Encapsulation::None, .. } => {
                 Some("encap=none carries no encryption: leave out encap, or write encryption=off")
             }

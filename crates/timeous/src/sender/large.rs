@@ -5,12 +5,9 @@ use timeous_core::AduSeq;
 use super::{Hints, Sender};
 use crate::error::SendError;
 use crate::open;
-use crate::options::Options;
 
-/// Size of a buffer for large ADUs, in bytes: the largest ADU, in whole pages.
-const BUFFER: u32 = 64 * 1024;
-/// Number of these buffers: large ADUs that wait at once. Chosen by us: they take as much memory as the ring's own
-/// buffers by default; a higher value takes more.
+/// Number of buffers for large ADUs: those that wait at once. Chosen by us: they take as much memory as the ring's own
+/// buffers by default, for ADUs of up to 64 kB; a higher value takes more.
 const BUFFERS: u32 = 64;
 
 impl Sender {
@@ -21,12 +18,15 @@ impl Sender {
         hints: Hints,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<AduSeq, SendError> {
-        if len > Options::MAX_ADU {
-            return Err(SendError::TooLarge { len, max: Options::MAX_ADU });
+        let max = self.options.max_adu();
+        if len > max {
+            return Err(SendError::TooLarge { len, max });
         }
+        // Whole pages.
+        let size = (max as u32).next_power_of_two();
         let zone = match &self.large {
             Some(zone) => zone,
-            None => self.large.insert(open::zone_for(&self.options, BUFFER, BUFFERS).map_err(|_| SendError::Full)?),
+            None => self.large.insert(open::zone_for(&self.options, size, BUFFERS).map_err(|_| SendError::Full)?),
         };
         let mut buffer = zone.buffer().map_err(|error| self.explain(&error, len))?;
         buffer.truncate(len);

@@ -278,7 +278,8 @@ pub const KEYS: [Key; 35] = [
     Key {
         name: "framing",
         topic: Topic::Transport,
-        meaning: "with `transport=tcp`: `records`, or `rfc4571` for receivers of RTP over TCP",
+        meaning: "with `transport=tcp`: `records`; `rfc4571` for receivers of RTP over TCP; or `none`, where the byte \
+                  stream is the application's own, for receivers that know nothing of Timeous",
         default: "`records`",
         set: |parsed, value| put(&mut parsed.options.framing, framing(value)),
     },
@@ -457,7 +458,8 @@ fn framing(value: &str) -> Result<TcpFraming, String> {
     match value {
         "records" => Ok(TcpFraming::Records),
         "rfc4571" => Ok(TcpFraming::Rfc4571),
-        _ => Err("use records or rfc4571".to_owned()),
+        "none" => Ok(TcpFraming::None),
+        _ => Err("use records, rfc4571 or none".to_owned()),
     }
 }
 

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_encrypted_takes_no_credential() {
-        for key in ["framing=rfc4571&transport=tcp", "encap=none"] {
+        for key in ["framing=rfc4571&transport=tcp", "framing=none&transport=tcp", "encap=none"] {
             for role in ["timeous://h", "timeous://:1"] {
                 let error = error(&format!("{role}?passphrase=file:a&{key}"));
                 assert!(error.contains("encryption=off"), "{error}");

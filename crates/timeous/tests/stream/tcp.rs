@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use timeous::core::{DropReason, Duration, Fate};
-use timeous::{Arrival, CloseReason, Error, Hints, Receiver, SendError, Sender, Stats, Status, clock};
+use timeous::{
+    Arrival, CloseReason, Error, Hints, Options, Receiver, SendError, Sender, Stats, Status, clock, open_both,
+};
 
 use crate::support::{PATIENCE, both_ends, collect, direct, fates, free_port, patience, patiently, stream, uri};
 
@@ -218,4 +220,53 @@ fn thirty_lines_of_python_read_every_record() {
     let hex = |n| payload(n).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let expected: Vec<_> = (0..2_000).map(hex).collect();
     assert!(got.lines().eq(expected.iter().map(String::as_str)), "{} lines", got.lines().count());
+}
+
+#[test]
+fn without_framing_each_adu_lies_in_the_byte_stream_whole_or_not_at_all() {
+    let (mut sender, mut peer) = plain_peer("framing=none&latency=10s&policy=deadline&slots=64");
+    let most = Options::MAX_UNFRAMED;
+    let refused = sender.send(&vec![0; most + 1], Hints::default());
+    assert_eq!(refused, Err(SendError::TooLarge { len: most + 1, max: most }));
+    // Nothing is read: the kernel's queue is full in the middle of a large one, and others become stale meanwhile.
+    let mut sent = Vec::new();
+    for n in 1..=24u8 {
+        let len = if n.is_multiple_of(3) { 700_000 } else { 1_000 };
+        let soon = Hints { deadline: Some(clock::now() + Duration::from_millis(300)), ..Hints::default() };
+        sender.send(&vec![n; len], if n > 8 { soon } else { Hints::default() }).unwrap();
+        sent.push((n, len));
+    }
+    let end = clock::now() + PATIENCE;
+    let is_stale = |sender: &mut Sender| sender.poll_delivery().is_some_and(|one| matches!(one.fate, Fate::Dropped(_)));
+    while !is_stale(&mut sender) {
+        assert!(clock::now() < end, "{:?}", sender.stats());
+        sender.wait(Some(clock::now() + Duration::from_millis(20)));
+    }
+    let read = thread::spawn(move || {
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).map(|_| all)
+    });
+    sender.finish().unwrap();
+    let all = read.join().unwrap().unwrap();
+    let pieces: Vec<(u8, usize)> = all.chunk_by(|a, b| a == b).map(|piece| (piece[0], piece.len())).collect();
+    assert!(pieces.iter().all(|piece| sent.contains(piece)), "{pieces:?}");
+    assert!(pieces.is_sorted() && pieces.len() >= 8 && pieces.len() < 24, "{pieces:?}");
+}
+
+#[test]
+fn without_framing_a_plain_peer_is_heard_as_it_speaks() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let called = uri(&format!("timeous://127.0.0.1:{port}?transport=tcp&framing=none"));
+    let (_sender, mut receiver) = open_both(&called).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    peer.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut heard = Vec::new();
+    while heard.len() < 18 {
+        match receiver.receive(patience()) {
+            Ok(Arrival::Data(data)) => heard.extend(data.bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(heard, b"GET / HTTP/1.1\r\n\r\n");
 }

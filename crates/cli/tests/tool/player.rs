@@ -1,0 +1,148 @@
+//! Streams to players that know nothing of Timeous: FLV by HTTP and over TCP, read by ffmpeg as it is.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::thread;
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+
+use crate::support::{Files, Running, command, decoder, encode, free_port, skip, sleep_until, timeous};
+
+/// Pictures of the source, of 25 a second.
+const PICTURES: usize = 200;
+/// Rate of the source, in bits per second.
+const RATE: u64 = 600_000;
+
+/// Eight seconds of video with B frames, and a keyframe each second.
+fn video() -> Option<Vec<u8>> {
+    let rate = "bitrate=600:vbv-maxrate=600:vbv-bufsize=150:nal-hrd=cbr";
+    encode("640x360", PICTURES, &format!("{rate}:keyint=25:min-keyint=25:scenecut=0:bframes=2:b-adapt=0"))
+}
+
+/// ffmpeg as a player of this input: it counts the pictures that it decodes, and says nothing but errors.
+fn player(input: &[&str]) -> Running {
+    let mut player = decoder(input);
+    player.args(["-fps_mode", "passthrough", "-f", "framecrc", "-"]).stdout(Stdio::piped());
+    Running::start(player)
+}
+
+/// Times in milliseconds of the pictures that a player has decoded, to its end.
+fn decoded(player: &mut Running) -> Vec<u64> {
+    let mut listed = String::new();
+    player.read().read_to_string(&mut listed).unwrap();
+    assert_eq!(player.ends_with(0), "", "the decoder has nothing to complain of");
+    let base: Vec<u64> = listed
+        .lines()
+        .find_map(|line| line.strip_prefix("#tb 0: ")?.split('/').map(|part| part.parse().ok()).collect())
+        .expect("a time base");
+    let rows = listed.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|row| row.split(',').nth(2).unwrap().trim().parse::<u64>().unwrap() * base[0] * 1_000 / base[1]).collect()
+}
+
+#[test]
+fn a_player_reads_all_by_http_and_over_tcp_whoever_calls() {
+    let (test, files) = ("a_player_reads_all_by_http_and_over_tcp_whoever_calls", Files::new());
+    let Some(bytes) = video() else { return skip(test, "ffmpeg") };
+    let source = files.write("clip.h264", &bytes);
+    let [http, waits, calls] = [free_port(), free_port(), free_port()];
+    let (mut by_http, mut by_tcp) = (
+        timeous(&["send", &source, &format!("http://:{http}/?latency=3s&reconnect=off")]),
+        timeous(&["send", &source, &format!("tcp://:{waits}?latency=3s&reconnect=off")]),
+    );
+    let mut called = player(&["-f", "flv", "-listen", "1", "-i", &format!("tcp://127.0.0.1:{calls}?listen=1")]);
+    by_http.until_it_says(" at ");
+    by_tcp.until_it_says(" at ");
+    // No request: it is told so, and the next one is served.
+    let mut stranger = TcpStream::connect(("127.0.0.1", http)).unwrap();
+    stranger.write_all(b"DELETE / HTTP/1.1\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stranger.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 405"), "{said}");
+    let mut asking = player(&["-i", &format!("http://127.0.0.1:{http}/live.flv")]);
+    let mut reading = player(&["-f", "flv", "-i", &format!("tcp://127.0.0.1:{waits}")]);
+    let mut calling = timeous(&["send", &source, &format!("tcp://127.0.0.1:{calls}?latency=3s")]);
+    // The first is handed over before any other waits for a later one.
+    let expected: Vec<u64> = (1..PICTURES as u64).map(|picture| picture * 40).collect();
+    for (name, player, sender) in [
+        ("by HTTP", &mut asking, &mut by_http),
+        ("it calls", &mut reading, &mut by_tcp),
+        ("it is called", &mut called, &mut calling),
+    ] {
+        let times = decoded(player);
+        let second = times[1] - 40;
+        assert_eq!(times[1..].iter().map(|time| time - second).collect::<Vec<_>>(), expected, "{name}");
+        sender.ends_with(0);
+    }
+}
+
+/// Reads `RATE / 2` of what comes in, and writes it to a player.
+fn half(from: &TcpListener, mut to: impl Write) -> Instant {
+    const STEP: Duration = Duration::from_millis(10);
+    let (mut stream, _) = from.accept().unwrap();
+    let mut buffer = vec![0; (RATE / 2 / 8 / 100) as usize];
+    let mut next = clock::now();
+    let mut last = next;
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => return last,
+            len => to.write_all(&buffer[..len]).unwrap(),
+        }
+        last = clock::now();
+        next = next.max(last.saturating_sub(STEP)) + STEP;
+        sleep_until(next);
+    }
+}
+
+#[test]
+fn through_half_of_the_rate_a_player_has_whole_pictures_and_no_delay_builds_up() {
+    let test = "through_half_of_the_rate_a_player_has_whole_pictures_and_no_delay_builds_up";
+    let Some(bytes) = video() else { return skip(test, "ffmpeg") };
+    let link = TcpListener::bind("127.0.0.1:0").unwrap();
+    // A queue of a path, not the megabytes of a host.
+    set_socket_recv_buffer_size(&link, 16 * 1024).unwrap();
+    let port = link.local_addr().unwrap().port();
+    let mut playing = decoder(&["-f", "flv", "-i", "-", "-fps_mode", "passthrough", "-f", "framecrc", "-"]);
+    playing.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut player = Running::start(playing);
+    let input = player.write();
+    let read = thread::spawn(move || half(&link, input));
+    let mut sending = command(&["send", "-", &format!("tcp://127.0.0.1:{port}?latency=800ms&reconnect=off")]);
+    sending.stdin(Stdio::piped());
+    let mut sender = Running::start(sending);
+    feed(&mut sender, &bytes);
+    let fed = clock::now();
+    let times = decoded(&mut player);
+    let last = read.join().unwrap();
+    sender.ends_with(0);
+    let late = last.saturating_since(fed);
+    assert!((60..=170).contains(&times.len()), "{} of {PICTURES}: {times:?}", times.len());
+    assert!(times.last().unwrap() - times[0] > 7_000, "{times:?}");
+    // Without choice, the second half of the stream would come up to eight seconds later.
+    assert!(late < Duration::from_millis(2_000), "{late:?} after the source's end");
+}
+
+/// Writes the stream in real time, as an encoder does.
+fn feed(sender: &mut Running, bytes: &[u8]) {
+    let mut input = sender.write();
+    let pictures = crate::pictures::pictures(bytes);
+    let mut next = clock::now();
+    for picture in &pictures {
+        input.write_all(&crate::pictures::annexb(picture)).unwrap();
+        next += Duration::from_millis(40);
+        sleep_until(next);
+    }
+}
+
+#[test]
+fn what_a_player_cannot_have_is_refused() {
+    let files = Files::new();
+    let source = files.write("a.h264", &crate::support::clip(2));
+    let said = |arguments: &[&str]| timeous(arguments).ends_with(2);
+    assert!(said(&["send", &source, "http://camera.example"]).contains("http://:8080"));
+    assert!(said(&["send", &source, "tcp://h?passphrase=file:a"]).contains("encryption=off"));
+    assert!(said(&["send", "--journal", "j.csv", &source, "tcp://h"]).contains("--journal"));
+    assert!(said(&["recv", "tcp://:7000", "out.mp4"]).contains("timeous://"));
+}
