@@ -40,7 +40,6 @@ impl Place {
 
 /// Peer of a stream.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one of an invocation, parsed once")]
 pub(crate) enum Peer {
     /// A Timeous stream.
     Timeous(Uri),

@@ -80,7 +80,7 @@ impl FlvMuxer {
             picture.extend_from_slice(&(nal.len() as u32).to_be_bytes());
             picture.extend_from_slice(nal);
         }
-        // What follows a picture, as filler does, may come alone.
+        // Filler behind a picture may be a part of its own.
         if !nals.iter().any(|nal| SLICES.contains(&kind_of(nal))) || picture.len() > MOST {
             return None;
         }

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::notice::tell;
 use crate::place::Player;
-use crate::send::player::{Arriving, asks};
+use crate::send::player::{Arriving, Greeting, asks};
 
 /// Callers that have not asked yet; the oldest goes. Chosen by us: a higher value takes more memory, and a lower one lets silent callers
 /// keep others away.
@@ -53,10 +53,11 @@ impl Outlet {
                     }
                 }
                 let mut greeted = None;
-                for next in mem::take(arriving) {
-                    match if greeted.is_none() { next.greet() } else { Err(Some(next)) } {
-                        Ok(player) => greeted = Some(player),
-                        Err(next) => arriving.extend(next),
+                for mut next in mem::take(arriving) {
+                    match if greeted.is_none() { next.greet() } else { Greeting::Busy } {
+                        Greeting::Ready => greeted = Some(next.into_both()),
+                        Greeting::Busy => arriving.push(next),
+                        Greeting::Gone => {}
                     }
                 }
                 if greeted.is_some() && !*again {

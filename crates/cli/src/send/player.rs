@@ -11,8 +11,7 @@ const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_FIELDS: usize = 64;
 /// Time for which the head of a stream waits for the path, in seconds: as long as the stream itself.
 const HEAD_LASTS: u64 = 24 * 3_600;
-/// What is said to a request before the stream, of which each ADU is a chunk (RFC 9112 §7.1): some players take an end
-/// without a last chunk for an error.
+/// Answer to a request, before the stream. Each ADU is a chunk (RFC 9112 §7.1): without a last chunk, some players report an error.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: video/x-flv\r\nCache-Control: no-store\r\n\
     Access-Control-Allow-Origin: *\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -27,6 +26,16 @@ pub(super) struct Arriving {
     request: Vec<u8>,
     /// It hears why it gets nothing.
     is_refused: bool,
+}
+
+/// State of a player that has connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// It still asks, or hears why it gets nothing.
+    Busy,
+    /// It waits for the stream.
+    Ready,
+    Gone,
 }
 
 /// State of a request.
@@ -44,33 +53,36 @@ impl Arriving {
         Self { sender, receiver, request: Vec::new(), is_refused: false }
     }
 
-    /// Reads more of the request: `Ok` with the player that waits for the stream, `Err(Some)` with one that still asks, `Err(None)` if it
-    /// is gone or was refused.
-    pub(super) fn greet(mut self) -> Result<(Sender, Receiver), Option<Self>> {
+    /// Reads more of the request, and answers it.
+    pub(super) fn greet(&mut self) -> Greeting {
         if self.is_refused {
             let is_over = matches!(self.sender.status(), Status::Closed(_));
-            return Err((!is_over).then_some(self));
+            return if is_over { Greeting::Gone } else { Greeting::Busy };
         }
         loop {
             match self.receiver.poll_receive() {
                 Ok(Some(Arrival::Data(data))) => self.request.extend_from_slice(&data.bytes),
                 Ok(Some(Arrival::Nothing) | None) => break,
-                Ok(Some(Arrival::End)) | Err(_) => return Err(None),
+                Ok(Some(Arrival::End)) | Err(_) => return Greeting::Gone,
             }
         }
-        let answer = match read(&self.request) {
-            Request::Incomplete => return Err(Some(self)),
+        let refusal = match read(&self.request) {
+            Request::Incomplete => return Greeting::Busy,
             Request::Get => {
                 say(&mut self.sender, ANSWER);
-                return Ok((self.sender, self.receiver));
+                return Greeting::Ready;
             }
             Request::Other => REFUSAL,
             Request::Garbage => GARBAGE,
         };
-        say(&mut self.sender, answer);
+        say(&mut self.sender, refusal);
         self.sender.begin_finish();
         self.is_refused = true;
-        Err(Some(self))
+        Greeting::Busy
+    }
+
+    pub(super) fn into_both(self) -> (Sender, Receiver) {
+        (self.sender, self.receiver)
     }
 }
 
