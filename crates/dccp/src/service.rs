@@ -23,6 +23,9 @@ impl ServiceCode {
     /// 4294967295: invalid; a server must reject it with "Bad Service Code".
     pub const INVALID: Self = Self(u32::MAX);
 
+    /// A service that nobody offers: the refusal of a Request for it tells the ECN field that the Request came with.
+    pub const PROBE: Self = Self::from_bytes(*b"prob");
+
     /// The Service Code with this number.
     pub const fn new(number: u32) -> Self {
         Self(number)

@@ -1,7 +1,7 @@
 //! Commands to the engine's thread.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,6 +25,8 @@ pub(crate) enum Command {
         config: Box<StreamConfig>,
         reply: mpsc::Sender<Result<Made, EngineError>>,
     },
+    /// Runs a stream over a TCP connection of the application's.
+    Adopt { socket: TcpStream, config: Box<StreamConfig>, reply: mpsc::Sender<Result<Made, EngineError>> },
     Listen {
         local: SocketAddr,
         user: User,

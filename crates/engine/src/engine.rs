@@ -1,6 +1,6 @@
 //! The engine as an application uses it: threads that run transports over real sockets.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, mpsc};
@@ -98,6 +98,20 @@ impl Engine {
         match self.call(remote, User::Elsewhere, config)? {
             Made::Elsewhere(offer) => Ok(*offer),
             Made::Here(_) => unreachable!("a stream was asked for that is used elsewhere"),
+        }
+    }
+
+    /// Runs a stream over a connected TCP socket, without encryption of its own.
+    ///
+    /// # Errors
+    /// The environment's: the socket is not connected. [`EngineError::WrongSealing`]: `config` is not for plain TCP.
+    pub fn adopt(&self, socket: TcpStream, config: StreamConfig) -> Result<Stream, EngineError> {
+        let worker = &self.workers[place(socket.peer_addr()?.ip(), self.workers.len())];
+        let (reply, answer) = mpsc::channel();
+        worker.commands.send(Command::Adopt { socket, config: Box::new(config), reply });
+        match answer.recv().map_err(|_| EngineError::Stopped)?? {
+            Made::Here(stream) => Ok(*stream),
+            Made::Elsewhere(_) => unreachable!("a stream was asked for that is used here"),
         }
     }
 

@@ -326,7 +326,12 @@ impl Port {
                         in_order(driver.endpoint.handle_datagram(now, cm, route, packet, meta));
                     });
                     if !is_ours {
-                        in_order(driver.endpoint.refuse_request(now, from, datagram, ResetCode::Unencrypted));
+                        in_order(driver.endpoint.refuse_request(
+                            now,
+                            from,
+                            (datagram, meta.ecn),
+                            ResetCode::Unencrypted,
+                        ));
                     }
                     return;
                 }
@@ -335,7 +340,7 @@ impl Port {
                 }
                 let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
                 if is_local && !is_of_this_host(from.ip()) {
-                    in_order(driver.endpoint.refuse_request(now, route, datagram, ResetCode::Unencrypted));
+                    in_order(driver.endpoint.refuse_request(now, route, (datagram, meta.ecn), ResetCode::Unencrypted));
                     return;
                 }
                 in_order(driver.endpoint.handle_datagram(now, cm, route, datagram, meta));

@@ -181,6 +181,9 @@ impl Shared {
         if snapshot.transport.packet_size > 0 {
             self.set_packet_payload((snapshot.transport.packet_size as usize).saturating_sub(DccpConfig::HEADER_ROOM));
         }
+        if let Some(longest) = snapshot.tcp.map(|tcp| tcp.longest).filter(|&longest| longest > 0) {
+            self.set_packet_payload(longest);
+        }
         let taken = Some(clock::now());
         self.with_state(|state| (state.snapshot, state.taken) = (snapshot, taken));
         self.told.notify_all();

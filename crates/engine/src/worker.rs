@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -123,6 +123,9 @@ impl Worker {
                     // The requester may be gone.
                     let _ = reply.send(self.connect(now, (remote, user), &config));
                 }
+                Ok(Command::Adopt { socket, config, reply }) => {
+                    let _ = reply.send(self.adopt(now, socket, &config));
+                }
                 Ok(Command::Listen { local, user, config, incoming, group, reply }) => {
                     let _ = reply.send(self.listen(local, group, (user, *config), incoming));
                 }
@@ -197,6 +200,17 @@ impl Worker {
                 Ok(port.connect(now, (remote, user), config, &mut self.streams)?.1)
             }
         }
+    }
+
+    /// Runs a stream over a TCP connection of the application's, which protects it in its own way, or not.
+    fn adopt(&mut self, now: Instant, socket: TcpStream, config: &StreamConfig) -> Result<Made, EngineError> {
+        if config.carrier != Carrier::Tcp || !matches!(config.sealing, Sealing::Off) {
+            return Err(EngineError::WrongSealing);
+        }
+        config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
+        let (session, stream) = self.streams.make(User::Here, config, PortLife::default())?;
+        self.tcp.adopt_socket(now, socket, session, &config.tcp)?;
+        Ok(stream)
     }
 
     /// Calls from the UDP port that calls from this local address share, or from a new one if no connection fits there.

@@ -13,7 +13,7 @@ use timeous_engine::{
 };
 use timeous_net::emulator::{EmulatorError, Namespace};
 use timeous_seal::{CallerCredential, Intent, ListenerCredential, Passphrase, Session, SharedPassphrase, Trust};
-use timeous_tcp::record::{Counts, Framing, MAX_SUBSTREAM, Ordered};
+use timeous_tcp::record::{Counts, Framing, Ordered};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAYLOAD: usize = 700;
@@ -174,7 +174,7 @@ impl Bytes {
         let (mut reader, mut got) = (Ordered::new(self.framing.clone(), 2_000), Vec::new());
         // An encrypted stream ends with a record between the engines.
         reader.push(&self.bytes, |datagram| {
-            if datagram.substream.0 != MAX_SUBSTREAM {
+            if !datagram.is_control {
                 got.push(datagram.payload.to_vec());
             }
         });

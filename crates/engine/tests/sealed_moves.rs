@@ -248,7 +248,7 @@ fn claim(to: SocketAddr, credential: &CallerCredential, identity: [u8; 17]) -> b
         let len = socket.read(&mut buffer).unwrap();
         session.read(&buffer[..len]).unwrap();
     };
-    record::Writer::encrypted(secrets.cipher, secrets.sealing).write(record::MAX_SUBSTREAM, 0, &identity, &mut out);
+    record::Writer::encrypted(secrets.cipher, secrets.sealing).control(0, &identity, &mut out);
     socket.write_all(&out).unwrap();
     matches!(socket.read(&mut buffer), Err(error) if error.kind() == ErrorKind::ConnectionReset)
 }

@@ -3,6 +3,7 @@
 
 use timeous_core::{AduSource, Instant};
 
+use crate::framing::len_within;
 use crate::sending::{Held, Sending};
 
 /// Maximum segment size for bundling, in bytes: a jumbo frame. Chosen by us: a loopback segment would hold hundreds of
@@ -21,11 +22,13 @@ impl Sending {
         };
         let room = self.writer.room(segment.min(LONGEST).saturating_sub(taken))?.min(self.longest);
         if let Some(first) = self.waiting.front() {
-            let fits = first.payload.len() <= room && !first.pulled.meta.is_expired((self.clock)());
+            let fits =
+                len_within(&first.pulled.meta, &first.payload) <= room && !first.pulled.meta.is_expired((self.clock)());
             return if fits { self.waiting.pop_front() } else { None };
         }
+        // A sub-stream may take a byte.
         let (path, mut payload) = (self.path(), self.spare.pop().unwrap_or_default());
-        let Some(mut pulled) = source.pull_beside(now, &path, room, &mut payload) else {
+        let Some(mut pulled) = source.pull_beside(now, &path, room.saturating_sub(1), &mut payload) else {
             self.keep_spare(payload);
             return None;
         };

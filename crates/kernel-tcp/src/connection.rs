@@ -383,6 +383,7 @@ impl<S: TcpSession> Connection<S> {
                 stalled: sending.stalled_since().is_some(),
                 tapped,
                 early,
+                longest: sending.one_segment(),
             };
             self.session.sending().set_path(sending.path());
         }

@@ -1,11 +1,10 @@
 //! Framing of datagrams in the byte stream: as records, each behind its length (RFC 4571), or not at all.
 
-use timeous_core::{AduMeta, SubStream};
+use timeous_core::{AduMeta, Instant, SubStream};
 use timeous_seal::Secrets;
 use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 
 use crate::config::{TcpConfig, TcpFraming};
-use crate::identity::CONTROL;
 
 /// Maximum datagram length in the two-byte length field, in bytes (RFC 4571 §2).
 const MOST_RFC4571: usize = u16::MAX as usize;
@@ -82,7 +81,7 @@ impl Writer {
 
     /// Appends a control message to the other engine. Records only.
     pub(crate) fn control(&mut self, number: u32, body: &[u8], out: &mut Vec<u8>) {
-        self.records.write(CONTROL, number, body, out);
+        self.records.control(number, body, out);
     }
 
     /// Returns whether its records are encrypted.
@@ -101,14 +100,19 @@ impl Writer {
     }
 }
 
-/// Returns the sub-stream of a record: the application's own, if it may have that number; else whether there is a
-/// deadline.
+/// Returns the sub-stream of a record. With none of the application's, it tells whether there is a deadline; 0 with a deadline
+/// at the end of time is one of the application's.
 fn substream(meta: &AduMeta) -> u8 {
-    match meta.substream.0 {
-        own @ record::UNTIMED..CONTROL => own,
-        _ if meta.deadline.is_some() => record::TIMED,
-        _ => record::UNTIMED,
+    match (meta.substream.0, meta.deadline) {
+        (0, None) => record::UNTIMED,
+        (0, Some(deadline)) if deadline != Instant::FAR_FUTURE => record::TIMED,
+        (own, _) => own,
     }
+}
+
+/// Returns the length of a payload in its record, with the sub-stream if that is there, too.
+pub(crate) fn len_within(meta: &AduMeta, payload: &[u8]) -> usize {
+    payload.len() + record::substream_len(substream(meta))
 }
 
 /// Parser of incoming datagrams.
@@ -137,18 +141,13 @@ impl Reader {
         Self::Tapped(Box::new(Tapped::new(Framing::of_received(secrets), limits)))
     }
 
-    /// Returns whether a datagram is a control message of the other engine.
-    pub(crate) fn is_control(substream: SubStream) -> bool {
-        substream.0 == CONTROL
-    }
-
-    /// Parses the next bytes of the stream, and delivers each complete datagram with its sub-stream.
-    pub(crate) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
+    /// Parses the next bytes of the stream, and delivers each complete datagram.
+    pub(crate) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(record::Datagram<'_>)) {
         match self {
-            Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
-            Self::Tapped(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
-            Self::Rfc4571(lengths) => lengths.push(bytes, |datagram| deliver(SubStream::default(), datagram)),
-            Self::Unframed => deliver(SubStream::default(), bytes),
+            Self::Records(records) => records.push(bytes, deliver),
+            Self::Tapped(records) => records.push(bytes, deliver),
+            Self::Rfc4571(lengths) => lengths.push(bytes, |payload| deliver(bare(payload))),
+            Self::Unframed => deliver(bare(bytes)),
         }
     }
 
@@ -169,6 +168,11 @@ impl Reader {
             Self::Records(_) | Self::Rfc4571(_) | Self::Unframed => 0,
         }
     }
+}
+
+/// Returns a datagram of a framing without sub-streams.
+fn bare(payload: &[u8]) -> record::Datagram<'_> {
+    record::Datagram { substream: SubStream::default(), is_control: false, number: None, payload }
 }
 
 /// Maximum datagram length that is accepted: a peer may be configured for longer datagrams than this end.
@@ -223,7 +227,7 @@ mod tests {
         }
         let mut got = Vec::new();
         for chunk in wire.chunks(step) {
-            reader.push(chunk, |_, datagram| got.push(datagram.to_vec()));
+            reader.push(chunk, |datagram| got.push(datagram.payload.to_vec()));
         }
         assert_eq!(got, sent, "in steps of {step}");
     }
@@ -265,8 +269,30 @@ mod tests {
         let meta = AduMeta { deadline: Some(Instant::ZERO), ..AduMeta::default() };
         assert_eq!(substream(&meta), record::TIMED);
         assert_eq!(substream(&AduMeta::default()), record::UNTIMED);
-        for (own, expected) in [(1, record::TIMED), (9, 9), (200, record::TIMED)] {
-            assert_eq!(substream(&AduMeta { substream: SubStream(own), ..meta }), expected);
+        for own in 1..=255 {
+            assert_eq!(substream(&AduMeta { substream: SubStream(own), ..meta }), own);
         }
+    }
+
+    #[test]
+    fn every_substream_reaches_the_receiver_and_none_is_taken_for_a_message() {
+        let config = TcpConfig::default();
+        let (mut writer, mut reader) = (Writer::new(config.framing, None), Reader::new(&config, None));
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        for own in 0..=255 {
+            let deadline = Some(Instant::FAR_FUTURE);
+            let meta = AduMeta { substream: SubStream(own), deadline, ..AduMeta::default() };
+            let (number, before) = (writer.number(), wire.len());
+            writer.write(&meta, number, b"data", &mut wire);
+            assert_eq!(wire.len() - before, record::numbered_len(len_within(&meta, b"data")));
+        }
+        reader.push(&wire, |datagram| {
+            assert!(!datagram.is_control && datagram.payload == b"data");
+            got.push(datagram.substream.0);
+        });
+        assert!(got.into_iter().eq(0..=255));
+        let number = writer.number();
+        writer.control(number, b"end", &mut wire);
+        reader.push(&wire[wire.len() - 20..], |datagram| assert!(datagram.is_control));
     }
 }

@@ -4,8 +4,6 @@
 use timeous_seal::MigrationSecret;
 use timeous_tcp::record;
 
-/// Sub-stream of control messages between the two engines. Not available to applications.
-pub(crate) const CONTROL: u8 = record::MAX_SUBSTREAM;
 /// Tolerated loss of first packets, in packets: if they were lost, the peer saw a later sequence number. Chosen by us:
 /// a higher value accepts more wrong streams.
 const LOST: u64 = 64;
@@ -125,7 +123,7 @@ mod tests {
     #[test]
     fn a_hello_has_the_length_of_its_record() {
         let mut wire = Vec::new();
-        record::numbered(CONTROL, 0, &Hello(None).body(), &mut wire);
+        record::numbered(record::CONTROL, 0, &Hello(None).body(), &mut wire);
         assert_eq!(wire.len(), Hello::record_len(false));
     }
 }

@@ -10,8 +10,9 @@ use timeous_seal::{Intent, Secrets, Session};
 use timeous_tcp::record::{Framing, Ordered};
 
 use crate::handshake::{Agreed, Handshake, HandshakeFailure};
-use crate::identity::{CONTROL, Hello, Identity};
-use crate::socket::Socket;
+use crate::identity::{Hello, Identity};
+use crate::socket::{End, Socket};
+use crate::trial::{TRIAL_LEN, is_trial};
 
 /// Time for the first record. A caller that sends none is new: a foreign receiver, which waits for data. Chosen by us:
 /// a higher value serves such receivers later.
@@ -48,6 +49,8 @@ pub struct Incoming<L> {
     handshake: Option<Box<Handshake>>,
     /// The handshake has failed, and the peer reads why.
     has_failed: bool,
+    /// Its first bytes were found to be no [trial](crate::Trial).
+    is_no_trial: bool,
     /// Keys that the ends have agreed on; `None`: the stream is plain.
     pub(crate) secrets: Option<Secrets>,
 }
@@ -80,6 +83,7 @@ impl<L> Incoming<L> {
             is_gone: false,
             handshake: None,
             has_failed: false,
+            is_no_trial: false,
             secrets: None,
         }
     }
@@ -153,9 +157,31 @@ impl<L> Incoming<L> {
         self.is_gone
     }
 
+    /// Answers a caller that wants to know which of its bytes arrive, and closes its connection; returns whether it is one.
+    fn answer_trial(&mut self) -> bool {
+        let mut bytes = [0; TRIAL_LEN];
+        match self.socket.peek(&mut bytes) {
+            Ok(None) => return false,
+            Ok(Some(len)) if is_trial(&bytes[..len]) => {}
+            Ok(Some(_)) | Err(_) => {
+                self.is_no_trial = true;
+                return false;
+            }
+        }
+        // With bytes that were not read, closing would be a reset. A send buffer has room for a first answer.
+        let _received = self.socket.receive(&mut bytes);
+        let _sent = self.socket.send(&bytes, End::OfSegment);
+        self.socket.shut();
+        self.is_gone = true;
+        true
+    }
+
     /// Goes on with the handshake, or reads the first record and no more bytes than it takes; returns whether the stream is
     /// known.
     pub(crate) fn look(&mut self, now: Instant) -> bool {
+        if !self.is_no_trial && self.answer_trial() {
+            return true;
+        }
         if self.is_handshaking()
             && let Some(until) = self.until
             && (!self.shake_hands(now, until) || self.is_gone)
@@ -191,7 +217,7 @@ impl<L> Incoming<L> {
         // Bytes that came with the handshake's last ones may hold more records.
         let first = &self.bytes[..len];
         Ordered::new(Framing::of_received(self.secrets.as_ref()), len).push(first, |datagram| {
-            if datagram.substream.0 == CONTROL {
+            if datagram.is_control {
                 self.identity = Hello::read(datagram.payload, is_sealed).and_then(|hello| hello.0);
             }
         });

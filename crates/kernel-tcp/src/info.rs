@@ -29,6 +29,12 @@ impl Info {
         if cfg!(target_endian = "little") { self.0[6] >> 4 } else { self.0[6] & 0xf }
     }
 
+    /// Returns whether ECN was negotiated (`TCPI_OPT_ECN` of `tcpi_options`).
+    pub(crate) fn has_ecn(&self) -> bool {
+        const ECN: u8 = 8;
+        self.0[5] & ECN != 0
+    }
+
     /// Returns the maximum segment size of the sending side (`tcpi_snd_mss`).
     pub(crate) fn mss(&self) -> u32 {
         self.u32(16)

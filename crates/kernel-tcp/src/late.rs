@@ -11,6 +11,7 @@ use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu
 use timeous_stream::SendSide;
 use timeous_transport::Statistics;
 
+use crate::framing::len_within;
 use crate::info::Info;
 use crate::meter::DELAYED_ACK;
 use crate::sending::{Held, Sending};
@@ -297,14 +298,14 @@ impl Sending {
     /// Pulls the next fresh datagram of at most `room` bytes into `payload`. Longer ones before it wait for their own turn.
     fn pull_within(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.give_up_useless(now, source);
-        let fitting = self.waiting.iter().position(|held| held.payload.len() <= room);
+        let fitting = self.waiting.iter().position(|held| len_within(&held.pulled.meta, &held.payload) <= room);
         if let Some(Held { pulled, number, payload, .. }) = fitting.and_then(|at| self.waiting.remove(at)) {
             self.payload = payload;
             return Some((pulled, number));
         }
         while self.waiting.len() < MOST_WAITING {
             let (pulled, number) = self.pull(now, source)?;
-            if self.payload.len() <= room {
+            if len_within(&pulled.meta, &self.payload) <= room {
                 return Some((pulled, number));
             }
             let payload = std::mem::take(&mut self.payload);

@@ -28,6 +28,7 @@ mod session;
 #[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
 mod socket;
 mod tap;
+mod trial;
 mod under_way;
 mod vacant;
 #[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
@@ -41,3 +42,4 @@ pub use identity::{Hello, Identity, SequenceNumbers};
 pub use incoming::Incoming;
 pub use ports::KernelTcp;
 pub use session::{Reach, TcpSession, TcpView};
+pub use trial::{TRIAL_LEN, Trial, TrialView, trial_bytes};

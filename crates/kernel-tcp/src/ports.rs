@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
@@ -20,6 +20,7 @@ use crate::incoming::Incoming;
 use crate::listener::Listener;
 use crate::readiness::Readiness;
 use crate::session::TcpSession;
+use crate::socket::Socket;
 
 /// Maximum number of incoming handshakes in progress, and of callers that have sent nothing where data is awaited; beyond it
 /// the oldest are dropped. Each is looked at in every round. Chosen by us: a higher value takes more time and memory under a
@@ -131,6 +132,16 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
         let Incoming { socket, bytes, secrets, .. } = incoming;
         let heard = (secrets.as_ref(), &bytes[..]);
         self.add(Connection::adopted(now, self.clock, socket, session, config.clone(), heard));
+    }
+
+    /// Runs the stream `session` over a connection that the application has made, and of which it has read its own bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn adopt_socket(&mut self, now: Instant, socket: TcpStream, session: S, config: &TcpConfig) -> io::Result<()> {
+        let socket = Socket::accepted(socket)?;
+        self.add(Connection::adopted(now, self.clock, socket, session, config.clone(), (None, &[])));
+        Ok(())
     }
 
     /// Removes listeners that accept no new streams and whose UDP port is gone, with all streams that might move here.

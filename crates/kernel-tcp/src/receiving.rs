@@ -2,8 +2,9 @@
 
 use std::io;
 
-use timeous_core::{Instant, SubStream};
+use timeous_core::Instant;
 use timeous_seal::{Secrets, is_tls};
+use timeous_tcp::record::Datagram;
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming, Unordered};
@@ -106,7 +107,7 @@ impl Receiving {
             TapObservation::Passed(upto) => reader.passed(upto),
             TapObservation::Data(at, data) => {
                 reader.see(at, data, |datagram| {
-                    deliver(now, (datagram.substream, datagram.payload), end, session, counts);
+                    deliver(now, datagram, end, session, counts);
                 });
             }
         });
@@ -150,18 +151,18 @@ fn read(
     counts: &mut Statistics,
 ) {
     counts.packets_received += 1;
-    reader.push(bytes, |substream, datagram| deliver(now, (substream, datagram), end, session, counts));
+    reader.push(bytes, |datagram| deliver(now, datagram, end, session, counts));
     (counts.malformed, counts.duplicates) = reader.refused();
 }
 
 fn deliver(
     now: Instant,
-    (substream, payload): (SubStream, &[u8]),
+    Datagram { substream, is_control, payload, .. }: Datagram<'_>,
     end: &mut PeerEnd,
     session: &mut impl TcpSession,
     counts: &mut Statistics,
 ) {
-    if Reader::is_control(substream) {
+    if is_control {
         if payload == END && *end == PeerEnd::Awaited {
             *end = PeerEnd::Said;
         }

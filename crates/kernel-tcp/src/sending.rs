@@ -119,7 +119,11 @@ impl Sending {
         let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
         let writer = Writer::new(config.framing, secrets);
         let longest_record = writer.longest_record(config.longest);
-        let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record)?) } else { None };
+        let zone = if wanted && socket.allow_zero_copy() {
+            Some(Zone::new(writer.longest_record(config.longest + 1))?)
+        } else {
+            None
+        };
         if zone.is_some() {
             socket.widen()?;
         }
@@ -158,6 +162,12 @@ impl Sending {
     /// Returns whether data is queued that the kernel has no room for.
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
+    }
+
+    /// Returns the longest datagram that leaves in one segment, in bytes; zero: not known yet.
+    pub(crate) fn one_segment(&self) -> usize {
+        let room = self.meter.info().and_then(|info| self.writer.room(info.mss() as usize));
+        room.map_or(0, |room| room.saturating_sub(1).min(self.longest))
     }
 
     /// Returns the reach of late choice, as far as it is proven by now.

@@ -59,4 +59,6 @@ pub struct TcpView {
     pub tapped: bool,
     /// Datagrams delivered before earlier missing ones, or before they were read from the stream.
     pub early: u64,
+    /// Longest datagram that leaves in one segment, and is changed in place, in bytes; zero: not known yet.
+    pub longest: usize,
 }

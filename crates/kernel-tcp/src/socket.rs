@@ -67,16 +67,43 @@ pub(crate) struct Released {
 impl Socket {
     /// Starts to connect, from `local` if there is one.
     pub(crate) fn call(local: Option<IpAddr>, remote: SocketAddr) -> io::Result<Self> {
+        Self::call_within(local, remote, None)
+    }
+
+    /// Starts to connect, with packets that pass at most `hops - 1` routers.
+    pub(crate) fn call_within(local: Option<IpAddr>, remote: SocketAddr, hops: Option<u8>) -> io::Result<Self> {
         let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
         if let Some(local) = local {
             rustix::net::bind(&fd, &SocketAddr::from((local, 0)))?;
         }
-        match rustix::net::connect(&fd, &remote) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self(TcpStream::from(fd))),
+        let socket = Self(TcpStream::from(fd));
+        if hops.is_some() {
+            socket.set_hops_of(remote, hops)?;
+        }
+        match rustix::net::connect(&socket.0, &remote) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Lets packets of a connection pass at most `hops - 1` routers from now on; `None`: as many as usual.
+    pub(crate) fn set_hops(&self, hops: Option<u8>) -> io::Result<()> {
+        self.set_hops_of(self.local()?, hops)
+    }
+
+    fn set_hops_of(&self, family: SocketAddr, hops: Option<u8>) -> io::Result<()> {
+        let (level, name) = match family {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TTL),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+        };
+        self.set(level, name, hops.map_or(-1, i32::from))
+    }
+
+    /// Copies bytes that have arrived, and leaves them to be received. `None`: none are available.
+    pub(crate) fn peek(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(self.0.peek(into))
     }
 
     /// Takes over an accepted connection.

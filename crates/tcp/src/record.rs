@@ -9,7 +9,8 @@
 //! ```
 //! COBS ([Cheshire & Baker](https://doi.org/10.1109/90.769765)) leaves no zero byte in a record, so that a receiver
 //! finds records between zeros from any place in the stream. `s` is the sub-stream: [`PADDING`], [`TIMED`], or one of
-//! the application's from [`UNTIMED`] to [`MAX_SUBSTREAM`]. Empty records are ignored.
+//! the application's from [`UNTIMED`] on. [`WIDE`] stands for any other of 0 to 255, which is the data's first byte then, and
+//! [`CONTROL`] for messages between the ends. Empty records are ignored.
 //!
 //! # Extensions of the paper's format
 //! A retransmitted segment may carry another datagram. So a receiver may get a datagram twice, at two places in the
@@ -57,7 +58,8 @@
 //!             number, checksum = bytes(data[1:5]), int.from_bytes(data[-4:], "big")
 //!             if zlib.crc32(data[:-4]) == checksum and number not in seen:
 //!                 seen.add(number)
-//!                 yield data[0] & 0x7F, bytes(data[5:-4])
+//!                 wide = data[0] == 0xFE
+//!                 yield data[5] if wide else data[0] & 0x7F, bytes(data[5 + wide : -4])
 //! ```
 
 mod decode;
@@ -72,12 +74,12 @@ mod wire;
 mod writer;
 
 pub use decode::{Counts, Datagram, Framing};
-pub use encode::{numbered, numbered_len, numbered_room, pad, plain, plain_len, plain_room};
+pub use encode::{numbered, numbered_len, numbered_room, pad, plain, plain_len, plain_room, substream_len};
 pub use encrypted::{encrypted_len, encrypted_room};
 pub use ordered::Ordered;
 pub use tapped::Tapped;
 pub use unordered::{Limits, Unordered};
-pub use wire::{MAX_SUBSTREAM, PADDING, TIMED, UNTIMED};
+pub use wire::{CONTROL, PADDING, TIMED, UNTIMED, WIDE};
 pub use writer::Writer;
 
 #[cfg(test)]

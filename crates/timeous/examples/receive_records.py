@@ -23,7 +23,7 @@ def datagrams(stream):
                 continue  # nothing, padding, or a mixture of two versions
             if (number := bytes(data[1:5])) not in seen:
                 seen.add(number)
-                yield bytes(data[5:-4])
+                yield bytes(data[6 if data[0] == 0xFE else 5:-4])  # 0xFE: the sub-stream is a byte behind the number
 
 if len(sys.argv) == 3:
     stream = socket.create_connection((sys.argv[1], int(sys.argv[2])))

@@ -73,7 +73,7 @@ pub use receiver::{Arrival, Receiver};
 pub use security::{
     AccessList, AccessListError, Authorities, OwnAccess, PassphraseSource, Security, SecurityError, Weakness,
 };
-pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
+pub use sender::{Delivery, Hints, Sender, SenderEvent, adopt, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_choice as choice;
 pub use timeous_choice::Timeline;

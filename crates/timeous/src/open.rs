@@ -7,6 +7,7 @@ mod handshake;
 mod purpose;
 mod sealing;
 
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 use timeous_engine::{Engine, Listener, PacketZone, ReceiveHalf, RemoteError, SendHalf, Stream, ZoneKey};
@@ -99,6 +100,16 @@ pub(crate) fn open_unless(uri: &Uri, purpose: Purpose, cancel: Option<Cancel<'_>
             Ok(opened.map(|(stream, listener)| Opened::by_engine(stream, engine, listener)))
         }
     }
+}
+
+/// Runs a stream over a connected TCP socket, in this process.
+pub(crate) fn adopt(socket: TcpStream, options: &Options) -> Result<Opened, Error> {
+    check_own_choice(options)?;
+    if options.transport != TransportName::Tcp {
+        return Err(UriError::BadMode("an adopted connection is one of TCP: say transport=tcp").into());
+    }
+    let engine = shared_engine()?;
+    Ok(Opened::by_engine(by_engine::adopt(&engine, socket, options)?, engine, None))
 }
 
 /// Listens for any number of callers, in this process.

@@ -3,14 +3,14 @@
 mod large;
 mod shared;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
-use crate::open::{Opened, Purpose, Runner, open};
+use crate::open::{self, Opened, Purpose, Runner, open};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
@@ -316,6 +316,18 @@ impl Sender {
 /// See [`Error`].
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
     Ok(both_of(open(uri, Purpose::Both)?, uri.options.clone()))
+}
+
+/// Runs a stream in both directions over a TCP connection that the application has made or accepted, such as one behind a
+/// proxy. Bytes that are not of the stream, such as a proxy's header, have to be read before.
+///
+/// The stream is not encrypted: unless the peer is this host, the options have to say so
+/// ([`Security::is_plain`](crate::Security::is_plain)).
+///
+/// # Errors
+/// See [`Error`].
+pub fn adopt(socket: TcpStream, options: &Options) -> Result<(Sender, Receiver), Error> {
+    Ok(both_of(open::adopt(socket, options)?, options.clone()))
 }
 
 /// Creates both halves of an open stream.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use timeous_core::Ecn;
+
 /// A Reset Code (RFC 4340 §5.6, table 2; RFC 6773 §3.8 for 12). Its `Display` is a sentence for users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetCode {
@@ -108,6 +110,9 @@ impl fmt::Display for ResetCode {
     }
 }
 
+/// Data 1 of a Reset that tells an ECN field in its two lowest bits. Chosen by us.
+const TELLS_ECN: u8 = 0xec;
+
 /// A Reset Code with its three data bytes, ready for a DCCP-Reset (RFC 4340 §5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetReason {
@@ -121,6 +126,22 @@ impl ResetReason {
     /// `code` with its data bytes zero, as most codes want them.
     pub const fn plain(code: ResetCode) -> Self {
         Self { code, data: [0; 3] }
+    }
+
+    /// `code`, with the ECN field of the packet that is refused in Data 1, which these codes leave unused.
+    pub const fn with_ecn(code: ResetCode, ecn: Ecn) -> Self {
+        Self { code, data: [TELLS_ECN | ecn as u8, 0, 0] }
+    }
+
+    /// Returns the ECN field of the refused packet, if the peer tells it.
+    pub const fn told_ecn(&self) -> Option<Ecn> {
+        match self.data[0] ^ TELLS_ECN {
+            0b00 => Some(Ecn::NotEct),
+            0b01 => Some(Ecn::Ect1),
+            0b10 => Some(Ecn::Ect0),
+            0b11 => Some(Ecn::Ce),
+            _ => None,
+        }
     }
 
     /// Reset Code 4 for a packet of type `packet_type`.
@@ -156,6 +177,14 @@ mod tests {
             assert_eq!(code.number(), number);
             assert!(!code.to_string().is_empty());
         }
+    }
+
+    #[test]
+    fn an_ecn_field_is_told_or_not() {
+        for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+            assert_eq!(ResetReason::with_ecn(ResetCode::BadServiceCode, ecn).told_ecn(), Some(ecn));
+        }
+        assert_eq!(ResetReason::plain(ResetCode::BadServiceCode).told_ecn(), None);
     }
 
     #[test]

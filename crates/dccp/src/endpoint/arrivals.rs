@@ -1,7 +1,7 @@
 //! Demultiplexing of received packets, and refusal of those of no connection (RFC 4340 §8.5 steps 2 and 3).
 
 use timeous_cm::Manager;
-use timeous_core::{Instant, Misuse, RecvMeta, Transport};
+use timeous_core::{Ecn, Instant, Misuse, RecvMeta, Transport};
 use timeous_transport::ConnectionId;
 
 use super::Endpoint;
@@ -31,7 +31,7 @@ impl Endpoint {
         meta: impl Into<RecvMeta>,
     ) -> Result<(), Misuse> {
         self.fed(now)?;
-        let route = from.into();
+        let (route, meta) = (from.into(), meta.into());
         let encapsulation = route.encapsulation(self.table.config.connection.encapsulation);
         let Ok(packet) = Packet::parse(datagram, encapsulation) else {
             self.table.statistics.malformed += 1;
@@ -45,7 +45,7 @@ impl Endpoint {
                 Ok(Some(id)) => id,
                 Ok(None) => return Ok(()),
                 Err(code) => {
-                    self.refuse(now, &key, header, code);
+                    self.refuse(now, &key, header, (code, meta.ecn));
                     return Ok(());
                 }
             },
@@ -53,7 +53,8 @@ impl Endpoint {
         self.update(id, |connection| connection.handle_datagram(now, cm, datagram, meta))
     }
 
-    /// Refuses a Request that may not be taken, with a Reset of this `code`; ignores any other datagram.
+    /// Refuses a Request that may not be taken and came with this ECN field, with a Reset of this `code`; ignores any
+    /// other datagram.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -61,7 +62,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: impl Into<Route>,
-        datagram: &[u8],
+        (datagram, ecn): (&[u8], Ecn),
         code: ResetCode,
     ) -> Result<(), Misuse> {
         self.fed(now)?;
@@ -72,7 +73,7 @@ impl Endpoint {
         if matches!(header.body, Body::Request { .. }) {
             self.table.statistics.refused += 1;
             let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
-            self.refuse(now, &key, header, code);
+            self.refuse(now, &key, header, (code, ecn));
         }
         Ok(())
     }
@@ -200,14 +201,19 @@ impl Endpoint {
     /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
     ///
     /// A raw IP socket sees the packets of the whole host, those of other programs included: only packets to ports
-    /// known to be ours are answered.
-    fn refuse(&mut self, now: Instant, key: &FlowKey, header: &Header, code: ResetCode) {
+    /// known to be ours are answered. A Request for the service [`ServiceCode::PROBE`] is told its ECN field.
+    fn refuse(&mut self, now: Instant, key: &FlowKey, header: &Header, (code, ecn): (ResetCode, Ecn)) {
         let is_ours = self.protocol.listeners.contains_key(&key.local_port) || self.protocol.lingering.contains(key);
         if key.route.local().is_some() && !is_ours {
             return;
         }
-        if let Some(reset) = refusal(header, ResetReason::plain(code)) {
-            self.table.refuse(now, (key.route, Answer::Reset(reset)));
+        let is_probe = matches!(header.body, Body::Request { service: ServiceCode::PROBE });
+        let (reason, own) = match is_probe {
+            true => (ResetReason::with_ecn(code, ecn), Ecn::Ect0),
+            false => (ResetReason::plain(code), Ecn::NotEct),
+        };
+        if let Some(reset) = refusal(header, reason) {
+            self.table.refuse(now, (key.route, Answer::Reset(reset, own)));
         }
     }
 }

@@ -53,8 +53,8 @@ pub struct Ports {
 /// Answer to a packet of no connection.
 #[derive(Debug)]
 pub enum Answer {
-    /// A Reset.
-    Reset(Header),
+    /// A Reset, and its ECN field.
+    Reset(Header, Ecn),
     /// A Response that carries the connection's state as a cookie.
     Response(Vec<u8>),
 }
@@ -149,13 +149,17 @@ impl Protocol for Ports {
         let Some((route, answer)) = table.poll_refusal() else {
             return std::iter::from_fn(|| self.probes.pop_front()).find_map(|id| write_probe(now, table, id, packet));
         };
-        match answer {
-            Answer::Reset(header) => {
+        let ecn = match answer {
+            Answer::Reset(header, ecn) => {
                 write_bare(&header, route.encapsulation(table.config.connection.encapsulation), packet);
+                ecn
             }
-            Answer::Response(response) => packet.extend_from_slice(&response),
-        }
-        let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
+            Answer::Response(response) => {
+                packet.extend_from_slice(&response);
+                Ecn::NotEct
+            }
+        };
+        let transmit = Transmit { ecn, adu: None };
         Some(Outgoing { to: route.remote(), from: route.end(), connection: None, transmit })
     }
 }

@@ -114,6 +114,17 @@ fn idle_connections_cost_nothing() {
 }
 
 #[test]
+fn a_probe_is_told_the_ecn_field_that_it_came_with() {
+    let mut world = world(2, &EndpointConfig::default());
+    let (server, now) = (world.hosts[0].address, world.now);
+    let probe = world.hosts[1].endpoint.connect(now, server, PORT, ServiceCode::PROBE).unwrap();
+    world.run_for(SEC);
+    let reason = world.hosts[1].heard[&probe].closed;
+    let Some(CloseReason::Reset(reason)) = reason else { panic!("{reason:?}") };
+    assert_eq!((reason.code, reason.told_ecn().is_some()), (ResetCode::BadServiceCode, true));
+}
+
+#[test]
 fn nobody_listens_or_not_for_that_service() {
     let mut world = world(2, &EndpointConfig::default());
     let (server, now) = (world.hosts[0].address, world.now);

@@ -103,7 +103,7 @@ const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 30;
 const PATH: usize = 10;
 const QUEUE: usize = 5;
-const TCP: usize = 8;
+const TCP: usize = 9;
 const BUFFER: usize = 5;
 const ADVISED: usize = 9;
 
@@ -203,17 +203,19 @@ fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
 }
 
 fn tcp_words(view: Option<TcpView>) -> [u64; TCP] {
-    let TcpView { reach, replaced, padded, unchanged, stalled, tapped, early } = view.unwrap_or_default();
+    let TcpView { reach, replaced, padded, unchanged, stalled, tapped, early, longest } = view.unwrap_or_default();
     let reach = match reach {
         Reach::Sending => 0,
         Reach::Queue => 1,
         Reach::Retransmissions => 2,
     };
-    [view.is_some().into(), reach, replaced, padded, stalled.into(), tapped.into(), early, unchanged]
+    [view.is_some().into(), reach, replaced, padded, stalled.into(), tapped.into(), early, unchanged, longest as u64]
 }
 
 fn read_tcp(words: [u64; TCP]) -> Option<Option<TcpView>> {
-    let [is_tcp @ (0 | 1), reach, replaced, padded, stalled, tapped, early, unchanged] = words else { return None };
+    let [is_tcp @ (0 | 1), reach, replaced, padded, stalled, tapped, early, unchanged, longest] = words else {
+        return None;
+    };
     let reach = match reach {
         0 => Reach::Sending,
         1 => Reach::Queue,
@@ -221,7 +223,8 @@ fn read_tcp(words: [u64; TCP]) -> Option<Option<TcpView>> {
         _ => return None,
     };
     let (stalled, tapped) = (stalled != 0, tapped != 0);
-    let view = TcpView { reach, replaced, padded, unchanged, stalled, tapped, early };
+    let longest = usize::try_from(longest).ok()?;
+    let view = TcpView { reach, replaced, padded, unchanged, stalled, tapped, early, longest };
     Some((is_tcp == 1).then_some(view))
 }
 
@@ -467,6 +470,7 @@ mod tests {
             stalled: true,
             tapped: true,
             early: 11,
+            longest: 13,
         });
         let snapshot = Snapshot {
             transport,

@@ -3,10 +3,11 @@
 use timeous_core::SubStream;
 use timeous_seal::{Cipher, OpeningKey, Secret, Secrets};
 
-use super::encode::{is_for_data, numbered_len};
+use super::encode::{is_of_head, numbered_len};
 use super::encrypted::{encrypted_len, open};
 use super::seen::Seen;
 use super::wire::{CHECKSUM, ENCRYPTED_HEAD, NUMBERED, NUMBERED_HEAD, PADDING};
+use super::wire::{CONTROL, WIDE};
 
 /// Accepted framings.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,8 @@ impl Framing {
 pub struct Datagram<'a> {
     /// Sub-stream: [`TIMED`](super::TIMED) or one of the application's.
     pub substream: SubStream,
+    /// A message of the other end, on [`CONTROL`].
+    pub is_control: bool,
     /// Number assigned by the sender; a plain record has none.
     pub number: Option<u32>,
     /// Payload.
@@ -93,7 +96,8 @@ enum Form {
 impl Records {
     /// Creates a parser of records with a payload of at most `longest` bytes.
     pub(super) fn new(framing: Framing, longest: usize) -> Self {
-        let longest = framing.record_len(longest);
+        // A sub-stream may take a byte of the payload.
+        let longest = framing.record_len(longest + 1);
         let form = match framing {
             Framing::Numbered => Form::Numbered,
             Framing::Plain => Form::Plain,
@@ -148,20 +152,29 @@ fn parse(content: &[u8]) -> Option<Content<'_>> {
         return Some(Content::Padding);
     }
     let substream = first & !NUMBERED;
-    if !is_for_data(substream) {
+    if !is_of_head(substream) {
         return None;
     }
-    let substream = SubStream(substream);
     if first & NUMBERED == 0 {
-        return Some(Content::Data(Datagram { substream, number: None, payload: data }));
+        let substream = SubStream(substream);
+        return Some(Content::Data(Datagram { substream, is_control: false, number: None, payload: data }));
     }
     let (body, checksum) = content.split_last_chunk::<CHECKSUM>()?;
     let number = body.get(1..NUMBERED_HEAD)?.first_chunk()?;
     if crc32fast::hash(body) != u32::from_be_bytes(*checksum) {
         return None;
     }
-    let number = Some(u32::from_be_bytes(*number));
-    Some(Content::Data(Datagram { substream, number, payload: &body[NUMBERED_HEAD..] }))
+    numbered(substream, u32::from_be_bytes(*number), &body[NUMBERED_HEAD..])
+}
+
+/// Finds the sub-stream of a numbered or encrypted record, in its head or before its data.
+fn numbered(head: u8, number: u32, data: &[u8]) -> Option<Content<'_>> {
+    let (substream, payload) = match head {
+        WIDE => data.split_first().map(|(&first, rest)| (first, rest))?,
+        head => (head, data),
+    };
+    let (substream, is_control, number) = (SubStream(substream), head == CONTROL, Some(number));
+    is_of_head(head).then_some(Content::Data(Datagram { substream, is_control, number, payload }))
 }
 
 /// Parses what was encrypted.
@@ -171,6 +184,5 @@ fn parse_plaintext(plaintext: &[u8]) -> Option<Content<'_>> {
         return Some(Content::Padding);
     }
     let (number, payload) = data.split_first_chunk::<{ ENCRYPTED_HEAD - 1 }>()?;
-    let number = Some(u32::from_be_bytes(*number));
-    is_for_data(substream).then_some(Content::Data(Datagram { substream: SubStream(substream), number, payload }))
+    numbered(substream, u32::from_be_bytes(*number), payload)
 }

@@ -1,6 +1,6 @@
 //! Writing of records and padding, with lengths that are known beforehand.
 
-use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, NUMBERED, NUMBERED_HEAD, PADDING};
+use super::wire::{CHECKSUM, CONTROL, DELIMITERS, NUMBERED, NUMBERED_HEAD, PADDING, TIMED, WIDE};
 
 /// Minimum length of a padding record, in bytes; shorter padding consists of zeros only.
 const MIN_PADDING: usize = DELIMITERS + 2;
@@ -43,26 +43,32 @@ pub(super) const fn content_room(room: usize) -> usize {
 /// Appends a numbered record: exactly [`numbered_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one of a record's head: below 2 or above [`CONTROL`].
 pub fn numbered(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
-    assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
+    numbered_parts((substream, &[]), number, payload, out);
+}
+
+/// Appends a numbered record with a `prefix` of the payload.
+pub(super) fn numbered_parts((substream, prefix): (u8, &[u8]), number: u32, payload: &[u8], out: &mut Vec<u8>) {
+    assert!(is_of_head(substream), "sub-streams of a head go from 2 to 127, this is {substream}");
     let mut head = [0; NUMBERED_HEAD];
     head[0] = NUMBERED | substream;
     head[1..].copy_from_slice(&number.to_be_bytes());
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head);
+    crc.update(prefix);
     crc.update(payload);
-    let end = out.len() + numbered_len(payload.len());
-    stuff(&[&head, payload, &crc.finalize().to_be_bytes()], out);
+    let end = out.len() + numbered_len(prefix.len() + payload.len());
+    stuff(&[&head, prefix, payload, &crc.finalize().to_be_bytes()], out);
     out.resize(end, 0);
 }
 
 /// Appends a plain record, the paper's form: at most [`plain_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one of a record's head: below 2 or above [`CONTROL`].
 pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
-    assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
+    assert!(is_of_head(substream), "sub-streams of a head go from 2 to 127, this is {substream}");
     stuff(&[&[substream], payload], out);
 }
 
@@ -85,11 +91,17 @@ pub fn pad(len: usize, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-pub(super) const fn is_for_data(substream: u8) -> bool {
-    substream > PADDING && substream <= MAX_SUBSTREAM
+pub(super) const fn is_of_head(substream: u8) -> bool {
+    substream > PADDING && substream <= CONTROL
 }
 
-/// Appends a zero, the COBS form of the parts, and a zero. Only the middle part may be empty.
+/// Returns the number of bytes that a record of this sub-stream takes of its payload: one if the sub-stream does not fit into
+/// the head.
+pub const fn substream_len(substream: u8) -> usize {
+    if TIMED <= substream && substream < WIDE { 0 } else { 1 }
+}
+
+/// Appends a zero, the COBS form of the parts, and a zero. The parts may be empty, but not all.
 pub(super) fn stuff(parts: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     let content = parts.iter().map(|part| part.len()).sum();

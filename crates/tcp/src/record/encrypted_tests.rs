@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn lengths_depend_on_lengths_alone_and_what_was_written_is_read(
-        items in vec((2..128_u8, payload(), 0..400_usize), 1..12),
+        items in vec((2..WIDE, payload(), 0..400_usize), 1..12),
     ) {
         let (mut writer, mut wire, mut sent, mut padding) = (writer(), Vec::new(), Vec::new(), 0);
         for (number, (substream, payload, pad)) in (0..).zip(&items) {

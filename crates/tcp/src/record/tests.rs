@@ -39,8 +39,8 @@ enum Item {
 
 fn item() -> impl Strategy<Value = Item> {
     prop_oneof![
-        3 => (2..128_u8, payload(600)).prop_map(|(substream, payload)| Item::Numbered(substream, payload)),
-        1 => (2..128_u8, payload(600)).prop_map(|(substream, payload)| Item::Plain(substream, payload)),
+        3 => (2..WIDE, payload(600)).prop_map(|(substream, payload)| Item::Numbered(substream, payload)),
+        1 => (2..WIDE, payload(600)).prop_map(|(substream, payload)| Item::Plain(substream, payload)),
         1 => (0..600_usize).prop_map(Item::Padding),
     ]
 }
@@ -138,7 +138,7 @@ proptest! {
     /// anew.
     #[test]
     fn a_mixture_of_versions_delivers_only_what_was_offered(
-        versions in vec(vec((2..128_u8, payload(300)), 1..8), 2..4),
+        versions in vec(vec((2..WIDE, payload(300)), 1..8), 2..4),
         pieces in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..500_usize), 1..60),
     ) {
         let mut offered = Got::new();
@@ -264,12 +264,12 @@ fn what_never_comes_is_skipped_and_the_records_after_it_are_read() {
 #[test]
 fn the_application_s_sub_streams_have_their_numbers() {
     let mut wire = Vec::new();
-    for substream in [TIMED, UNTIMED, MAX_SUBSTREAM] {
+    for substream in [TIMED, UNTIMED, CONTROL] {
         numbered(substream, u32::from(substream), b"", &mut wire);
     }
     let mut substreams = Vec::new();
     Ordered::default().push(&wire, |datagram| substreams.push(datagram.substream));
-    assert_eq!(substreams, [SubStream(TIMED), SubStream(UNTIMED), SubStream(MAX_SUBSTREAM)]);
+    assert_eq!(substreams, [SubStream(TIMED), SubStream(UNTIMED), SubStream(CONTROL)]);
 }
 
 /// Regression: plain records whose COBS groups of 254 end exactly with the data were not read.

@@ -6,8 +6,10 @@ pub const PADDING: u8 = 1;
 pub const TIMED: u8 = 2;
 /// First sub-stream of datagrams without a deadline, the default for these.
 pub const UNTIMED: u8 = 3;
-/// Last sub-stream: the bit above marks numbered records.
-pub const MAX_SUBSTREAM: u8 = 0x7f;
+/// Last sub-stream of a record's head, for messages between the ends: the bit above marks numbered records.
+pub const CONTROL: u8 = 0x7f;
+/// Mark in place of a sub-stream that does not fit there: it is the data's first byte.
+pub const WIDE: u8 = 0x7e;
 
 /// Flag of a numbered record.
 pub(super) const NUMBERED: u8 = 0x80;

@@ -2,9 +2,9 @@
 
 use timeous_seal::{Cipher, SealingKey, Secret, Secrets};
 
-use super::encode::{is_for_data, numbered, numbered_len, numbered_room, pad};
+use super::encode::{numbered_len, numbered_parts, numbered_room, pad, substream_len};
 use super::encrypted::{begin, encrypted_len, encrypted_room, finish, plaintext_room, reopen};
-use super::wire::PADDING;
+use super::wire::{CONTROL, PADDING, WIDE};
 
 /// Writer of one direction's records, with lengths that are known beforehand.
 ///
@@ -61,16 +61,26 @@ impl Writer {
         if self.key.is_some() { encrypted_room(room) } else { numbered_room(room) }
     }
 
-    /// Appends a record: exactly [`record_len`](Self::record_len) bytes, different ones each time if they are encrypted.
-    ///
-    /// # Panics
-    /// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`](super::MAX_SUBSTREAM).
+    /// Appends a record: exactly [`record_len`](Self::record_len) bytes of the payload and its [`substream_len`], different ones
+    /// each time if they are encrypted.
     pub fn write(&mut self, substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
-        let Some(key) = &mut self.key else { return numbered(substream, number, payload, out) };
-        assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
+        match substream_len(substream) {
+            0 => self.write_parts((substream, &[]), number, payload, out),
+            _ => self.write_parts((WIDE, &[substream]), number, payload, out),
+        }
+    }
+
+    /// Appends a message to the other end.
+    pub fn control(&mut self, number: u32, body: &[u8], out: &mut Vec<u8>) {
+        self.write_parts((CONTROL, &[]), number, body, out);
+    }
+
+    fn write_parts(&mut self, head: (u8, &[u8]), number: u32, payload: &[u8], out: &mut Vec<u8>) {
+        let Some(key) = &mut self.key else { return numbered_parts(head, number, payload, out) };
         begin(&mut self.scratch);
-        self.scratch.push(substream);
+        self.scratch.push(head.0);
         self.scratch.extend_from_slice(&number.to_be_bytes());
+        self.scratch.extend_from_slice(head.1);
         self.scratch.extend_from_slice(payload);
         finish(key, &mut self.scratch, out);
     }

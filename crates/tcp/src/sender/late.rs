@@ -29,7 +29,7 @@ use std::ops::Range;
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
 use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
-use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, Writer};
+use crate::record::{TIMED, UNTIMED, WIDE, Writer};
 use held::Held;
 use place::{Place, Version};
 
@@ -445,7 +445,7 @@ fn tell_all_but_the_last(last: &mut Option<PulledAdu>, left: Option<PulledAdu>, 
 /// Returns the sub-stream on the wire: the application's own from 2 on, else by whether there is a deadline.
 fn substream(meta: &AduMeta) -> u8 {
     match meta.substream.0 {
-        own @ TIMED..=MAX_SUBSTREAM => own,
+        own @ TIMED..WIDE => own,
         _ if meta.deadline.is_some() => TIMED,
         _ => UNTIMED,
     }

@@ -1,6 +1,6 @@
 //! Opening of a stream that this process runs.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use timeous_core::Duration;
@@ -15,7 +15,7 @@ use super::purpose::Purpose;
 use super::sealing;
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
-use crate::uri::Uri;
+use crate::uri::{Uri, UriError};
 
 /// Calls, or waits for a caller, until the stream is open; a listening end also returns the listener, which tells other
 /// callers that it is busy.
@@ -40,6 +40,17 @@ pub(super) fn open(
             Ok(Some((stream, Some(listener))))
         }
     }
+}
+
+/// Runs a stream over a connected TCP socket.
+pub(super) fn adopt(engine: &Engine, socket: TcpStream, options: &Options) -> Result<Stream, Error> {
+    if options.security.has_credential() {
+        return Err(
+            UriError::BadMode("an adopted connection is not encrypted by Timeous: leave out the credential").into()
+        );
+    }
+    sealing::check_call(options, socket.peer_addr().map_err(EngineError::from)?)?;
+    Ok(engine.adopt(socket, config(options, Sealing::Off))?)
 }
 
 /// Listens for up to `room` callers; `None`: any number. `callers`: see [`Security::callers`](crate::Security::callers).
