@@ -25,6 +25,11 @@ extern "C" {
  * library's: do not read, write or close it. */
 int utl_open(const char *uri);
 
+/* Runs a stream over a TCP socket that is connected already, such as one of accept(), or one behind a proxy whose header has
+ * been read. keys: as behind the "?" of a URI, or NULL. The socket is the library's from then on, unless the call fails. The stream
+ * is not encrypted: if the peer is another host, keys has to say "encryption=off". */
+int utl_adopt(int socket, const char *keys);
+
 /* Waits until everything that was sent has arrived or been given up, and ends the stream in order. The descriptor is to be
  * closed nevertheless. */
 int utl_finish(int fd);
@@ -38,7 +43,7 @@ int utl_close(int fd);
 /* One that never expires, on sub-stream 3 (the paper's send_dgram(fd, buf, len)). */
 ssize_t utl_send_dgram(int fd, const void *buf, size_t len);
 
-/* The same on a sub-stream of the application's, from 3 to 126. */
+/* The same on a sub-stream of the application's, from 0 to 255. */
 ssize_t utl_send_dgram_on(int fd, const void *buf, size_t len, uint8_t substream);
 
 /* One that is of use until its playout time: the first begins the playout, the others are due by their distance from it on
@@ -58,12 +63,14 @@ ssize_t utl_send_dgram_timed_dep(int fd, const void *buf, size_t len, uint32_t p
  * next timed datagram begins the playout anew. */
 int utl_set_clockrate(int fd, uint32_t hz);
 
-/* The longest datagram, which leaves as one segment: the paper's getPMTU, less what a record takes. */
+/* The longest datagram that leaves as one segment on the path of now: the paper's getPMTU, less what a record takes. At most
+ * that of Ethernet, unless the URI says mtu=. */
 ssize_t utl_get_pmtu(int fd);
 
 /* ---- Receiving ---- */
 
-/* The next datagram, in the order of arrival; its length. 0: the peer has ended the stream. EMSGSIZE: it is longer than
+/* The next datagram, in the order of arrival, past a gap in the byte stream where the process may see segments (CAP_NET_RAW, or
+ * unordered=off in the URI); its length. 0: the peer has ended the stream. EMSGSIZE: it is longer than
  * len bytes, and still waits. */
 ssize_t utl_recv_dgram(int fd, void *buf, size_t len);
 

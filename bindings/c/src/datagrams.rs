@@ -23,8 +23,6 @@ use numbers::Numbers;
 const CLOCK_RATE: u32 = 90_000;
 /// Default sub-stream of datagrams without a playout time (McQuistin §3.2).
 const UNTIMED: u8 = 3;
-/// Last sub-stream available to the application.
-const LAST: u8 = 126;
 
 static STREAMS: Mutex<BTreeMap<c_int, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
@@ -103,8 +101,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Returns the longest datagram that the path takes in one segment now.
     pub(crate) fn longest(&self) -> Result<usize, Failure> {
-        Ok(self.sending.lock().sender()?.max_payload())
+        let mut sending = self.sending.lock();
+        sending.hear();
+        Ok(sending.sender()?.max_payload())
     }
 
     pub(crate) fn send(&self, datagram: &[u8], kind: Kind) -> Result<(), Failure> {
@@ -168,11 +169,6 @@ impl Sending {
 
     fn hints(&mut self, kind: Kind) -> Result<Hints, Failure> {
         let substream = match kind.substream {
-            Some(own) if !(UNTIMED..=LAST).contains(&own) => {
-                let words =
-                    format!("sub-stream {own}: give one from {UNTIMED} to {LAST}; 1 is padding, 2 what is timed");
-                return Err(Failure::new(libc::EINVAL, words));
-            }
             Some(own) => own,
             // Timed datagrams go on the sub-stream for deadlines.
             None if kind.playout.is_some() => 0,

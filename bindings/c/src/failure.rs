@@ -127,7 +127,7 @@ pub(crate) fn meaning(code: c_int) -> &'static CStr {
         libc::EBADF => c"the flow is not open",
         libc::EBADMSG => c"feedback that cannot be true",
         libc::EBUSY => c"busy: it is opened or run already",
-        libc::ECHILD => c"libcm was opened before fork()",
+        libc::ECHILD => c"libcm was used before fork()",
         libc::ECONNREFUSED => c"there is no daemon, or it does not answer",
         libc::ECONNRESET => c"the daemon is gone",
         libc::EDQUOT => c"more than the manager allows",
@@ -138,6 +138,7 @@ pub(crate) fn meaning(code: c_int) -> &'static CStr {
         libc::ENOTSOCK => c"not a connected socket",
         libc::ENOTRECOVERABLE => c"a defect of libcm: please report it",
         libc::EPERM => c"the flow holds no grant",
+        libc::EPROTONOSUPPORT => c"not a socket of TCP",
         libc::EPROTO => c"the daemon refused",
         _ => c"an error of the system",
     }

@@ -20,6 +20,16 @@ pub unsafe extern "C" fn utl_open(uri: *const c_char) -> c_int {
     })
 }
 
+/// `utl_adopt`: runs a stream over a connected TCP socket.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn utl_adopt(socket: c_int, keys: *const c_char) -> c_int {
+    call(|| {
+        // SAFETY: null, or a string, as utl(3) says.
+        let keys = if keys.is_null() { c"" } else { unsafe { CStr::from_ptr(keys) } };
+        open::adopt(socket, keys.to_str().map_err(|_| Failure::new(libc::EINVAL, "the keys are not UTF-8"))?)
+    })
+}
+
 /// `utl_finish`: waits until every datagram has its fate, then ends the stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_finish(fd: c_int) -> c_int {

@@ -23,7 +23,10 @@ pub(crate) fn watch() -> Result<(), Failure> {
 /// The caller's: it is a copy.
 pub(crate) fn check() -> Result<(), Failure> {
     if COPIED.load(Relaxed) {
-        return Err(Failure::new(libc::ECHILD, "libcm was opened before fork(): open it in the child alone, or exec"));
+        return Err(Failure::new(
+            libc::ECHILD,
+            "libcm was used before fork(), whose child has none of its threads: open streams after fork(), in the process that uses them",
+        ));
     }
     Ok(())
 }

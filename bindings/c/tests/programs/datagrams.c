@@ -1,4 +1,5 @@
 /* Tests utl with both ends in one process: datagrams arrive unchanged, invalid calls are errors. datagrams PORT */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -48,9 +49,6 @@ static void arguments(int fd)
 	FAILS(EINVAL, utl_send_dgram(fd, &c, 0));
 	FAILS(EMSGSIZE, utl_send_dgram(fd, longest, (size_t)utl_get_pmtu(fd) + 1));
 	FAILS(EMSGSIZE, utl_send_dgram(fd, longest, (size_t)-1));
-	FAILS(EINVAL, utl_send_dgram_on(fd, &c, 1, 1));
-	FAILS(EINVAL, utl_send_dgram_on(fd, &c, 1, 2));
-	FAILS(EINVAL, utl_send_dgram_on(fd, &c, 1, 127));
 	FAILS(EINVAL, utl_set_clockrate(fd, 0));
 	CHECK(utl_set_timeout(fd, 0) == 0);
 	FAILS(EAGAIN, utl_recv_dgram(fd, &c, 1));
@@ -67,6 +65,47 @@ static void is_next(int fd, const char *words, int on)
 
 	CHECK(len == (ssize_t)strlen(words) && memcmp(buf, words, (size_t)len) == 0);
 	CHECK(substream == on);
+}
+
+/* Sub-streams of all numbers arrive with them. */
+static void substreams(int near, int far)
+{
+	int on;
+
+	for (on = 0; on <= 255; on++) {
+		CHECK(utl_send_dgram_on(near, "on", 2, (uint8_t)on) == 2);
+		is_next(far, "on", on);
+	}
+}
+
+/* Streams over sockets that are connected already; `near` and `far` are the two ends. */
+static void adopted(int *near, int *far)
+{
+	struct sockaddr_in address;
+	socklen_t len = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), datagram = socket(AF_INET, SOCK_DGRAM, 0);
+	int caller = socket(AF_INET, SOCK_STREAM, 0), called;
+	char line[8];
+
+	memset(&address, 0, sizeof address);
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(bind(listener, (struct sockaddr *)&address, len) == 0 && listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
+	FAILS(ENOTSOCK, utl_adopt(-1, NULL));
+	FAILS(ENOTSOCK, utl_adopt(caller, NULL));
+	CHECK(connect(datagram, (struct sockaddr *)&address, len) == 0);
+	FAILS(EPROTONOSUPPORT, utl_adopt(datagram, NULL));
+	CHECK(connect(caller, (struct sockaddr *)&address, len) == 0);
+	CHECK((called = accept(listener, NULL, NULL)) >= 0);
+	/* A proxy's line, which is none of the stream. */
+	CHECK(write(caller, "PROXY\r\n", 7) == 7 && read(called, line, 7) == 7);
+	FAILS(EINVAL, utl_adopt(caller, "colour=blue"));
+	FAILS(EINVAL, utl_adopt(caller, "passphrase=ten+letters+or+more"));
+	CHECK((*near = utl_adopt(caller, "latency=20s")) >= 0);
+	CHECK((*far = utl_adopt(called, NULL)) >= 0);
+	close(listener);
+	close(datagram);
 }
 
 /* The other thread may not have begun to listen. */
@@ -109,7 +148,7 @@ int main(int argc, char **argv)
 	CHECK(pthread_create(&thread, NULL, listens, &far) == 0);
 	CHECK((near = calls()) >= 0);
 	CHECK(pthread_join(thread, NULL) == 0 && far >= 0);
-	CHECK(utl_get_pmtu(near) >= 1000);
+	CHECK(utl_get_pmtu(near) >= 1400 && utl_get_pmtu(near) < 1500);
 	arguments(near);
 
 	CHECK(utl_send_dgram(near, "plain", 5) == 5);
@@ -147,6 +186,8 @@ int main(int argc, char **argv)
 	CHECK(child >= 0);
 	if (child == 0) {
 		FAILS(ECHILD, utl_send_dgram(near, "x", 1));
+		CHECK(strstr(utl_error(), "fork()") != NULL);
+		FAILS(ECHILD, utl_adopt(0, NULL));
 		FAILS(ECHILD, utl_open(near_uri));
 		FAILS(ECHILD, utl_close(near));
 		_exit(0);
@@ -172,5 +213,14 @@ int main(int argc, char **argv)
 	CHECK(utl_close(far) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
 	CHECK(utl_close(near) == 0);
+
+	adopted(&near, &far);
+	substreams(near, far);
+	CHECK(utl_send_dgram_timed(near, "timed", 5, 0) == 5);
+	is_next(far, "timed", 2);
+	CHECK(utl_send_dgram(far, "answer", 6) == 6);
+	is_next(near, "answer", 3);
+	CHECK(utl_finish(near) == 0 && utl_recv_dgram(far, small, sizeof small) == 0);
+	CHECK(utl_close(near) == 0 && utl_close(far) == 0);
 	return 0;
 }
