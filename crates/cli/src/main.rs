@@ -1,5 +1,5 @@
-//! The `timeous` command line tool: sends and receives live video, makes credentials, emulates links, runs other programs with congestion control,
-//! and runs and inspects the daemon.
+//! The `timeous` command line tool: sends and receives live video, makes credentials, examines paths, emulates links, runs other programs
+//! with congestion control, and runs and inspects the daemon.
 
 mod adapt;
 mod caller;
@@ -22,6 +22,7 @@ mod passphrase;
 mod paths;
 mod place;
 mod plain;
+mod probe;
 mod random;
 mod recv;
 mod reference;
@@ -59,6 +60,7 @@ enum Command {
     Daemon(Box<daemon::DaemonArgs>),
     Top(top::TopArgs),
     Paths(paths::PathsArgs),
+    Probe(probe::ProbeArgs),
     Run(run::RunArgs),
     /// Prints the reference: URI keys, policies, controllers, statistics and exit codes, as Markdown
     Reference,
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(*args),
         Command::Top(args) => top::run(&args),
         Command::Paths(args) => paths::run(args),
+        Command::Probe(args) => probe::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Reference => reference::run(),
         Command::Emulate(args) => emulate::run(*args).map_err(Failure::from),

@@ -44,6 +44,7 @@ fn runs() -> Vec<Run> {
         run("docs/guide/transport-stream.md", 0, &["@0", "@1"], None, Some("player.txt")),
         files("docs/guide/tcp.md", 0, &["@0", "@1"], 1),
         run("docs/guide/tcp.md", 1, &["@0", "@1"], None, Some("player.txt")),
+        run("docs/guide/probe.md", 0, &["@0", "@1"], Some(1), None),
         run("docs/guide/daemon.md", 0, &[RECEIVE, "@0", "@1"], Some(2), Some("helper.mp4")),
         run("docs/guide/daemon.md", 0, &["@0", "@2 --once", "@3"], None, None),
         run("docs/guide/encoder.md", 0, &[RECEIVE, "@0"], None, Some("helper.mp4")),

@@ -14,6 +14,7 @@ mod passthrough;
 mod pictures;
 mod pipeline;
 mod player;
+mod probe;
 mod promise;
 mod recorded;
 mod relay;

@@ -1,0 +1,138 @@
+//! `timeous probe`: examines what a path bears of UDP, DCCP, ECN, large packets, and changed TCP retransmissions.
+
+mod finding;
+mod tcp;
+mod udp;
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use clap::Args;
+use serde::Serialize;
+use timeous::core::Duration;
+use timeous::core::units::parse_duration;
+use timeous::uri::DEFAULT_PORT;
+
+use crate::failure::Failure;
+use finding::{Finding, Verdict};
+
+/// Examine what the path to a host bears
+///
+/// Asks one port by UDP and TCP, and prints a row for each property of the path. `timeous recv` at the other end answers
+/// everything, encrypted or not, and goes on waiting for its sender. Of any other TCP server it is found out whether changed
+/// retransmissions pass; of an HTTP server, also which version has arrived.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  timeous probe receiver.example              # the port of timeous, 6511
+  timeous probe receiver.example:7000 --json
+  timeous probe www.example:80                # changed retransmissions only, at a host without Timeous")]
+pub(crate) struct ProbeArgs {
+    /// Host, and the port of its receiver [default: 6511]
+    #[arg(value_name = "HOST[:PORT]")]
+    host: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Time to wait for each answer
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    wait: Duration,
+}
+
+/// Result of all questions.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    host: String,
+    address: SocketAddr,
+    #[serde(rename = "msRTT", skip_serializing_if = "Option::is_none")]
+    ms_rtt: Option<f64>,
+    /// Largest IP packet that passes, in bytes.
+    #[serde(rename = "byteMTU", skip_serializing_if = "Option::is_none")]
+    byte_mtu: Option<usize>,
+    findings: Vec<Finding>,
+    advice: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ProbeArgs) -> Result<(), Failure> {
+    let address = resolve(&args.host)?;
+    let environment = |error: std::io::Error| Failure::Environment(format!("{address}: {error}"));
+    let by_udp = udp::ask(address, args.wait).map_err(environment)?;
+    let by_tcp = tcp::ask(address, args.wait, &args.host).map_err(environment)?;
+    let report = report(&args.host, address, by_udp, by_tcp);
+    let text = if args.json {
+        serde_json::to_string_pretty(&report).map_err(|error| Failure::Environment(error.to_string()))? + "\n"
+    } else {
+        table(&report)
+    };
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.map_err(|error| Failure::file("standard output", &error))?;
+    match report.findings.iter().any(|finding| finding.verdict == Verdict::Yes) {
+        true => Ok(()),
+        false => Err(Failure::Peer(format!("{address} does not answer"))),
+    }
+}
+
+/// Resolves `host`, `host:port`, `address` or `[address]:port`.
+fn resolve(host: &str) -> Result<SocketAddr, Failure> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok((address, DEFAULT_PORT).into());
+    }
+    let found = if host.contains(':') { host.to_socket_addrs() } else { (host, DEFAULT_PORT).to_socket_addrs() };
+    let unknown = |why: &str| Failure::Environment(format!("unknown host {host}: {why}"));
+    let mut addresses: Vec<_> = found.map_err(|error| unknown(&error.to_string()))?.collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses.first().copied().ok_or_else(|| unknown("it has no address"))
+}
+
+fn report(host: &str, address: SocketAddr, by_udp: udp::Answers, by_tcp: tcp::Answers) -> Report {
+    let udp::Answers { rtt, mtu, mut findings, .. } = by_udp;
+    let is_blocked = !by_udp.is_heard && by_tcp.is_heard;
+    if is_blocked {
+        let silent = findings.iter_mut().filter(|finding| finding.property == udp::UDP);
+        silent.for_each(|finding| {
+            finding.verdict = Verdict::No;
+            finding.why = "the host answers by TCP, and not by UDP".to_owned();
+        });
+    }
+    findings.extend(by_tcp.findings);
+    let is = |property| findings.iter().any(|finding| finding.property == property && finding.verdict == Verdict::Yes);
+    let advice = match (by_udp.is_dccp, by_tcp.connects, is(tcp::CHANGES)) {
+        (true, _, _) => "streams pass over UDP, the default",
+        (_, true, true) => "use transport=tcp; expired data can be replaced in retransmissions",
+        (_, true, false) => "use transport=tcp; whether expired data can be replaced in retransmissions is open",
+        (_, false, _) => "no Timeous receiver answers at this port",
+    };
+    let ms_rtt = rtt.or(by_tcp.rtt).map(|rtt| (rtt.as_secs_f64() * 1e6).round() / 1e3);
+    Report { host: host.to_owned(), address, ms_rtt, byte_mtu: mtu, findings, advice: advice.to_owned() }
+}
+
+fn table(report: &Report) -> String {
+    let rtt = report.ms_rtt.map_or(String::new(), |rtt| format!(", {rtt} ms away"));
+    let mut text = format!("{}{rtt}\n", report.address);
+    for Finding { property, verdict, why } in &report.findings {
+        let verdict = match verdict {
+            Verdict::Yes => "yes",
+            Verdict::No => "no",
+            Verdict::Unknown => "unknown",
+        };
+        text += &format!("{property:<24} {verdict:<8} {why}\n");
+    }
+    text + &report.advice + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_with_and_without_a_port() {
+        assert_eq!(resolve("127.0.0.1").unwrap(), "127.0.0.1:6511".parse().unwrap());
+        assert_eq!(resolve("127.0.0.1:80").unwrap(), "127.0.0.1:80".parse().unwrap());
+        assert_eq!(resolve("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
+        assert_eq!(resolve("::1").unwrap(), "[::1]:6511".parse().unwrap());
+        assert!(matches!(resolve("127.0.0.1:x"), Err(Failure::Environment(_))));
+    }
+}
