@@ -260,7 +260,7 @@ mod tests {
         }
         assert_eq!((&wire[..], writer.longest_record(9), writer.room(0)), (&b"one\0two"[..], 9, None));
         let mut got = Vec::new();
-        Reader::new(&config, None).push(b"GET /", |_, bytes| got.push(bytes.to_vec()));
+        Reader::new(&config, None).push(b"GET /", |datagram| got.push(datagram.payload.to_vec()));
         assert_eq!(got, [b"GET /"]);
     }
 
