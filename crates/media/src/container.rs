@@ -6,6 +6,7 @@
 
 mod adts;
 mod av1;
+mod bounded;
 mod error;
 mod fragments;
 mod h265;

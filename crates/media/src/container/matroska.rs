@@ -1,11 +1,12 @@
 //! Matroska and WebM (RFC 9559), by matroska-demuxer.
 
-use std::io::{self, ErrorKind, Read as IoRead, Seek};
+use std::io::{ErrorKind, Read as IoRead, Seek};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use matroska_demuxer::{ContentCompAlgo, ContentEncodingValue, DemuxError, Frame, MatroskaFile, TrackEntry, TrackType};
 
+use super::bounded::{Bounded, MOST_READS};
 use super::error::ContainerError;
 use super::merge::Read;
 use super::read::HZ;
@@ -19,30 +20,6 @@ const NANOS_A_SECOND: i128 = 1_000_000_000;
 /// Whether bytes begin a Matroska file (EBML header, RFC 8794 §11.2.1).
 pub(super) fn is_matroska(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1a, 0x45, 0xdf, 0xa3])
-}
-
-/// Reads of a file until its next frame is found, at most. Chosen by us: reading the headers of a million elements takes a second; the
-/// demuxer reads a damaged file round and round.
-const MOST_READS: u32 = 1 << 20;
-
-/// Reader that fails after too many reads.
-struct Bounded<R> {
-    from: R,
-    left: Arc<AtomicU32>,
-}
-
-impl<R: IoRead> IoRead for Bounded<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = self.left.load(Ordering::Relaxed).checked_sub(1);
-        self.left.store(left.ok_or_else(|| io::Error::other("it leads round and round"))?, Ordering::Relaxed);
-        self.from.read(to)
-    }
-}
-
-impl<R: Seek> Seek for Bounded<R> {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.from.seek(to)
-    }
 }
 
 /// Tracks of a file.
@@ -79,7 +56,7 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
     /// Opens a file; returns its tracks that are sent, and what is left out.
     pub(super) fn open(from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
         let left = Arc::new(AtomicU32::new(MOST_READS));
-        let from = WithoutSeekHead::new(Bounded { from, left: left.clone() })?;
+        let from = WithoutSeekHead::new(Bounded::new(from, left.clone()))?;
         let file = MatroskaFile::open(from).map_err(unreadable)?;
         let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for entry in file.tracks() {
