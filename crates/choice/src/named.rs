@@ -48,8 +48,9 @@ pub fn plan(weights: impl IntoIterator<Item = (u8, u32)>) -> Plan {
     weights.into_iter().fold(plan, weigh)
 }
 
-/// Layers that are told apart. Chosen by us: more than encoders make; those above count as much as the last.
-const LAYERS: u8 = 4;
+/// Layers that are told apart. Chosen by us: three spatial ones with two temporal ones each, and one more; those above count as much as the
+/// last. With more the worth of sound would overflow.
+const LAYERS: u8 = 7;
 /// Worth of a frame in frames of the layer above. Chosen by us (docs/design/late-choice.md): with 4 a base of large frames had gaps; a higher
 /// value gives up upper layers that would have fitted.
 const LAYER_RATIO: u32 = 16;

@@ -483,11 +483,12 @@ impl<'a> Streaming<'a> {
                     ended.push((link, reason));
                 }
             }
-            if self.meter.is_due() {
-                self.report(false)?;
-            }
+            // The last records of those that have ended follow: one without a receiver would be of a stream that has not begun.
             if let Some(link) = self.links.first() {
                 link.sender.wait(Some(clock::now() + TICK));
+                if self.meter.is_due() {
+                    self.report(false)?;
+                }
             }
         }
         for mut link in std::mem::take(&mut self.links) {

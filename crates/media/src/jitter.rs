@@ -51,14 +51,16 @@ pub(crate) struct Part<T> {
     pub(crate) bits: u32,
     /// Frames of a lane are given out in order, if this part tells it.
     pub(crate) lane: Option<u16>,
-    /// Stream that the frame counts for, and its place in it modulo 2^8, if this part tells them.
-    pub(crate) stream: Option<(u16, u8)>,
+    /// Stream that the frame counts for, and its place in it modulo 2^16, if this part tells them.
+    pub(crate) stream: Option<(u16, u16)>,
     /// Number of the frame's units before these, and number of these.
     pub(crate) first: u16,
     pub(crate) count: u16,
     /// Whether the frame ends with these.
     pub(crate) last: bool,
     pub(crate) is_entry: bool,
+    /// Whether the frame is a spatial layer, and the next one of its picture follows it in the stream.
+    pub(crate) is_below: bool,
     /// Distances to the frames that it refers to, if this part tells them.
     pub(crate) back: Vec<u32>,
     pub(crate) len: usize,
@@ -81,6 +83,8 @@ pub(crate) struct Whole<T> {
 struct Waiting<T> {
     lane: Option<u16>,
     stream: Option<u16>,
+    place: u16,
+    is_below: bool,
     parts: BTreeMap<u16, (u16, T)>,
     bytes: usize,
     /// Number of its units, if known.
@@ -97,6 +101,8 @@ impl<T> Waiting<T> {
         Self {
             lane: None,
             stream: None,
+            place: 0,
+            is_below: false,
             parts: BTreeMap::new(),
             bytes: 0,
             len: None,
@@ -124,7 +130,7 @@ impl<T> Waiting<T> {
 struct StreamState {
     counts: WholeFrameCounts,
     /// Number of its newest frame, and the place of that in the stream.
-    newest: Option<(u32, u8)>,
+    newest: Option<(u32, u16)>,
 }
 
 /// Jitter buffer.
@@ -285,11 +291,12 @@ impl<T> JitterBuffer<T> {
         let frame = self.waiting.entry(number).or_insert_with(|| Waiting::new(due));
         frame.lane = frame.lane.or(part.lane);
         if let Some((stream, place)) = part.stream.filter(|_| frame.stream.is_none()) {
-            frame.stream = Some(stream);
+            (frame.stream, frame.place) = (Some(stream), place);
             self.streams.entry(stream).or_default().place(number, place);
         }
         frame.due = frame.due.max(due);
         frame.is_entry |= part.is_entry;
+        frame.is_below |= part.is_below;
         if !part.back.is_empty() {
             frame.references = part.back.iter().map(|back| number.wrapping_sub(*back)).collect();
         }
@@ -320,14 +327,28 @@ impl<T> JitterBuffer<T> {
         for (_, number) in due {
             // An earlier one of its stream is given up with it.
             if let Some(frame) = self.waiting.get(&number) {
-                if frame.completed_at.is_some() { self.release(number) } else { self.give_up(number) }
+                if frame.completed_at.is_some() { self.release_picture(number) } else { self.give_up(number) }
             }
         }
     }
 
+    /// Gives out a complete frame, with those of the upper spatial layers of its picture.
+    fn release_picture(&mut self, number: u32) {
+        let mut top = number;
+        while let Some(frame) = self.waiting.get(&top).filter(|frame| frame.is_below)
+            && let Some((&next, above)) = self.waiting.range(top + 1..).find(|(_, above)| above.lane == frame.lane)
+            && above.place == frame.place.wrapping_add(1)
+            && above.completed_at.is_some()
+        {
+            top = next;
+        }
+        self.release(top);
+    }
+
     fn is_due(&self, frame: &Waiting<T>, now: Instant) -> bool {
         match (frame.completed_at, self.release) {
-            (Some(_), Release::Immediate) => true,
+            // A picture waits for its upper layers.
+            (Some(_), Release::Immediate) if !frame.is_below => true,
             (Some(_), _) => frame.due <= now,
             (None, _) => frame.due + if frame.len.is_some() { Duration::ZERO } else { END_UNKNOWN } <= now,
         }
@@ -420,7 +441,7 @@ impl<T> JitterBuffer<T> {
 
 impl StreamState {
     /// Takes the place of a frame in the stream; what lies between it and the newest one is missing so far.
-    fn place(&mut self, number: u32, place: u8) {
+    fn place(&mut self, number: u32, place: u16) {
         match self.newest {
             Some((newest, _)) if number < newest => {
                 self.counts.missing = self.counts.missing.saturating_sub(1);
@@ -459,6 +480,7 @@ mod tests {
                 count: 1,
                 last: true,
                 is_entry: true,
+                is_below: false,
                 back: Vec::new(),
                 len: 1,
                 units: Some(()),

@@ -24,6 +24,9 @@ pub(crate) trait Carrier: Debug + Default {
     /// Makes of a frame what is given out.
     fn give_out(&mut self, whole: Whole<Self::Piece>) -> Option<Self::Release>;
 
+    /// Completes what is given out at one time.
+    fn complete(&self, _released: &mut VecDeque<Self::Release>) {}
+
     /// Handles a restart of the sender; `_restarts` counts them.
     fn begin_anew(&mut self, _restarts: u32) {}
 
@@ -145,9 +148,12 @@ impl<C: Carrier> WholeFramePlayout<C> {
     }
 
     fn take_released(&mut self) {
+        let mut released = VecDeque::new();
         while let Some(whole) = self.frames.poll() {
-            self.ready.extend(self.carrier.give_out(whole));
+            released.extend(self.carrier.give_out(whole));
         }
+        self.carrier.complete(&mut released);
+        self.ready.append(&mut released);
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.

@@ -88,7 +88,9 @@ impl PolicyName {
             Self::Age => "readings of which only recent ones matter",
             Self::Dbat => "encoders whose bitrate can change (`--adapt` sets it)",
             Self::Fifo => "comparison",
-            Self::Layers => "layered media with a sub-stream per layer; `timeous send` has one per temporal layer",
+            Self::Layers => {
+                "layered media with a sub-stream per layer; `timeous send` has one per spatial and temporal layer"
+            }
             Self::Punctual => "streams in which a late datagram is worse than a missing one",
             Self::Dependencies => "receivers that use late data, too",
         }

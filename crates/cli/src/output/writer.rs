@@ -20,6 +20,7 @@ use super::queue::{Queue, SinkItem};
 use super::rtp::RtpWriter;
 use crate::failure::Failure;
 use crate::place::Place;
+use crate::track::TrackName;
 
 /// First port of players on this host, by convention (RFC 3551 §8).
 const FIRST_PORT: u16 = 5004;
@@ -29,7 +30,9 @@ pub(super) struct Writer {
     format: Format,
     /// Constant bitrate of a transport stream.
     constant: Option<ConstantRate>,
-    /// Streams of RTP as a transport stream, for a file that can hold it, and their descriptions.
+    /// Whether the sink can hold a transport stream, or MP4, of RTP.
+    is_recording: bool,
+    /// Streams of RTP as a transport stream, and their descriptions.
     recorder: Option<(RtpToTs, Vec<MediaDescription>)>,
 }
 
@@ -57,7 +60,7 @@ impl Writer {
             return Err(Failure::Usage("--sdp describes RTP: it needs a SINK udp://host:port".to_owned()));
         }
         let is_stream = match place {
-            Place::File(path) => !path.to_ascii_lowercase().ends_with(".mp4"),
+            Place::File(path) => !has_suffix(path, &[MP4]),
             Place::Sdp(_) => false,
             Place::Standard | Place::Udp(_) => true,
         };
@@ -66,12 +69,16 @@ impl Writer {
                 "--bitrate is that of MPEG-TS: name a file .ts, '-' or udp://host:port".to_owned(),
             ));
         }
+        let is_recording = match place {
+            Place::Standard => true,
+            Place::File(path) => has_suffix(path, &TRANSPORT_STREAMS) || has_suffix(path, &[MP4]),
+            Place::Sdp(_) | Place::Udp(_) => false,
+        };
         let format = match place {
             Place::Standard => Format::Bytes(SinkFile::standard_output()?),
             Place::File(path) => {
                 let file = SinkFile::new(Target::new(path, args.overwrite)?);
-                let is_mp4 = path.to_ascii_lowercase().ends_with(".mp4");
-                if is_mp4 { Format::Mp4(Box::default(), file) } else { Format::Bytes(file) }
+                if has_suffix(path, &[MP4]) { Format::Mp4(Box::default(), file) } else { Format::Bytes(file) }
             }
             Place::Sdp(path) => {
                 let to = free_ports(SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT)));
@@ -79,7 +86,7 @@ impl Writer {
             }
             Place::Udp(to) => Format::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?)),
         };
-        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new), recorder: None })
+        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new), is_recording, recorder: None })
     }
 
     /// Name of the sink.
@@ -101,20 +108,12 @@ impl Writer {
 
     /// Prepares to record streams of RTP, if a file can hold them.
     fn describe(&mut self, streams: &[MediaDescription]) -> Result<usize, WriteError> {
-        if !self.can_record() || self.recorder.as_ref().is_some_and(|(_, known)| known == streams) {
+        if !self.is_recording || self.recorder.as_ref().is_some_and(|(_, known)| known == streams) {
             return Ok(0);
         }
         let written = self.finish_recorder()?;
         let recorder = RtpToTs::new(streams);
         recorder.left_out().iter().for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}", self.name()));
-        if matches!(self.format, Format::Mp4(..)) {
-            for stream in streams.iter().filter(|stream| stream.is_codec("opus")) {
-                eprintln!(
-                    "timeous: {}: left out: {stream}: MP4 is written with AAC: name a file that ends with .ts",
-                    self.name()
-                );
-            }
-        }
         if !recorder.has_tracks() {
             return Err(self.no_file().into());
         }
@@ -125,8 +124,7 @@ impl Writer {
     /// Records a frame of RTP.
     fn record(&mut self, release: &PassthroughRelease) -> Result<usize, WriteError> {
         let Some((recorder, _)) = &mut self.recorder else {
-            let waits = self.can_record();
-            return Err(if waits {
+            return Err(if self.is_recording {
                 WriteError::Frame("its stream is not described yet".to_owned())
             } else {
                 self.no_file().into()
@@ -149,19 +147,10 @@ impl Writer {
         self.write_recorded(packets, clock::now())
     }
 
-    /// Whether the sink's name is one of MP4 or MPEG-TS.
-    fn can_record(&self) -> bool {
-        match &self.format {
-            Format::Bytes(file) => has_suffix(&file.name(), &TRANSPORT_STREAMS),
-            Format::Mp4(..) => true,
-            Format::Rtp(_) => false,
-        }
-    }
-
     fn no_file(&self) -> Failure {
         Failure::Peer(format!(
-            "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp; one that \
-             ends with .ts or .mp4 holds H.264, H.265 and AAC",
+            "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp; '-', and a \
+             file that ends with .ts or .mp4, hold H.264, H.265 and AAC",
             self.name()
         ))
     }
@@ -189,6 +178,13 @@ impl Writer {
                 let pushed = mp4.program.push(&release.packets);
                 if mp4.program.has_video() == Some(false) {
                     return Err(misnamed(&file.name(), "MPEG-TS without H.264 or H.265", ".ts").into());
+                }
+                for stream in mp4.program.take_left_out() {
+                    let (name, stream) = (file.name(), TrackName::from(stream));
+                    eprintln!(
+                        "timeous: {name}: left out: {stream}: MP4 is written with the first H.264 or H.265 and the first AAC: \
+                         name a file that ends with .ts"
+                    );
                 }
                 let added = file.append(&mp4.program.take())?;
                 pushed.map_err(|error| WriteError::Frame(error.to_string()))?;
@@ -254,8 +250,9 @@ fn filled<'a>(release: &'a TsRelease, constant: Option<&mut ConstantRate>) -> Co
     }
 }
 
-/// Suffixes of files of MPEG-TS, and of raw video.
+/// Suffixes of files of MPEG-TS, of MP4, and of raw video.
 const TRANSPORT_STREAMS: [&str; 4] = [".ts", ".m2t", ".mts", ".m2ts"];
+const MP4: &str = ".mp4";
 const RAW_VIDEO: [&str; 4] = [".h264", ".264", ".avc", ".h265"];
 
 fn has_suffix(name: &str, suffixes: &[&str]) -> bool {

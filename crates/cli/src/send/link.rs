@@ -193,7 +193,8 @@ impl Link {
         if is_left_out {
             return Ok(());
         }
-        let sets = if !self.has_entered && part.is_first() { sets } else { &[] };
+        // Again with each entry point: the packets with the first ones may be lost, and a source may tell them only once.
+        let sets = if part.is_first() && (!self.has_entered || part.is_entry()) { sets } else { &[] };
         self.has_entered = true;
         let stamp = timeous_media::Stamp { is_queued: self.sender.ring().queued_len() > 0, ..due.stamp };
         let deadline = self.deadline(due.captured);

@@ -1,6 +1,6 @@
 //! Statistics of each stream of a source at the sender: video, audio, subtitles and others, by the fates of their packets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,13 +51,17 @@ struct Pending {
     bytes: usize,
 }
 
+/// Frames of a stream that are remembered as given up. Chosen by us: fates come in any order within the send queue, which holds
+/// fewer; a higher value takes more memory.
+const REMEMBERED: usize = 4_096;
+
 /// Statistics of all streams of a source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SentTracks {
     tracks: BTreeMap<Key, SentTrack>,
     pending: BTreeMap<AduSeq, Pending>,
-    /// The last frame of each stream that was given up.
-    given_up: BTreeMap<Key, u32>,
+    /// The latest frames of each stream that were given up.
+    given_up: BTreeMap<Key, BTreeSet<u32>>,
 }
 
 impl SentTracks {
@@ -102,8 +106,14 @@ impl SentTracks {
         is_new.then_some(key.0)
     }
 
+    /// Returns whether the frame was not given up before.
     fn give_up(&mut self, key: Key, frame: u32) -> bool {
-        self.given_up.insert(key, frame) != Some(frame)
+        let known = self.given_up.entry(key).or_default();
+        let is_new = known.insert(frame);
+        if known.len() > REMEMBERED {
+            known.pop_first();
+        }
+        is_new
     }
 
     fn track(&mut self, part: &MediaPart, encoding: usize) -> &mut SentTrack {
@@ -195,5 +205,21 @@ pub(super) fn key_of(part: &MediaPart, encoding: usize) -> Key {
         MediaPart::Video(_) => (encoding as u16, false),
         MediaPart::Ts(unit) => (unit.stream.pid, unit.stream.kind == timeous_media::ts::StreamKind::Clock),
         MediaPart::Passthrough(unit) => (unit.stream.into(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_whose_packets_are_given_up_between_those_of_another_counts_once() {
+        let (mut tracks, key) = (SentTracks::default(), (0, false));
+        for (frame, seq) in [10, 11, 10, 11].into_iter().zip(1..) {
+            tracks.pending.insert(AduSeq(seq), Pending { key, frame, bytes: 100 });
+        }
+        let given_up: Vec<_> = (1..=4).map(|seq| tracks.fate(AduSeq(seq), Fate::Dropped(DropReason::Policy))).collect();
+        assert_eq!(given_up, [Some(0), Some(0), None, None]);
+        assert_eq!((tracks.tracks[&key].frames_given_up, tracks.tracks[&key].pkt_snd_policy_total), (2, 4));
     }
 }

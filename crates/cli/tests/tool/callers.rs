@@ -10,9 +10,11 @@ use timeous::{Hints, clock};
 use crate::pictures::{annexb, field, field_pictures, first_slices};
 use crate::recorded::Recorded;
 use crate::support::{Files, Running, free_port, is_installed, skip, sleep, timeous};
-use crate::watched::{LATENCY_MS, as_sent, send_to};
+use crate::watched::{as_sent, send_to};
 
 const PLAIN: &str = "plain25.h264";
+/// Longer than a busy machine stands still, with a flood of packets beside: every frame counts.
+const LATENCY_MS: u64 = 3_000;
 
 fn record(port: u16, sink: &str) -> Running {
     let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms");

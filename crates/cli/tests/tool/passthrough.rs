@@ -9,10 +9,11 @@ use serde_json::json;
 use timeous::clock;
 use timeous::core::Duration;
 
+use crate::pictures::nals;
 use crate::statistics::tracks;
 use crate::support::{
-    Files, Running, decoder, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip, sleep_until,
-    timeous, until,
+    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, nap, side_by_side, size, skip,
+    sleep_until, timeous, until,
 };
 
 /// Length of an RTP header (RFC 3550 §5.1).
@@ -309,18 +310,24 @@ fn gstreamers_rtp_of_any_codec_passes_to_gstreamer() {
     ]);
 }
 
-/// A camera's RTP of H.265 or H.264 with sound, recorded as a file.
-fn assert_is_recorded(codecs: &[&str], name: &str, entry: &str, has_sound: bool) {
+/// A camera's RTP of H.265 or H.264 with sound, recorded as a file, or through a pipe; returns the messages of the receiver.
+fn assert_is_recorded(codecs: &[&str], name: &str, entry: &str, has_sound: bool) -> String {
     let film = Film::new(codecs);
     let [input, _] = film.sessions([1, 3]);
     let (port, out) = (free_port(), film.files.path(name));
-    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), &out]);
+    let is_pipe = name.starts_with("pipe");
+    let sink = if is_pipe { "-" } else { &out };
+    let mut receiver = command(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), sink]);
+    if is_pipe {
+        receiver.stdout(fs::File::create(&out).unwrap());
+    }
+    let mut receiver = Running::start(receiver);
     receiver.until_it_says("listening");
     let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}?latency=1s")]);
     until("the sender listens", || !is_free(film.ports[0]) && !is_free(film.ports[1]));
     Running::start(film.encoder(&["-re"])).ends_with(0);
     sender.stop();
-    receiver.ends_with(0);
+    let told = receiver.ends_with(0);
     let said = Running::start(decoder(&["-i", &out, "-map", "0", "-f", "null", "-"])).ends_with(0);
     assert_eq!(said, "", "{name}");
     let count = |stream: &str, what: &str| {
@@ -334,6 +341,7 @@ fn assert_is_recorded(codecs: &[&str], name: &str, entry: &str, has_sound: bool)
     assert_eq!(count("v:0", "codec_tag_string"), entry, "{name}");
     let sound = count("a:0", "nb_read_packets").parse().unwrap_or(0);
     assert_eq!(sound > 150, has_sound, "{name}: {sound} frames of sound");
+    told
 }
 
 #[test]
@@ -342,9 +350,49 @@ fn rtp_of_h265_and_h264_is_recorded_with_its_sound() {
         return skip("rtp_of_h265_and_h264_is_recorded_with_its_sound", "ffmpeg");
     }
     side_by_side(&[
-        ("H.265 in MP4", || assert_is_recorded(&H265_AAC, "out.mp4", "hvc1", true)),
-        ("H.264 in MPEG-TS", || assert_is_recorded(&H264_OPUS, "out.ts", "[27][0][0][0]", true)),
+        ("H.265 in MP4", || drop(assert_is_recorded(&H265_AAC, "out.mp4", "hvc1", true))),
+        ("H.264 in MPEG-TS", || drop(assert_is_recorded(&H264_OPUS, "out.ts", "[27][0][0][0]", true))),
     ]);
+    side_by_side(&[
+        ("H.264 in MP4", || {
+            let told = assert_is_recorded(&H264_OPUS, "out.mp4", "avc1", false);
+            assert!(told.contains("left out: audio Opus") && told.contains("the first AAC"), "{told}");
+        }),
+        ("H.265 through a pipe", || drop(assert_is_recorded(&H265_AAC, "pipe.ts", "HEVC", true))),
+    ]);
+}
+
+/// ffmpeg tells the parameter sets of a film only in the session description.
+#[test]
+fn parameter_sets_of_a_session_description_come_with_each_keyframe() {
+    if !is_installed("ffmpeg") {
+        return skip("parameter_sets_of_a_session_description_come_with_each_keyframe", "ffmpeg");
+    }
+    let film = Film::new(&H264_OPUS);
+    let (input, output, port) = (film.files.path("video.sdp"), film.files.path("out.h264"), free_port());
+    let to = format!("rtp://127.0.0.1:{}?pkt_size=1200", film.ports[0]);
+    let encoder = |pace: &[&str]| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-nostdin", "-v", "error"]).args(pace).args(["-i", &film.film, "-map", "0:v", "-c", "copy"]);
+        ffmpeg.args(["-f", "rtp", &to, "-sdp_file", &input]);
+        silent(ffmpeg)
+    };
+    Running::start(encoder(&["-t", "0.2"])).ends_with(0);
+    assert!(fs::read_to_string(&input).unwrap().contains("sprop-parameter-sets="));
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off&latency=1s"), &output]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &input, &format!("timeous://127.0.0.1:{port}?latency=1s")]);
+    until("the sender listens", || !is_free(film.ports[0]));
+    Running::start(encoder(&["-re"])).ends_with(0);
+    sender.stop();
+    receiver.ends_with(0);
+    let bytes = fs::read(&output).unwrap();
+    let types: Vec<u8> = nals(&bytes).iter().map(|(_, nal)| nal[0] & 0x1f).collect();
+    let count = |kind: u8| types.iter().filter(|of| **of == kind).count();
+    let slices = types.iter().filter(|of| matches!(**of, 1 | 5)).count();
+    assert!(slices + 5 >= PICTURES && count(5) >= 3, "{types:?}");
+    assert!(types.windows(3).filter(|three| *three == [7, 8, 5]).count() >= 3, "{types:?}");
+    assert_eq!(Running::start(decoder(&["-f", "h264", "-i", &output, "-f", "null", "-"])).ends_with(0), "");
 }
 
 /// NAL unit type of a packet of H.265 (RFC 7798 §4.4), of a fragment that of its unit.

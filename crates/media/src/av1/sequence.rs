@@ -4,8 +4,6 @@ use super::bits::Bits;
 
 /// Value of `seq_force_screen_content_tools` and `seq_force_integer_mv` by which each frame tells (§6.4.1).
 const BY_FRAME: u32 = 2;
-/// Spatial layers of an operating point but the lowest (§6.4.1).
-const UPPER_SPATIAL: u32 = 0xe00;
 
 /// Fields of the sequence header by which frame headers are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,10 +104,5 @@ impl Sequence {
             self.operating_points.push((layers, has_model));
         }
         Some(())
-    }
-
-    /// Whether a temporal unit may show several frames, one of each spatial layer.
-    pub(super) fn has_spatial_layers(&self) -> bool {
-        self.operating_points.iter().any(|(layers, _)| layers & UPPER_SPATIAL != 0)
     }
 }

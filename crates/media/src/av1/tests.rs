@@ -1,29 +1,25 @@
 //! Tests with streams of encoders, whose references were taken from `ffmpeg -bsf:v trace_headers`.
 
-use super::obu::leb128;
+use super::obu::{TEMPORAL_DELIMITER, units};
 use super::units::{TemporalUnit, Units};
 
 /// OBUs of each temporal unit of a stream in the low-overhead format (AV1 §5.2).
-fn temporal_units(mut stream: &[u8]) -> Vec<Vec<&[u8]>> {
-    let mut units: Vec<Vec<&[u8]>> = Vec::new();
-    while let Some(&first) = stream.first() {
-        let mut rest = &stream[1..];
-        let len = leb128(&mut rest).unwrap();
-        let (obu, after) = stream.split_at(stream.len() - rest.len() + len);
-        stream = after;
-        match first >> 3 & 0x0f {
-            2 => units.push(Vec::new()),
-            _ => units.last_mut().unwrap().push(obu),
+fn temporal_units(stream: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut found: Vec<Vec<Vec<u8>>> = Vec::new();
+    for obu in units(stream) {
+        match obu.kind {
+            TEMPORAL_DELIMITER => found.push(Vec::new()),
+            _ => found.last_mut().unwrap().push(obu.without_size()),
         }
     }
-    units
+    found
 }
 
 /// Entry point, disposable, and references of each unit.
 fn read(stream: &[u8]) -> Vec<(bool, bool, Vec<u32>)> {
     let mut units = Units::default();
     let read = (1..).zip(temporal_units(stream)).map(|(number, obus)| {
-        let unit = units.read(number, obus.into_iter(), false).expect("it shows a frame");
+        let unit = units.read(number, obus.iter().map(Vec::as_slice), false).expect("it shows a frame");
         let TemporalUnit { is_entry, is_disposable, references, .. } = unit;
         (is_entry, is_disposable, references.expect("its headers are read"))
     });
@@ -68,8 +64,8 @@ fn what_cannot_be_read_may_be_referred_to_by_all_that_follows() {
     let stream = include_bytes!("../../tests/streams/av1-realtime.obu");
     let all = temporal_units(stream);
     let mut units = Units::default();
-    assert!(units.read(1, all[0].iter().copied(), false).is_some());
+    assert!(units.read(1, all[0].iter().map(Vec::as_slice), false).is_some());
     assert_eq!(units.read(2, [&all[1][0][..3]].into_iter(), false), None, "more may come");
     assert_eq!(units.read(2, [&all[1][0][..3]].into_iter(), true).unwrap().references, None);
-    assert_eq!(units.read(3, all[2].iter().copied(), false).unwrap().references, Some(vec![2]));
+    assert_eq!(units.read(3, all[2].iter().map(Vec::as_slice), false).unwrap().references, Some(vec![2]));
 }

@@ -4,7 +4,7 @@ use super::frame::{FrameHeader, Slots};
 use super::obu::{FRAME, FRAME_HEADER, Obu, SEQUENCE_HEADER};
 use super::sequence::Sequence;
 
-/// Description of a temporal unit, by its headers.
+/// Description of a temporal unit, or of a spatial layer of one, by its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TemporalUnit {
     /// Whether a decoder can start here.
@@ -12,6 +12,7 @@ pub(crate) struct TemporalUnit {
     /// Whether no other refers to it.
     pub(crate) is_disposable: bool,
     pub(crate) temporal: u8,
+    pub(crate) spatial: u8,
     /// Units that it refers to, the newest first; `None`: its headers cannot be read.
     pub(crate) references: Option<Vec<u32>>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Reads the temporal unit `number` from its OBUs so far, of which the last may be cut off. `None`: more are needed, unless these
+    /// Reads the temporal unit `number`, or a spatial layer of one, from its OBUs so far, of which the last may be cut off. `None`: more are needed, unless these
     /// are `all` that are waited for.
     pub(crate) fn read<'a>(
         &mut self,
@@ -52,8 +53,7 @@ impl Units {
                 _ => {}
             }
         }
-        let has_spatial = next.sequence.as_ref().is_some_and(Sequence::has_spatial_layers);
-        if !all && (!found.is_shown || has_spatial) {
+        if !all && !found.is_shown {
             return None;
         }
         if !found.is_shown || found.is_unreadable {
@@ -67,13 +67,14 @@ impl Units {
         Some(TemporalUnit {
             is_entry: found.is_key && found.has_sequence,
             is_disposable: is_exact && found.refreshes == 0,
-            temporal: found.temporal.unwrap_or(0),
+            temporal: found.layers.map_or(0, |(temporal, _)| temporal),
+            spatial: found.layers.map_or(0, |(_, spatial)| spatial),
             references: is_exact.then_some(found.references),
         })
     }
 
     fn take(&mut self, number: u32, obu: &Obu<'_>, found: &mut Found) {
-        found.temporal.get_or_insert(obu.temporal);
+        found.layers.get_or_insert((obu.temporal, obu.spatial));
         let Some(header) = self.sequence.as_ref().and_then(|sequence| FrameHeader::read(obu, sequence)) else {
             found.is_unreadable = true;
             return;
@@ -104,7 +105,8 @@ struct Found {
     is_shown: bool,
     is_unreadable: bool,
     refreshes: Slots,
-    temporal: Option<u8>,
+    /// Temporal and spatial layer.
+    layers: Option<(u8, u8)>,
     references: Vec<u32>,
 }
 

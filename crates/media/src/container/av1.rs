@@ -1,11 +1,7 @@
-//! AV1 of containers: open bitstream units (OBU) of a temporal unit, key frames, and RTP payloads (RTP Payload Format For AV1 §4).
+//! AV1 of containers: key frames, and RTP payloads of a temporal unit (RTP Payload Format For AV1 §4).
 
-use crate::av1::obu::{EXTENSION, SEQUENCE_HEADER, SIZE, leb128};
+use crate::av1::obu::{self, Obu, PADDING, SEQUENCE_HEADER, TEMPORAL_DELIMITER, TILE_LIST};
 
-/// OBU types (AV1 §6.2.2) that are not sent.
-const TEMPORAL_DELIMITER: u8 = 2;
-const TILE_LIST: u8 = 8;
-const PADDING: u8 = 15;
 /// Aggregation header (§4.4): the first element goes on from the packet before, the last one in the next; number of elements; start of a
 /// coded video sequence.
 const CONTINUES: u8 = 0x80;
@@ -18,56 +14,35 @@ const LENGTH: usize = 2;
 /// Fewest bytes of an OBU that are put into a packet with others. Chosen by us: less is mostly headers.
 const LEAST_ROOM: usize = 64;
 
-/// OBUs of a temporal unit that are sent, without size fields.
-fn obus(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    while let Some((obu, after)) = next(bytes) {
-        bytes = after;
-        if !matches!(kind(&obu), TEMPORAL_DELIMITER | TILE_LIST | PADDING) {
-            found.push(obu);
-        }
-    }
-    found
-}
-
-fn kind(obu: &[u8]) -> u8 {
-    obu.first().map_or(0, |first| first >> 3 & 0x0f)
-}
-
-/// First OBU, without its size field, and the rest; one without a size lasts until the end.
-fn next(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let &first = bytes.first()?;
-    let header = if first & EXTENSION == 0 { 1 } else { 2 };
-    let (head, mut rest) = bytes.split_at_checked(header)?;
-    if first & SIZE == 0 {
-        return Some((bytes.to_vec(), &[]));
-    }
-    let size = leb128(&mut rest)?;
-    let (data, after) = rest.split_at_checked(size)?;
-    let mut obu = head.to_vec();
-    obu[0] &= !SIZE;
-    obu.extend_from_slice(data);
-    Some((obu, after))
+/// OBUs of a temporal unit that are sent, without size fields: no delimiters, no padding.
+fn obus(unit: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let is_sent = |kind| !matches!(kind, TEMPORAL_DELIMITER | TILE_LIST | PADDING);
+    obu::units(unit).filter(move |obu| is_sent(obu.kind)).map(|obu| obu.without_size())
 }
 
 /// Whether a temporal unit begins a coded video sequence: it has a sequence header, which stands before key frames (AV1 §7.5).
 pub(super) fn is_entry(unit: &[u8]) -> bool {
-    obus(unit).iter().any(|obu| kind(obu) == SEQUENCE_HEADER)
+    obu::units(unit).any(|obu| obu.kind == SEQUENCE_HEADER)
 }
 
 /// RTP payloads of a temporal unit, each of at most `most` bytes behind its header; `header` has the sequence header of units without one.
 pub(super) fn payloads(unit: &[u8], header: &[u8], is_entry: bool, most: usize) -> Vec<Vec<u8>> {
-    let mut obus = obus(unit);
-    let has_header = obus.iter().any(|obu| kind(obu) == SEQUENCE_HEADER);
-    if is_entry && !has_header {
-        obus.splice(0..0, self::obus(header));
-    }
+    let header = if is_entry && !self::is_entry(unit) { header } else { &[] };
+    let obus: Vec<_> = obus(header).chain(obus(unit)).collect();
     let mut payloads: Vec<Vec<u8>> = Vec::new();
     let mut elements: Vec<&[u8]> = Vec::new();
     let mut used = 0;
     let mut continues = false;
+    let mut layer = None;
     for obu in &obus {
         let mut rest = obu.as_slice();
+        // OBUs of one packet are of one layer (§5).
+        let own = Obu::read(obu).filter(|obu| obu.has_extension).map(|obu| (obu.temporal, obu.spatial));
+        if !elements.is_empty() && own.is_some() && layer.is_some_and(|_| layer != own) {
+            payloads.push(packet(&elements, continues, false));
+            (elements, used, continues) = (Vec::new(), 0, false);
+        }
+        layer = own.or(layer);
         while !rest.is_empty() {
             if elements.len() == MAX_ELEMENTS || !elements.is_empty() && used + LENGTH + LEAST_ROOM > most {
                 payloads.push(packet(&elements, continues, false));
@@ -125,6 +100,9 @@ mod tests {
         assert!(packed.iter().all(|payload| payload.len() <= 1_081));
         // The header of the container, where the unit has none.
         assert_eq!(payloads(&[0x32, 1, 0x10], &[0x0a, 1, 9], true, 1_080), [[0x28, 0x82, 0, 0x08, 9, 0x30, 0x10]]);
+        // Frames of two spatial layers of the second temporal one: a packet each.
+        let layers = [0x36, 0x20, 1, 7, 0x36, 0x28, 1, 8];
+        assert_eq!(payloads(&layers, &[], false, 1_080), [[0x10, 0x34, 0x20, 7], [0x10, 0x34, 0x28, 8]]);
         assert!(!is_entry(&[0x32, 1, 0x10]) && payloads(&[0x32, 9], &[], false, 1_080).is_empty());
     }
 }

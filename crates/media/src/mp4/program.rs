@@ -1,6 +1,6 @@
 //! MP4 of a transport stream: its H.264 or H.265, and AAC, in step.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::boxes::{self, Fragment, Sample, aac_track};
 use super::error::Mp4Error;
@@ -8,6 +8,7 @@ use super::samples::{CodedFrame, SampleFormat};
 use super::samples_h265::H265Format;
 use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
+use crate::ts::TsStream;
 use crate::ts::demux::{Demuxer, Elementary, Pes};
 use crate::ts::packet::TIME_VALUES;
 
@@ -54,6 +55,8 @@ pub struct TsMp4Writer {
     earliest: [i64; 2],
     usual: [i64; 2],
     out: Vec<u8>,
+    /// PIDs that were told to be left out.
+    told: BTreeSet<u16>,
 }
 
 impl TsMp4Writer {
@@ -69,6 +72,11 @@ impl TsMp4Writer {
     /// Whether the stream has H.264 or H.265, which the file needs; `None` before its tables have come.
     pub fn has_video(&self) -> Option<bool> {
         self.demuxer.has_video()
+    }
+
+    /// Returns elementary streams that are not written, each once: all but the first video and the first AAC.
+    pub fn take_left_out(&mut self) -> Vec<TsStream> {
+        self.demuxer.left_out().filter(|stream| self.told.insert(stream.pid)).collect()
     }
 
     /// Returns the bytes to append to the file now.

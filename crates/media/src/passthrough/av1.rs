@@ -3,7 +3,7 @@
 use timeous_core::{FrameId, References};
 
 use super::chain::{Chain, Header};
-use crate::av1::obu::leb128;
+use crate::av1::obu::{Obu, leb128};
 use crate::av1::units::{TemporalUnit, Units};
 use crate::pictures::Description;
 
@@ -21,18 +21,20 @@ pub(super) struct Av1 {
 }
 
 impl Av1 {
-    /// Describes the temporal unit `number` by the payloads of its packets so far. `None`: more are needed, unless these are `all`.
+    /// Describes the temporal unit `number`, or a spatial layer of one, by the payloads of its packets so far; `below` is the frame of
+    /// the next lower layer. `None`: more are needed, unless these are `all`.
     pub(super) fn describe<'a>(
         &mut self,
         number: u32,
+        below: Option<u32>,
         payloads: impl Iterator<Item = &'a [u8]>,
         all: bool,
     ) -> Option<Description> {
         let obus = obus(payloads);
         let unit = self.units.read(number, obus.iter().map(Vec::as_slice), all)?;
-        let TemporalUnit { is_entry, is_disposable, temporal: layer, .. } = unit;
-        let description =
-            self.chain.describe(number, Some(Header { is_entry, is_disposable, layer, ..Header::default() }));
+        let TemporalUnit { is_entry, is_disposable, temporal: layer, spatial, .. } = unit;
+        let header = Header { is_entry, is_disposable, layer, spatial, has_below: spatial > 0, ..Header::default() };
+        let description = self.chain.describe(number, Some(header), below);
         let Some(known) = unit.references else { return Some(description) };
         let mut references = References::NONE;
         // Of more than fit, the newest: they refer to the others, or came after them.
@@ -41,6 +43,16 @@ impl Av1 {
         }
         Some(Description { references, ..description })
     }
+}
+
+/// Spatial layer of a packet: all of its OBUs that tell one are of the same (§5). `None`: it does not tell.
+pub(super) fn spatial_layer(payload: &[u8]) -> Option<u8> {
+    let is_tail = payload.first()? & CONTINUES != 0;
+    let obus = obus([payload].into_iter());
+    let obus = obus.iter().filter_map(|obu| Obu::read(obu)).filter(|obu| obu.has_extension);
+    let told: Option<u8> = obus.map(|obu| obu.spatial).next();
+    // A packet that begins within an OBU goes on with its layer.
+    told.filter(|_| !is_tail)
 }
 
 /// OBUs of packets in a row; the last one may be cut off.

@@ -4,6 +4,7 @@ use rtp_types::RtpPacket;
 
 use crate::h264::annexb::START_CODE;
 use crate::h264::depacketize::Payload;
+use crate::h264::svc::{EXTENDED_SLICE, SvcHeader};
 
 /// Types of payloads of H.265 (RFC 7798 §4.4): aggregation packet, fragmentation unit.
 const AP: u8 = 48;
@@ -16,6 +17,45 @@ pub(crate) fn append_h264(annexb: &mut Vec<u8>, payload: &[u8]) {
     if let Ok(payload) = Payload::parse(payload) {
         payload.append_to(annexb);
     }
+}
+
+/// Types of payloads of H.264 (RFC 6184 §5.2): aggregation packet, fragmentation unit, and the start of one.
+const STAP_A: u8 = 24;
+const FU_A: u8 = 28;
+const FU_A_START: u8 = 0x80;
+
+/// First NAL unit in a packet of H.264 that is part of a picture, as far as it is in it.
+fn first_slice(payload: &[u8]) -> Option<Vec<u8>> {
+    let is_slice = |nal: &[u8]| nal.first().is_some_and(|first| matches!(first & 0x1f, 1..=5 | EXTENDED_SLICE));
+    match *payload {
+        [first, ref rest @ ..] if first & 0x1f == STAP_A => {
+            let mut rest = rest;
+            while let Some((size, after)) = rest.split_first_chunk::<2>() {
+                let (nal, after) = after.split_at_checked(u16::from_be_bytes(*size).into())?;
+                if is_slice(nal) {
+                    return Some(nal.to_vec());
+                }
+                rest = after;
+            }
+            None
+        }
+        [first, unit, ref data @ ..] if first & 0x1f == FU_A => {
+            let nal = [&[first & 0xe0 | unit & 0x1f], data].concat();
+            Some(nal).filter(|nal| unit & FU_A_START != 0 && is_slice(nal))
+        }
+        _ => Some(payload.to_vec()).filter(|nal| is_slice(nal)),
+    }
+}
+
+/// Layer of a packet of H.264 with SVC (RFC 6190); `None`: no slice begins in it.
+pub(super) fn svc_layer(payload: &[u8]) -> Option<u8> {
+    first_slice(payload).map(|nal| SvcHeader::read(&nal).map_or(0, |header| header.spatial))
+}
+
+/// Header of a packet with a slice of an upper layer, and whether no other picture refers to it.
+pub(super) fn upper_layer(payload: &[u8]) -> Option<(SvcHeader, bool)> {
+    let nal = first_slice(payload)?;
+    Some((SvcHeader::read(&nal).filter(|header| header.spatial > 0)?, nal[0] & 0x60 == 0))
 }
 
 /// Appends the NAL units of a packet of H.265.

@@ -108,6 +108,7 @@ impl PassthroughPacketizer {
                 let bytes = &rest[number * self.room..rest.len().min((number + 1) * self.room)];
                 let descriptor = PassthroughDescriptor {
                     first_byte: header.first().copied().unwrap_or(0),
+                    is_below: unit.is_below && number + 1 == parts,
                     stream: unit.stream,
                     last: unit.last && number + 1 == parts,
                     is_queued: is_queued || unit.first > 0 || number > 0,
@@ -119,7 +120,7 @@ impl PassthroughPacketizer {
                     timestamp: header
                         .get(4..8)
                         .map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-                    place: unit.place as u8,
+                    place: unit.place as u16,
                     given_up: self.given_up[usize::from(unit.stream & 0x0f)],
                     ..PassthroughDescriptor::default()
                 };

@@ -1,6 +1,6 @@
 //! Playout of RTP passed through: frames that are complete, in time and decodable, as the packets that the source sent, numbered anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rtp_types::RtpPacket;
 use timeous_core::Instant;
@@ -32,6 +32,8 @@ pub struct PassthroughRelease {
     pub timestamp: u32,
     /// Playout time.
     pub playout_at: Instant,
+    /// Whether the frame is a spatial layer, and the next one of its picture follows unless it was given up or lost.
+    is_below: bool,
 }
 
 /// Piece of an RTP packet.
@@ -48,7 +50,7 @@ pub(crate) struct Piece {
 struct Numbers {
     next: u16,
     /// Number of the last frame in its stream.
-    place: Option<u8>,
+    place: Option<u16>,
     /// Frames that did not come and were not withheld, and frames given up, as far as known; and for how many a number was left out.
     absent: u32,
     given_up: u32,
@@ -114,6 +116,7 @@ impl Carrier for PassthroughOutput {
             count: u16::from(has_packet),
             last: descriptor.last,
             is_entry: descriptor.is_entry,
+            is_below: descriptor.is_below,
             back: descriptor.distances().collect(),
             len: piece.bytes.len(),
             units: has_packet.then_some(piece),
@@ -128,6 +131,7 @@ impl Carrier for PassthroughOutput {
 
     fn give_out(&mut self, whole: Whole<Piece>) -> Option<PassthroughRelease> {
         let first = whole.parts.first().map(|piece| piece.descriptor)?;
+        let is_below = whole.parts.iter().any(|piece| piece.descriptor.is_below);
         let numbers = self.numbers.entry(first.stream).or_default();
         numbers.frame(&first, whole.withheld);
         let mut packets: Vec<Vec<u8>> = Vec::new();
@@ -151,7 +155,22 @@ impl Carrier for PassthroughOutput {
             packets,
             timestamp: first.timestamp,
             playout_at: whole.due,
+            is_below,
         })
+    }
+
+    /// The last packet of a picture has the marker, whichever layers of it are given out.
+    fn complete(&self, released: &mut VecDeque<PassthroughRelease>) {
+        for at in 0..released.len() {
+            let this = &released[at];
+            let mut later = released.range(at + 1..).filter(|later| later.stream == this.stream);
+            if this.is_below
+                && later.next().is_none_or(|later| later.timestamp != this.timestamp)
+                && let Some(second) = released[at].packets.last_mut().and_then(|packet| packet.get_mut(1))
+            {
+                *second |= MARKER;
+            }
+        }
     }
 }
 
@@ -165,11 +184,20 @@ impl Numbers {
         let between = self.place.map_or(0, |last| u32::from(frame.place.wrapping_sub(last).wrapping_sub(1)));
         self.place = Some(frame.place);
         self.absent += between.saturating_sub(withheld);
-        self.given_up += u32::from(frame.given_up.wrapping_sub(self.last_given_up));
+        self.given_up += self.newly_given_up(frame.given_up);
         self.last_given_up = frame.given_up;
         let lost = self.absent.saturating_sub(self.given_up + self.left_out);
         self.left_out += lost;
         self.next = self.next.wrapping_add(lost.min(MOST_LEFT_OUT) as u16);
+    }
+
+    /// Frames given up since the last one came, from their count modulo 2^8: as many as are absent, where it went round in between.
+    fn newly_given_up(&self, count: u8) -> u32 {
+        const ROUND: u32 = 1 << u8::BITS;
+        let least = u32::from(count.wrapping_sub(self.last_given_up));
+        // Frames are given up before those ahead of them have left, so that some may be counted that are not absent yet.
+        let most = (self.absent + ROUND / 2).saturating_sub(self.given_up);
+        least + most.saturating_sub(least) / ROUND * ROUND
     }
 
     fn next(&mut self, has_gap: bool) -> u16 {

@@ -1,6 +1,6 @@
 //! Reader: finds the frames of RTP streams of any payload, with their kinds and capture times.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant, SubStream};
@@ -72,6 +72,27 @@ struct Stream {
     /// Frames in a row that ended without a marker.
     unmarked: u32,
     places: u32,
+    layers: LayerRanks,
+    /// Whether it has upper spatial layers. Then a packet waits for the next one, which tells whether its frame ends.
+    has_spatial_layers: bool,
+}
+
+/// Layers of a video so far: spatial layers from the lowest, each with its temporal ones.
+#[derive(Debug)]
+struct LayerRanks(BTreeSet<(u8, u8)>);
+
+impl LayerRanks {
+    /// Number of a layer, from the base.
+    fn rank(&mut self, spatial: u8, temporal: u8) -> u8 {
+        self.0.insert((spatial, temporal));
+        self.0.range(..(spatial, temporal)).count() as u8
+    }
+}
+
+impl Default for LayerRanks {
+    fn default() -> Self {
+        Self(BTreeSet::from([(0, 0)]))
+    }
 }
 
 /// Frame that has not ended, or the last one.
@@ -80,6 +101,9 @@ struct Current {
     number: u32,
     place: u32,
     ticks: i64,
+    spatial: u8,
+    /// Frame of the next lower spatial layer of the picture.
+    below: Option<u32>,
     captured: Instant,
     description: Option<Description>,
     /// Packets that were passed on, and those that wait for the description; whether packets were lost before each.
@@ -215,6 +239,8 @@ impl Stream {
             current: None,
             unmarked: 0,
             places: 0,
+            layers: LayerRanks::default(),
+            has_spatial_layers: false,
         }
     }
 
@@ -238,22 +264,32 @@ impl Stream {
         self.clock = MediaClock::new(TOLERANCE);
         (self.newest, self.reported, self.current) = (None, None, None);
         self.codec = Codec::of(&self.description);
+        (self.layers, self.has_spatial_layers) = (LayerRanks::default(), false);
     }
 
     fn take(&mut self, packet: Ordered, frames: &mut u32, ready: &mut VecDeque<PassthroughUnit>) {
         let Ok(rtp) = RtpPacket::parse(&packet.packet) else { return };
         let marker = rtp.marker_bit();
-        let goes_on = self.current.as_ref().is_some_and(|current| {
-            !current.has_ended && current.ticks == packet.ticks && current.passed < MOST_PACKETS
+        let spatial = self.codec.spatial_layer(rtp.payload());
+        let picture = self.current.as_ref().filter(|current| !current.has_ended && current.ticks == packet.ticks);
+        let goes_on = picture.is_some_and(|current| {
+            current.passed < MOST_PACKETS && spatial.is_none_or(|spatial| spatial == current.spatial)
         });
         if !goes_on {
-            self.end(ready);
+            let below = picture.map(|current| (current.number, current.captured));
+            match below {
+                Some(_) => self.end_below(ready),
+                None => self.end(ready),
+            }
             *frames += 1;
+            self.has_spatial_layers |= spatial.is_some_and(|spatial| spatial > 0);
             self.current = Some(Current {
                 number: *frames,
                 place: self.places,
                 ticks: packet.ticks,
-                captured: self.captured(&packet),
+                spatial: spatial.unwrap_or(0),
+                below: below.map(|(number, _)| number),
+                captured: below.map_or_else(|| self.captured(&packet), |(_, captured)| captured),
                 description: None,
                 passed: 0,
                 waiting: Vec::new(),
@@ -268,7 +304,18 @@ impl Stream {
         current.has_ended = is_last;
         current.waiting.push((packet.packet, packet.has_gap));
         let all = is_last || current.waiting.len() >= MOST_UNDESCRIBED;
-        current.pass(&mut self.codec, self.substream, all, ready);
+        self.pass(all, ready);
+    }
+
+    /// Ends a frame of a spatial layer, behind which another one of its picture begins.
+    fn end_below(&mut self, ready: &mut VecDeque<PassthroughUnit>) {
+        let before = ready.len();
+        let unmarked = self.unmarked;
+        self.end(ready);
+        self.unmarked = unmarked;
+        if let Some(unit) = ready.range_mut(before..).last() {
+            unit.is_below = true;
+        }
     }
 
     /// Ends a frame that had no marker, so that its end is known.
@@ -279,7 +326,37 @@ impl Stream {
         if current.waiting.is_empty() {
             current.waiting.push((Vec::new(), false));
         }
-        current.pass(&mut self.codec, self.substream, true, ready);
+        self.pass(true, ready);
+    }
+
+    /// Passes on the packets of the current frame, if it can be described.
+    fn pass(&mut self, all: bool, ready: &mut VecDeque<PassthroughUnit>) {
+        let Some(current) = &mut self.current else { return };
+        let Some(description) = current.describe(&mut self.codec, all) else { return };
+        let Description { kind, references, priority, layer, spatial } = description;
+        let layer = self.layers.rank(spatial, layer);
+        let kept = usize::from(self.has_spatial_layers && !current.has_ended);
+        let count = current.waiting.len();
+        for (at, (packet, has_gap)) in current.waiting.drain(..count.saturating_sub(kept)).enumerate() {
+            ready.push_back(PassthroughUnit {
+                stream: 0,
+                frame: current.number,
+                place: current.place,
+                first: current.passed,
+                last: current.has_ended && at + 1 == count,
+                is_below: false,
+                has_gap,
+                kind,
+                restarts: 0,
+                references,
+                priority,
+                substream: self.substream,
+                layer,
+                captured: current.captured,
+                packet,
+            });
+            current.passed += 1;
+        }
     }
 
     /// Capture time by the source's clock, corrected to the arrival where the two are far apart.
@@ -296,37 +373,13 @@ impl Stream {
 }
 
 impl Current {
-    /// Passes on the packets that wait, if the frame can be described.
-    fn pass(&mut self, codec: &mut Codec, substream: SubStream, all: bool, ready: &mut VecDeque<PassthroughUnit>) {
-        let description = match self.description {
-            Some(known) => known,
-            None => {
-                let packets = self.waiting.iter().filter_map(|(packet, _)| RtpPacket::parse(packet).ok());
-                let packets: Vec<_> = packets.collect();
-                let payloads = packets.iter().map(RtpPacket::payload);
-                let Some(told) = codec.describe(self.number, payloads, all) else { return };
-                *self.description.insert(told)
-            }
-        };
-        let count = self.waiting.len();
-        for (at, (packet, has_gap)) in self.waiting.drain(..).enumerate() {
-            ready.push_back(PassthroughUnit {
-                stream: 0,
-                frame: self.number,
-                place: self.place,
-                first: self.passed,
-                last: self.has_ended && at + 1 == count,
-                has_gap,
-                kind: description.kind,
-                restarts: 0,
-                references: description.references,
-                priority: description.priority,
-                substream,
-                layer: description.layer,
-                captured: self.captured,
-                packet,
-            });
-            self.passed += 1;
+    /// Describes the frame by the packets that wait, if it is not described yet.
+    fn describe(&mut self, codec: &mut Codec, all: bool) -> Option<Description> {
+        if self.description.is_none() {
+            let packets = self.waiting.iter().filter_map(|(packet, _)| RtpPacket::parse(packet).ok());
+            let packets: Vec<_> = packets.collect();
+            self.description = codec.describe(self.number, self.below, packets.iter().map(RtpPacket::payload), all);
         }
+        self.description
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
 
 use super::*;
+use crate::av1::obu;
 use crate::pictures::UnitKind;
 use crate::playout::Release;
 use crate::rtp::session::MediaDescription;
@@ -132,6 +133,31 @@ fn what_is_given_up_leaves_no_gap_and_what_is_lost_does() {
 }
 
 #[test]
+fn hundreds_of_frames_in_a_row_are_counted_whether_given_up_or_lost() {
+    // Each frame is a key frame, so that those after a gap can be decoded.
+    let keys: Vec<u32> = (0..900).collect();
+    let units = read(vp8(), video(900, &keys));
+    let given_up = |frame: u32| (100..500).contains(&frame) && !frame.is_multiple_of(4) || (520..620).contains(&frame);
+    let is_lost = |frame: u32| (100..500).contains(&frame) && frame.is_multiple_of(4);
+    let numbers = numbers(&play(&units, 1_200, given_up, is_lost));
+    let gaps: Vec<u16> = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).filter(|gap| *gap > 0).collect();
+    let lost = (100..500).filter(|frame| is_lost(*frame)).count() as u16;
+    // As many as a receiver does not take for another stream.
+    assert_eq!(gaps, [lost.min(64)], "of frames that were given up there is no gap, before and after");
+    let mut playout = PassthroughPlayout::new(LATENCY, Release::Constant);
+    let mut packetizer = PassthroughPacketizer::new(1_200, 1, 0, 0).unwrap();
+    for unit in &units {
+        for (_, packet) in packetizer.packetize(unit, unit.captured.as_nanos() * 9 / 100_000, false) {
+            if !(100..500).contains(&unit.frame) {
+                playout.handle_packet(unit.captured, &packet).unwrap();
+            }
+        }
+    }
+    let [(_, counts)] = playout.streams().collect::<Vec<_>>()[..] else { panic!("one stream") };
+    assert_eq!(counts.missing, 400);
+}
+
+#[test]
 fn a_gap_of_the_source_stays_and_another_order_does_not() {
     let mut packets = video(6, &[3]);
     packets.swap(4, 5);
@@ -202,6 +228,172 @@ fn a_source_that_begins_anew_is_another_source() {
     releases.extend(std::iter::from_fn(|| playout.poll_release()));
     let restarts: Vec<u32> = releases.iter().map(|release| release.restarts - releases[0].restarts).collect();
     assert_eq!(restarts, [0, 0, 1, 1]);
+}
+
+/// Payload descriptor of VP9 (RFC 9628 §4.2): picture, temporal and spatial layer, whether the frame refers to earlier pictures and to
+/// the layer below; then two bytes.
+fn vp9(picture: u8, (temporal, spatial): (u8, u8), is_predicted: bool, starts: bool, ends: bool) -> Vec<u8> {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let first = 0xa0 | flag(is_predicted, 0x40) | flag(starts, 0x08) | flag(ends, 0x04);
+    vec![first, picture, temporal << 5 | spatial << 1 | u8::from(spatial > 0), 0, picture, spatial]
+}
+
+/// Pictures of VP9 in three spatial layers and two temporal ones, each layer in two packets, every 40 ms.
+fn spatial_layers(pictures: u8) -> Vec<(u64, Vec<u8>)> {
+    let mut packets = Vec::new();
+    for picture in 0..pictures {
+        for spatial in 0..3 {
+            for half in 0..2 {
+                let layers = (picture % 2, spatial);
+                let payload = vp9(picture, layers, picture > 0, half == 0, half == 1);
+                let (number, timestamp) = (packets.len() as u16, 3_600 * u32::from(picture));
+                let is_last = spatial == 2 && half == 1;
+                packets.push((u64::from(picture) * 40, rtp(98, number, timestamp, is_last, &payload)));
+            }
+        }
+    }
+    packets
+}
+
+fn svc_stream() -> MediaDescription {
+    described("m=video 5004 RTP/AVP 98\na=rtpmap:98 VP9/90000")
+}
+
+#[test]
+fn each_spatial_layer_of_a_picture_is_a_frame_that_refers_to_the_one_below() {
+    let units = read(svc_stream(), spatial_layers(4));
+    let frames: Vec<_> = units.iter().filter(|unit| unit.first == 0).collect();
+    let references = |unit: &PassthroughUnit| unit.references.iter().map(|frame| frame.0).collect::<Vec<_>>();
+    let first: Vec<_> = frames[..6].iter().map(|unit| (unit.kind, references(unit))).collect();
+    let (entry, video) = (UnitKind::VideoEntry, UnitKind::Video);
+    let expected = [
+        (entry, vec![]),
+        (video, vec![1]),
+        (video, vec![2]),
+        (video, vec![1]),
+        (video, vec![2, 4]),
+        (video, vec![3, 5]),
+    ];
+    assert_eq!(first, expected);
+    // In the third picture, of the lower temporal layer again, nothing refers to the second one.
+    assert_eq!(frames[6..9].iter().map(|unit| references(unit)).collect::<Vec<_>>(), [vec![1], vec![2, 7], vec![3, 8]]);
+    // From the base: both temporal layers of the lowest spatial one, then those of the next.
+    assert_eq!(frames[9..].iter().map(|unit| unit.layer).collect::<Vec<_>>(), [1, 3, 5]);
+    assert_eq!(frames[6..9].iter().map(|unit| unit.layer).collect::<Vec<_>>(), [0, 2, 4]);
+    assert!(frames.chunks(3).all(|picture| picture.iter().all(|unit| unit.captured == picture[0].captured)));
+    assert!(units.iter().filter(|unit| unit.last).map(|unit| unit.is_below).eq([true, true, false].repeat(4)));
+}
+
+/// Frames of an encoder in pairs, as two spatial layers of each temporal unit.
+#[test]
+fn spatial_layers_of_av1_refer_to_what_their_headers_tell() {
+    let mut packets = Vec::new();
+    let mut payload = Vec::new();
+    for obu in obu::units(include_bytes!("../../tests/streams/av1-realtime.obu")) {
+        let mut bytes = obu.without_size();
+        match obu.kind {
+            obu::TEMPORAL_DELIMITER => continue,
+            obu::FRAME => {}
+            // An element with its length before it.
+            _ => {
+                payload.push(bytes.len() as u8);
+                payload.extend(bytes);
+                continue;
+            }
+        }
+        let n = packets.len() as u32;
+        let spatial = (n % 2) as u8;
+        bytes[0] |= 0x04;
+        bytes.insert(1, spatial << 3);
+        let count = if payload.is_empty() { 0x10 } else { 0x20 };
+        let payload = [&[count][..], &std::mem::take(&mut payload), &bytes].concat();
+        packets.push((u64::from(n / 2) * 40, rtp(96, n as u16, 3_600 * (n / 2), spatial == 1, &payload)));
+    }
+    let units = read(described("m=video 5004 RTP/AVP 96\na=rtpmap:96 AV1/90000"), packets);
+    let frames: Vec<_> = units.iter().filter(|unit| unit.first == 0).collect();
+    // As of the plain stream (av1/tests.rs), whatever picture they are of.
+    let references: [&[u32]; 10] =
+        [&[], &[1], &[2, 1], &[3, 1], &[4, 1], &[5, 2, 1], &[6, 3, 1], &[7, 4, 2, 1], &[8, 5, 3, 1], &[9, 6, 4, 1]];
+    let of = |unit: &PassthroughUnit| unit.references.iter().map(|frame| frame.0).collect::<Vec<_>>();
+    assert_eq!(frames[..10].iter().map(|unit| of(unit)).collect::<Vec<_>>(), references);
+    assert!(frames.len() == 20 && frames.iter().all(|unit| unit.layer == u8::from(unit.frame % 2 == 0)));
+    assert!(units.iter().filter(|unit| unit.last).all(|unit| unit.is_below == (unit.frame % 2 == 1)));
+}
+
+#[test]
+fn a_picture_without_its_upper_layers_ends_with_a_marker() {
+    let units = read(svc_stream(), spatial_layers(6));
+    // The top layer is given up from the second picture on, and in the last picture the one below it, too.
+    let given_up = |frame: u32| frame > 3 && frame.is_multiple_of(3) || frame == 17;
+    let came = play(&units, 1_200, given_up, |_| false);
+    assert_eq!(numbers(&came), (0..came.len() as u16).collect::<Vec<_>>(), "no gap");
+    let layers: Vec<(u8, u8, bool)> =
+        came.iter().map(|packet| (packet[16], packet[17], packet[1] & 0x80 != 0)).collect();
+    for picture in 0..6 {
+        let of: Vec<_> = layers.iter().filter(|(of, ..)| *of == picture).collect();
+        let top = if picture == 0 {
+            2
+        } else if picture == 5 {
+            0
+        } else {
+            1
+        };
+        assert_eq!(of.len(), 2 * (usize::from(top) + 1), "picture {picture}");
+        let (last, others) = of.split_last().unwrap();
+        assert!(last.2 && last.1 == top && others.iter().all(|packet| !packet.2), "picture {picture}: {of:?}");
+    }
+    // Released at once, too.
+    let mut packetizer = PassthroughPacketizer::new(1_200, 1, 0, 0).unwrap();
+    let mut playout = PassthroughPlayout::new(LATENCY, Release::Immediate);
+    let mut markers = Vec::new();
+    for unit in units.iter().filter(|unit| unit.frame <= 6) {
+        for (_, packet) in packetizer.packetize(unit, unit.captured.as_nanos() * 9 / 100_000, false) {
+            playout.handle_packet(unit.captured, &packet).unwrap();
+        }
+        let packets = std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets);
+        markers.extend(packets.map(|packet| packet[1] & 0x80 != 0));
+    }
+    assert_eq!(markers, [false, false, false, false, false, true].repeat(2));
+}
+
+#[test]
+fn layers_of_a_picture_that_was_cut_off_are_decodable_up_to_the_gap() {
+    let mut packets = spatial_layers(3);
+    // The second packet of the second picture's middle layer does not come.
+    packets.remove(6 + 3);
+    let units = read(svc_stream(), packets);
+    let is_lost = |frame: u32| frame == 5;
+    let came = play(&units, 1_200, |_| false, is_lost);
+    let count = |picture: u8| came.iter().filter(|packet| packet[16] == picture).count();
+    assert_eq!([0, 1, 2].map(count), [6, 2, 6], "the third refers to the first");
+}
+
+#[test]
+fn upper_layers_of_h264_are_frames_by_the_headers_of_their_nal_units() {
+    let stream = described("m=video 5004 RTP/AVP 96\na=rtpmap:96 H264-SVC/90000");
+    // Prefix unit and slice of the base, slices of a layer in better quality, and of a larger picture, in two fragments.
+    let picture = |is_idr: bool| {
+        let (idr, own) = if is_idr { (0x40, 0x65) } else { (0, 0x41) };
+        [
+            vec![0x6e, 0x80 | idr, 0x00, 0x07],
+            vec![own, 0x88, 0x80],
+            vec![0x74, 0x80 | idr, 0x01, 0x07, 1],
+            vec![0x7c, 0x94, 0x80 | idr, 0x10, 0x07, 1],
+            vec![0x7c, 0x54, 2],
+        ]
+    };
+    let packets =
+        (0..2u32).flat_map(|n| picture(n == 0).into_iter().zip(0u32..).map(move |(payload, at)| (n, at, payload)));
+    let packets =
+        packets.map(|(n, at, payload)| (u64::from(n) * 40, rtp(96, (5 * n + at) as u16, 3_600 * n, at == 4, &payload)));
+    let units = read(stream, packets);
+    let frames: Vec<_> = units.iter().filter(|unit| unit.first == 0).collect();
+    assert_eq!(frames.iter().map(|unit| unit.layer).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    let references: Vec<Vec<u32>> =
+        frames.iter().map(|unit| unit.references.iter().map(|frame| frame.0).collect()).collect();
+    assert_eq!(references[1..3], [vec![1], vec![2]], "of the first picture");
+    assert_eq!(references[4..], [vec![2, 4], vec![3, 5]], "of the second");
+    assert_eq!(units.iter().filter(|unit| unit.frame == 3 && !unit.packet.is_empty()).count(), 2);
 }
 
 proptest! {

@@ -17,6 +17,8 @@ pub struct PassthroughUnit {
     pub first: u16,
     /// Whether the frame ends with this packet.
     pub last: bool,
+    /// Whether the frame ends with this packet, and one of an upper spatial layer of the same picture follows.
+    pub is_below: bool,
     /// Whether packets of the stream were lost on the way to this reader, just before this one.
     pub has_gap: bool,
     /// Kind of the frame.
@@ -27,7 +29,8 @@ pub struct PassthroughUnit {
     pub priority: Priority,
     /// Sub-stream: one for each video, one for audio.
     pub substream: SubStream,
-    /// Layer within the video, from the base: its temporal layer, and at least one for a frame that no other refers to.
+    /// Layer within the video, from the base: temporal layers of the lowest spatial layer, then those of the next one. At least one for
+    /// a frame that no other refers to.
     pub layer: u8,
     /// Restarts of the source.
     pub restarts: u32,

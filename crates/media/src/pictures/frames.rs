@@ -43,14 +43,16 @@ pub(crate) struct Description {
     pub(crate) kind: UnitKind,
     pub(crate) references: References,
     pub(crate) priority: Priority,
-    /// Layer of a video, from the base: its temporal layer, and at least one for a frame that no other refers to.
+    /// Temporal layer of a video, and at least one for a frame that no other refers to.
     pub(crate) layer: u8,
+    /// Spatial layer; its temporal layers are worth less than all of the one below.
+    pub(crate) spatial: u8,
 }
 
 impl Description {
     /// Description of a frame that is of no layer.
     pub(crate) fn new(kind: UnitKind, references: References, priority: Priority) -> Self {
-        Self { kind, references, priority, layer: u8::from(kind == UnitKind::VideoDisposable) }
+        Self { kind, references, priority, layer: u8::from(kind == UnitKind::VideoDisposable), spatial: 0 }
     }
 
     fn of_layer(self, layer: u8) -> Self {

@@ -178,11 +178,6 @@ impl MediaDescription {
         self.address.filter(IpAddr::is_multicast)
     }
 
-    /// Whether the codec has this name; names are not case-sensitive (RFC 8866 §6.6).
-    pub fn is_codec(&self, name: &str) -> bool {
-        self.codec.eq_ignore_ascii_case(name)
-    }
-
     /// Lines of the stream, with another port.
     pub fn lines(&self, port: u16) -> String {
         let types: Vec<String> = self.payload_types.iter().map(u8::to_string).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::packet::{PACKET_LEN, Packet};
 use super::psi::Tables;
+use super::stream::TsStream;
 
 /// Stream types (ISO/IEC 13818-1 §2.4.4.9, table 2-34).
 const H264: u8 = 0x1b;
@@ -85,6 +86,11 @@ impl Demuxer {
         self.tables.has_maps().then_some(self.video.is_some())
     }
 
+    /// Elementary streams that the tables name, and that are not returned.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = TsStream> + '_ {
+        self.tables.streams().filter(|stream| ![self.video, self.audio].contains(&Some(stream.pid)))
+    }
+
     fn end(&mut self, pid: u16) -> Option<Pes> {
         let Open { is_entry, bytes } = self.open.remove(&pid)?;
         let of = match self.tables.stream_type(pid) {
@@ -134,5 +140,6 @@ mod tests {
             assert_eq!(pes.of == Elementary::H264, n % 2 == 0);
         }
         assert_eq!((demuxer.has_video(), demuxer.has_audio()), (Some(true), true));
+        assert_eq!(demuxer.left_out().count(), 0);
     }
 }

@@ -7,7 +7,7 @@ use crate::rtp::extension;
 /// Identifier of our extension element, as an SDP would declare it.
 const IDENTIFIER: u8 = 2;
 /// Fixed bytes: PES number, place, first packet, flags.
-const FIXED: usize = 7;
+const FIXED: usize = 8;
 /// Flags: the PES packet ends here; other packets were queued when it was sent; a decoder can start here. Then the number of references.
 const LAST: u8 = 0x80;
 const QUEUED: u8 = 0x40;
@@ -17,14 +17,14 @@ const COUNT: u8 = 0x07;
 /// Part of a PES packet.
 ///
 /// ```text
-/// PES number 24 | place 8 | first packet 16 | last 1, queued 1, entry 1, reserved 2, count 3 | distance back to each reference, 8 each
+/// PES number 24 | place 16 | first packet 16 | last 1, queued 1, entry 1, reserved 2, count 3 | distance back to each reference, 8 each
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct PesDescriptor {
     /// Number of the PES packet in the transport stream, modulo 2^24.
     pub(super) frame: u32,
-    /// Number of the PES packet in its elementary stream, modulo 2^8.
-    pub(super) place: u8,
+    /// Number of the PES packet in its elementary stream, modulo 2^16.
+    pub(super) place: u16,
     /// Number of its transport packets before these.
     pub(super) first: u16,
     /// Whether it ends with these.
@@ -63,7 +63,8 @@ impl PesDescriptor {
     pub(super) fn write(&self) -> (u16, Vec<u8>) {
         let count = usize::from(self.count);
         let [_, n0, n1, n2] = self.frame.to_be_bytes();
-        let mut bytes = vec![n0, n1, n2, self.place];
+        let mut bytes = vec![n0, n1, n2];
+        bytes.extend_from_slice(&self.place.to_be_bytes());
         bytes.extend_from_slice(&self.first.to_be_bytes());
         let flag = |set, flag| if set { flag } else { 0 };
         bytes.push(flag(self.last, LAST) | flag(self.is_queued, QUEUED) | flag(self.is_entry, ENTRY) | self.count);
@@ -77,13 +78,13 @@ impl PesDescriptor {
     }
 
     fn parse(data: &[u8]) -> Option<Self> {
-        let (&[n0, n1, n2, place, f0, f1, flags], distances) = data.split_first_chunk::<FIXED>()?;
+        let (&[n0, n1, n2, p0, p1, f0, f1, flags], distances) = data.split_first_chunk::<FIXED>()?;
         let count = flags & COUNT;
         let mut back = [0; References::MAX];
         back.get_mut(..usize::from(count))?.copy_from_slice(distances.get(..usize::from(count))?);
         Some(Self {
             frame: u32::from_be_bytes([0, n0, n1, n2]),
-            place,
+            place: u16::from_be_bytes([p0, p1]),
             first: u16::from_be_bytes([f0, f1]),
             last: flags & LAST != 0,
             is_queued: flags & QUEUED != 0,

@@ -95,7 +95,7 @@ impl TsPacketizer {
                 let packets = &unit.packets[part * room..unit.packets.len().min((part + 1) * room)];
                 let descriptor = PesDescriptor {
                     frame: unit.frame,
-                    place: unit.place as u8,
+                    place: unit.place as u16,
                     first: unit.first.wrapping_add((part * self.room) as u16),
                     last: unit.last && part + 1 == parts,
                     is_queued: is_queued || part > 0,

@@ -180,6 +180,7 @@ fn part(descriptor: &PesDescriptor, payload: &[u8]) -> Part<Vec<u8>> {
         count: (payload.len() / PACKET_LEN) as u16,
         last: descriptor.last,
         is_entry: descriptor.is_entry,
+        is_below: false,
         back: descriptor.distances().collect(),
         len: payload.len(),
         units: (!payload.is_empty()).then(|| payload.to_vec()),

@@ -126,6 +126,11 @@ impl Tables {
         self.streams.iter().filter(move |(_, of)| of.kind == kind).map(|(pid, _)| *pid)
     }
 
+    /// Elementary streams that maps name.
+    pub(super) fn streams(&self) -> impl Iterator<Item = TsStream> + '_ {
+        self.streams.keys().map(|pid| self.stream(*pid, false))
+    }
+
     /// Whether a PID carries sections, not PES packets.
     pub(super) fn has_sections(&self, pid: u16) -> bool {
         self.content(pid) == Content::Tables || self.stream_type(pid).is_some_and(is_sections)

@@ -369,7 +369,7 @@ impl OpenPes {
         let packets = std::mem::take(&mut self.waiting);
         let first = self.sent;
         self.sent += (packets.len() / PACKET_LEN) as u16;
-        let Description { kind, references, priority, layer } = description;
+        let Description { kind, references, priority, layer, .. } = description;
         Some(TsUnit {
             frame: self.number,
             stream,
