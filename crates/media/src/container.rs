@@ -32,8 +32,8 @@ use std::io::{Read, Seek};
 pub use self::error::ContainerError;
 pub use self::h265::{H265Stream, is_h265};
 use self::matroska::MatroskaTracks;
-use self::merge::Merge;
 use self::merge::Read::{Presented, Timed};
+use self::merge::{FILE_SPAN, Merge};
 use self::mp4::Mp4Tracks;
 pub use self::mux::TsMuxer;
 use self::plain::PlainFile;
@@ -127,7 +127,7 @@ impl<R: Read + Seek> Container<R> {
                 formats.len()
             )));
         }
-        let merge = Merge::new(&formats);
+        let merge = Merge::new(&formats, FILE_SPAN);
         let muxer = if formats.iter().any(|track| track.format.is_for_rtp()) {
             let (muxer, more) = RtpMuxer::new(formats);
             left_out.extend(more);

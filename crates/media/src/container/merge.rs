@@ -6,9 +6,12 @@ use super::sample::Sample;
 use super::track::Track;
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Difference of decoding times over which samples are brought into order, in ticks of 90 kHz: two seconds, more than containers
-/// interleave. Chosen by us: a higher value takes more memory.
-const SPAN: i64 = 2 * RTP_CLOCK_HZ as i64;
+/// Difference of decoding times over which samples of a file are brought into order, in ticks of 90 kHz: two seconds, more than
+/// containers interleave. Chosen by us: a higher value takes more memory.
+pub(super) const FILE_SPAN: i64 = 2 * RTP_CLOCK_HZ as i64;
+/// The same of streams that are played out as they come: 300 ms, more than a packet of sound holds. Chosen by us: a higher value delays
+/// what is written.
+pub(super) const LIVE_SPAN: i64 = 3 * RTP_CLOCK_HZ as i64 / 10;
 /// Most samples that wait. Chosen by us: two seconds of dozens of tracks.
 const MAX_WAITING: usize = 4_096;
 /// Pictures by which presentation can lag behind decoding, at most (H.264 and H.265: 16 frames in the decoder's buffer).
@@ -17,6 +20,7 @@ const MAX_REORDERED: usize = 16;
 /// Merger of tracks.
 #[derive(Debug)]
 pub(super) struct Merge {
+    span: i64,
     waiting: BTreeMap<(i64, u64), Sample>,
     count: u64,
     orders: Vec<DecodeOrder>,
@@ -24,9 +28,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub(super) fn new(tracks: &[Track]) -> Self {
+    /// Creates a merger of tracks whose samples come in order of their times within `span`.
+    pub(super) fn new(tracks: &[Track], span: i64) -> Self {
         let orders = tracks.iter().map(|track| DecodeOrder::new(track.format.is_reordered())).collect();
-        Self { waiting: BTreeMap::new(), count: 0, orders, is_at_end: false }
+        Self { span, waiting: BTreeMap::new(), count: 0, orders, is_at_end: false }
     }
 
     /// Takes a sample; its decoding time is made the presentation time's if that is all that is known.
@@ -56,7 +61,7 @@ impl Merge {
         let (first, last) = (self.waiting.first_key_value()?.0.0, self.waiting.last_key_value()?.0.0);
         // A track whose decoding times are not known yet may have earlier ones.
         let held = self.orders.iter().filter_map(DecodeOrder::earliest).min();
-        let is_next = last - first > SPAN && held.is_none_or(|held| first <= held);
+        let is_next = last - first > self.span && held.is_none_or(|held| first <= held);
         (self.is_at_end || is_next || self.waiting.len() > MAX_WAITING)
             .then(|| self.waiting.pop_first().map(|(_, sample)| sample))?
     }
@@ -165,7 +170,7 @@ mod tests {
     fn audio_is_merged_by_its_times() {
         let video = Track { format: super::super::TrackFormat::Mpeg2 { header: Vec::new() }, language: None };
         let audio = Track { format: super::super::TrackFormat::Ac3, language: None };
-        let mut merge = Merge::new(&[video, audio]);
+        let mut merge = Merge::new(&[video, audio], FILE_SPAN);
         // Each second of video stands before its sound.
         for second in 0..5i64 {
             (0..25).for_each(|frame| merge.push(Read::Presented(sample(0, 90_000 * second + 3_600 * frame))));

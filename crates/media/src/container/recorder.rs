@@ -3,7 +3,7 @@
 use rtp_types::RtpPacket;
 use timeous_core::Instant;
 
-use super::merge::{Merge, Read};
+use super::merge::{LIVE_SPAN, Merge, Read};
 use super::mux::TsMuxer;
 use super::read::HZ;
 use super::sample::Sample;
@@ -73,7 +73,7 @@ impl RtpToTs {
             Some(Stream { track: tracks.len() - 1, format, clock_rate: stream.clock_rate.max(1), sets, clock: None })
         });
         let streams = streams.collect();
-        Self { streams, merge: Merge::new(&tracks), muxer: TsMuxer::new(tracks), left_out, restarts: 0 }
+        Self { streams, merge: Merge::new(&tracks, LIVE_SPAN), muxer: TsMuxer::new(tracks), left_out, restarts: 0 }
     }
 
     /// Whether there is anything to write.
@@ -86,7 +86,7 @@ impl RtpToTs {
         &self.left_out
     }
 
-    /// Takes the RTP packets of a frame; returns whole packets of the transport stream. Frames come out a few seconds later, in order of
+    /// Takes the RTP packets of a frame; returns whole packets of the transport stream. Frames come out up to a second later, in order of
     /// their decoding times.
     pub fn push(&mut self, release: &PassthroughRelease) -> Vec<u8> {
         if std::mem::replace(&mut self.restarts, release.restarts) != release.restarts {
