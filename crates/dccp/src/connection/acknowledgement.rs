@@ -20,6 +20,15 @@ const MAX_ACK_VECTOR: usize = 253;
 /// a higher value makes Ack Vectors longer.
 const LATE_WINDOW: u32 = 64;
 
+/// Times that an acknowledgement is sent again while the peer seems not to hear of its data, since each single one may be the one that ends
+/// its wait. Chosen by us (docs/design/dccp.md): more add load.
+const ECHOES: u32 = 3;
+/// Their interval: that of a delayed acknowledgement between ends that repair, since both share a timer, and data must not wait longer.
+const ECHO_INTERVAL: Duration = Duration::from_millis(5);
+/// Time without an answer to acknowledgements after which the peer seems not to hear them, beyond three round trips: it answers one a round
+/// trip (RFC 4341 §6.2). Chosen by us: a busy host's delay; a higher value leaves a sender with a full window for longer.
+const UNHEARD_MARGIN: Duration = Duration::from_millis(20);
+
 /// Acknowledgements owed to the peer.
 #[derive(Debug)]
 pub(super) struct Acknowledgement {
@@ -31,6 +40,11 @@ pub(super) struct Acknowledgement {
     unacknowledged: u64,
     /// Whether an acknowledgement must leave now, with CCID 2.
     is_due: bool,
+    /// Times that the next acknowledgement is sent again.
+    echoes: u32,
+    /// Newest of our packets that the peer has acknowledged, and when the first acknowledgement after that left.
+    heard: Option<Seq>,
+    unheard_since: Option<Instant>,
     /// Time of the last immediate acknowledgement for an ECN mark.
     hurried_at: Option<Instant>,
     /// Arrival time of the newest acknowledgeable packet, for Elapsed Time (RFC 4340 §13.2).
@@ -50,6 +64,9 @@ impl Acknowledgement {
             pace: PeerPace::default(),
             unacknowledged: 0,
             is_due: false,
+            echoes: 0,
+            heard: None,
+            unheard_since: None,
             hurried_at: None,
             newest_at: Instant::ZERO,
             is_owed: false,
@@ -64,6 +81,9 @@ impl Acknowledgement {
 
     pub(super) fn on_ack(&mut self, ack: Seq) {
         self.vector.on_ack(ack);
+        if self.heard.is_none_or(|heard| ack.is_after(heard)) {
+            (self.heard, self.unheard_since) = (Some(ack), None);
+        }
     }
 
     /// Sets up the receiver for the negotiated congestion control of the peer's data, which sends `reports` per round
@@ -92,8 +112,9 @@ impl Acknowledgement {
         timers.update(Timer::AckDelay, receiver.poll_timeout());
     }
 
-    /// Notes a packet with data. Returns whether its acknowledgement may be delayed, with CCID 2.
-    pub(super) fn on_data(&mut self, incoming: &Incoming<'_>, ack_ratio: u64, rtt: Duration) -> bool {
+    /// Notes a packet with data; `repairs`: between ends that agreed to retransmit. Returns whether its acknowledgement may be delayed, with
+    /// CCID 2.
+    pub(super) fn on_data(&mut self, incoming: &Incoming<'_>, ack_ratio: u64, rtt: Duration, repairs: bool) -> bool {
         self.unacknowledged += 1;
         if self.rate_receiver.is_some() {
             return false;
@@ -107,20 +128,40 @@ impl Acknowledgement {
         }
         // A ratio of zero leaves the choice to the receiver (§11.3).
         let ratio = if ack_ratio == 0 { 2 } else { ack_ratio };
+        let patience = rtt * 3 + UNHEARD_MARGIN;
+        if repairs && self.unheard_since.is_some_and(|since| incoming.at.saturating_since(since) > patience) {
+            self.echoes = ECHOES;
+        }
         self.is_due |= hurries || !is_in_order || self.unacknowledged >= ratio;
         !self.is_due
+    }
+
+    /// Notes data that came again. If the packet `first_sent`, which they were first sent in, had arrived, acknowledgements of it were
+    /// lost; a second copy of lost data says nothing. Feedback of CCID 3 and 4 has a pace of its own.
+    pub(super) fn on_repeat(&mut self, first_sent: Seq) {
+        let has_arrived = self.vector.state_of(first_sent).is_some_and(PacketState::has_arrived);
+        if has_arrived && self.rate_receiver.is_none() {
+            (self.echoes, self.is_due) = (ECHOES, true);
+        }
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
         match &mut self.rate_receiver {
             Some(receiver) => receiver.on_timeout(now),
-            None => self.is_due = self.unacknowledged > 0,
+            None => {
+                self.is_due = self.unacknowledged > 0 || self.echoes > 0;
+                self.echoes = self.echoes.saturating_sub(1);
+            }
         }
     }
 
     /// Notes that an acknowledgement leaves, alone or with data.
     pub(super) fn on_sent(&mut self, now: Instant, timers: &mut TimerTable) {
         timers.stop(Timer::AckDelay);
+        if self.echoes > 0 {
+            timers.set(Timer::AckDelay, now + ECHO_INTERVAL);
+        }
+        self.unheard_since = self.unheard_since.or(Some(now));
         (self.unacknowledged, self.is_due, self.is_owed, self.sent_at) = (0, false, false, now);
     }
 
@@ -249,7 +290,7 @@ mod tests {
         let (gsr, arrival, options) = (Seq::new(10), Arrival::Newest, ReceivedOptions::default());
         let incoming =
             Incoming { packet: &packet, header: &header, at, waited: Duration::ZERO, ecn, gsr, arrival, options };
-        owed.on_data(&incoming, ratio, RTT);
+        owed.on_data(&incoming, ratio, RTT, true);
         owed.is_due()
     }
 
@@ -271,6 +312,29 @@ mod tests {
         owed.on_sent(at(0), &mut timers);
         assert!(!arrive(&mut owed, at(50), 1, Ecn::Ce, 9));
         assert!(arrive(&mut owed, at(100), 1, Ecn::Ce, 9));
+    }
+
+    #[test]
+    fn acknowledgements_that_are_not_answered_are_sent_again() {
+        let (mut owed, mut timers) = (Acknowledgement::new(at(0)), TimerTable::default());
+        let echoes = |owed: &mut Acknowledgement, timers: &mut TimerTable, now: Instant| {
+            arrive(owed, now, 1, Ecn::NotEct, 9);
+            owed.on_sent(now, timers);
+            let mut count = 0;
+            while timers.is_set(Timer::AckDelay) {
+                owed.on_timeout(now);
+                assert!(owed.is_due());
+                owed.on_sent(now, timers);
+                count += 1;
+            }
+            count
+        };
+        assert_eq!([0, 300].map(|ms| echoes(&mut owed, &mut timers, at(ms))), [0, 0]);
+        assert_eq!(echoes(&mut owed, &mut timers, at(321)), ECHOES, "three round trips and 20 ms");
+        owed.on_ack(Seq::new(5));
+        assert_eq!([400, 700].map(|ms| echoes(&mut owed, &mut timers, at(ms))), [0, 0], "it was answered");
+        owed.on_ack(Seq::new(5));
+        assert_eq!(echoes(&mut owed, &mut timers, at(721)), ECHOES, "an old answer says nothing");
     }
 
     #[test]

@@ -270,9 +270,13 @@ impl Connection {
             _ => return,
         }
         let (ack_ratio, rtt) = (self.features().remote(Feature::AckRatio), self.round_trip.rtt());
-        if self.acknowledgement.on_data(incoming, ack_ratio, rtt) && !self.timers.is_set(Timer::AckDelay) {
-            let max = if self.delivery.takes_repeats() { MAX_REPAIR_ACK_DELAY } else { Duration::MAX };
+        let repairs = self.delivery.takes_repeats();
+        if self.acknowledgement.on_data(incoming, ack_ratio, rtt, repairs) && !self.timers.is_set(Timer::AckDelay) {
+            let max = if repairs { MAX_REPAIR_ACK_DELAY } else { Duration::MAX };
             self.timers.set(Timer::AckDelay, now + self.config.ack_delay.min(max));
+        }
+        if let Some(back) = incoming.options.repeat {
+            self.acknowledgement.on_repeat(header.seq - u64::from(back));
         }
         self.delivery.deliver(incoming, &self.config, self.negotiation.features(), &mut self.log);
     }

@@ -1,6 +1,7 @@
 //! Hosts in a simulated network: streams over each transport in virtual time.
 
 mod advice;
+mod bursts;
 mod datagrams;
 mod encoder;
 mod late;
