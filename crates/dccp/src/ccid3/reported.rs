@@ -70,7 +70,7 @@ impl Reported {
         let newest = self.0.first();
         let new_loss_event = newest
             .is_some_and(|newest| !newest.is_first && newest_before.is_none_or(|before| newest.first.is_after(before)));
-        Ok(LossEstimate { p: self.loss_event_rate(small), new_loss_event })
+        Ok(LossEstimate { p: self.loss_event_rate(small, against.swallowed), new_loss_event })
     }
 
     fn read(&self, against: &LocalBounds<'_>, heard: &Heard) -> Result<Vec<Entry>, Implausible> {
@@ -157,8 +157,27 @@ impl Reported {
         parts.split_off(parts.len().saturating_sub(KEPT_INTERVALS - 1))
     }
 
-    fn loss_event_rate(&self, small: bool) -> f64 {
-        let Some((newest, older)) = self.0.split_first().filter(|(newest, _)| !newest.is_first) else { return 0.0 };
+    /// Intervals, newest first, in which those that a black hole began are one.
+    fn merged(&self, swallowed: Option<(Seq, Seq)>) -> Vec<Entry> {
+        let is_swallowed =
+            |entry: &Entry| !entry.is_first && swallowed.is_some_and(|(from, to)| entry.first.is_in_window(from, to));
+        let mut merged: Vec<Entry> = Vec::with_capacity(self.0.len());
+        for entry in &self.0 {
+            match merged.last_mut() {
+                // Small packets that passed have parted them.
+                Some(newer) if is_swallowed(newer) && is_swallowed(entry) => {
+                    let data = newer.length.data + entry.length.data;
+                    *newer = Entry { length: Length { data, short: false, ..entry.length }, ..entry.clone() };
+                }
+                _ => merged.push(entry.clone()),
+            }
+        }
+        merged
+    }
+
+    fn loss_event_rate(&self, small: bool, swallowed: Option<(Seq, Seq)>) -> f64 {
+        let entries = self.merged(swallowed);
+        let Some((newest, older)) = entries.split_first().filter(|(newest, _)| !newest.is_first) else { return 0.0 };
         let mut closed: Vec<Length> = older.iter().rev().flat_map(Entry::lengths).collect();
         let mut lengths: Vec<Length> = newest.lengths().collect();
         let current = lengths.pop().unwrap_or(newest.length);

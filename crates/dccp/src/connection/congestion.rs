@@ -227,10 +227,11 @@ impl Congestion {
         Some(self.in_flight.on_ack(now, ack, elapsed, &dropped, reports.into_iter()))
     }
 
-    /// Notes that the path has swallowed the packets up to `last` of which nothing has arrived.
-    pub(super) fn on_black_hole(&mut self, last: Seq) {
+    /// Notes that the path has swallowed packets up to `last`, from `first` on or from the one after the newest that has arrived.
+    pub(super) fn on_black_hole(&mut self, first: Option<Seq>, last: Seq) {
         if let (Some(sender), Some(newest)) = (&mut self.rate_sender, self.in_flight.newest_arrived()) {
-            sender.swallowed(newest.next(), last);
+            let behind = newest.next();
+            sender.swallowed(first.filter(|first| first.is_before(behind)).unwrap_or(behind), last);
         }
     }
 

@@ -102,10 +102,11 @@ impl Connection {
     }
 
     pub(super) fn on_probe_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        let first_lost = self.path_mtu.as_ref().and_then(|path_mtu| path_mtu.first_lost());
         let change = self.path_mtu.as_mut().and_then(|path_mtu| path_mtu.timed_out());
         if let Some(change) = change {
             self.resize(change);
-            self.congestion.on_black_hole(self.sequence.upcoming());
+            self.congestion.on_black_hole(first_lost, self.sequence.upcoming());
             self.abandon_in_flight(now, cm);
         }
         self.send_probes(now);
@@ -139,8 +140,10 @@ impl Connection {
         let Some(path_mtu) = &mut self.path_mtu else { return };
         for fate in fates {
             match *fate {
-                PacketFate::Acked { bytes, .. } => path_mtu.on_fate(bytes as usize, true, false),
-                PacketFate::Lost { bytes, .. } => path_mtu.on_fate(bytes as usize, false, lost_by == Loss::Persistent),
+                PacketFate::Acked { seq, bytes, .. } => path_mtu.on_fate(bytes as usize, seq, true, false),
+                PacketFate::Lost { seq, bytes, .. } => {
+                    path_mtu.on_fate(bytes as usize, seq, false, lost_by == Loss::Persistent);
+                }
                 PacketFate::Dropped { .. } => {}
             }
         }

@@ -65,13 +65,15 @@ struct Missing {
     packets: u32,
     /// Size of the smallest.
     smallest: usize,
+    /// Sequence number of the first.
+    first: Option<Seq>,
 }
 
 impl Missing {
-    const NONE: Self = Self { packets: 0, smallest: usize::MAX };
+    const NONE: Self = Self { packets: 0, smallest: usize::MAX, first: None };
 
-    fn add(&mut self, size: usize) {
-        *self = Self { packets: self.packets + 1, smallest: self.smallest.min(size) };
+    fn add(&mut self, size: usize, seq: Option<Seq>) {
+        *self = Self { packets: self.packets + 1, smallest: self.smallest.min(size), first: self.first.or(seq) };
     }
 
     fn on_arrival(&mut self, size: usize) {
@@ -307,19 +309,24 @@ impl PathMtu {
         if !self.is_large(size) {
             return;
         }
-        self.unanswered.add(size);
+        self.unanswered.add(size, None);
         if self.unanswered.is_suspicious() && !matches!(self.task, Task::Check { .. }) && is_overdue() {
             self.check(0, 0);
         }
     }
 
+    /// First of the large packets that were lost in a row, small ones between them or not.
+    pub(super) fn first_lost(&self) -> Option<Seq> {
+        self.lost.first
+    }
+
     /// Notes a data packet's fate; `is_timeout`: nothing has arrived since.
-    pub(super) fn on_fate(&mut self, size: usize, has_arrived: bool, is_timeout: bool) {
+    pub(super) fn on_fate(&mut self, size: usize, seq: Seq, has_arrived: bool, is_timeout: bool) {
         if has_arrived {
             self.lost.on_arrival(size);
             self.unanswered.on_arrival(size);
         } else if self.is_large(size) {
-            self.lost.add(size);
+            self.lost.add(size, Some(seq));
             if !matches!(self.task, Task::Check { .. }) && (is_timeout || self.lost.is_suspicious()) {
                 self.check(0, 0);
             }

@@ -166,3 +166,28 @@ fn random_losses_are_no_black_hole() {
     assert!(statistics.lost > 100, "{statistics:?}");
     assert!(statistics.black_holes <= 1 && statistics.packet_size == 1_472, "{statistics:?}");
 }
+
+/// Every fourth packet is small, and passes.
+#[test]
+fn a_black_hole_is_one_loss_event_though_small_packets_pass() {
+    let rate = |black_hole: bool| {
+        let mut pair = pair(Config::default().with_ccids(&[Ccid::Ccid3]), 1_500, MS * 40);
+        pair.run_for(MS * 2_000);
+        for n in 0..2_000 {
+            if n == 400 && black_hole {
+                pair.links[0].narrow(1_252);
+            }
+            let largest = pair.client.connection.max_payload();
+            pair.client.source.push(pair.now, vec![0; if n % 4 == 0 { 300 } else { largest }]);
+            pair.run_for(MS * 5);
+        }
+        let statistics = pair.client.connection.statistics();
+        assert_eq!(statistics.black_holes, u64::from(black_hole));
+        println!("{:?} {}", pair.client.connection.loss_event_rate(), statistics.acked);
+        (pair.client.connection.loss_event_rate().unwrap_or(0.0), statistics.acked)
+    };
+    let ((none, all), (p, acked)) = (rate(false), rate(true));
+    assert_eq!(none, 0.0);
+    // One loss event: the rate is that of the packets since and before.
+    assert!(p < 1.0 / 400.0 && acked > all * 85 / 100, "{p}, {acked} of {all}");
+}

@@ -54,7 +54,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     for (lie, why) in cases {
         assert_eq!(reported.take(&against(&log, 99), &lie, false), Err(why));
     }
-    assert!((reported.loss_event_rate(false) - 1.0 / 60.0).abs() < 1e-9);
+    assert!((reported.loss_event_rate(false, None) - 1.0 / 60.0).abs() < 1e-9);
 }
 
 #[test]
@@ -201,4 +201,18 @@ fn packets_that_a_black_hole_took_are_one_loss_event() {
     let (several, one) = (take(None).unwrap().p, take(of(30, 90)).unwrap().p);
     assert!(one < several / 1.5, "{one}, and {several}");
     assert_eq!(take(of(31, 90)).unwrap().p, several, "the first loss was before it");
+}
+
+#[test]
+fn losses_between_which_small_packets_passed_a_black_hole_are_one_event() {
+    let log = log(100);
+    // A black hole from the 40th packet on, for three round trips: of ten packets each, the last passes.
+    let told = heard(0, &[interval(20, 9, 29), interval(1, 9, 10), interval(1, 9, 10), interval(1, 0, 40)]);
+    let take = |swallowed| Reported::default().take(&LocalBounds { swallowed, ..against(&log, 88) }, &told, false);
+    let of = |first, last| Some((Seq::new(ISS + first), Seq::new(ISS + last)));
+    let (several, one) = (take(None).unwrap().p, take(of(40, 89)).unwrap().p);
+    let whole = heard(0, &[interval(20, 29, 49), interval(1, 0, 40)]);
+    let bounds = LocalBounds { swallowed: of(40, 89), ..against(&log, 88) };
+    assert_eq!(one, Reported::default().take(&bounds, &whole, false).unwrap().p, "as if none had passed");
+    assert!(one < several / 1.5, "{one}, and {several}");
 }

@@ -86,7 +86,7 @@ fn three_large_losses_and_an_answer_to_a_small_probe_alone_are_a_black_hole() {
     let mut search = search(8_972);
     run(&mut search, 1_500, None);
     for _ in 0..3 {
-        search.on_fate(1_380, false, false);
+        search.on_fate(1_380, Seq::new(7), false, false);
     }
     let probes: Vec<_> = std::iter::from_fn(|| search.poll_probe()).collect();
     assert_eq!(probes, [1_472, 1_472, 0]);
@@ -104,12 +104,12 @@ fn losses_of_small_packets_or_with_larger_arrivals_between_them_and_an_outage_ch
     let mut search = search(8_972);
     run(&mut search, 1_500, None);
     for _ in 0..10 {
-        search.on_fate(1_100, false, true);
-        search.on_fate(1_400, false, false);
-        search.on_fate(1_450, true, false);
+        search.on_fate(1_100, Seq::new(7), false, true);
+        search.on_fate(1_400, Seq::new(7), false, false);
+        search.on_fate(1_450, Seq::new(7), true, false);
     }
     assert!(search.is_done() && !search.has_probes());
-    search.on_fate(1_400, false, true);
+    search.on_fate(1_400, Seq::new(7), false, true);
     assert!(search.has_probes(), "a timeout is reason enough to look");
     for round in 0..20 {
         while let Some(size) = search.poll_probe() {
@@ -127,7 +127,7 @@ fn losses_of_small_packets_or_with_larger_arrivals_between_them_and_an_outage_ch
 fn a_path_below_the_base_gets_packets_that_every_host_must_take() {
     let mut search = search(8_972);
     run(&mut search, 1_228, None);
-    search.on_fate(1_180, false, true);
+    search.on_fate(1_180, Seq::new(7), false, true);
     let mut seq = 100;
     let mut change = None;
     while change.is_none() && seq < 200 {
@@ -173,18 +173,18 @@ fn large_packets_without_an_answer_are_a_black_hole_before_a_timeout() {
     for _ in 0..2 {
         search.on_sent(1_400, || true);
     }
-    search.on_fate(1_400, true, false);
+    search.on_fate(1_400, Seq::new(7), true, false);
     for _ in 0..2 {
         search.on_sent(1_400, || true);
     }
     assert!(!search.has_probes(), "one had an answer");
-    search.on_fate(1_400, true, false);
+    search.on_fate(1_400, Seq::new(7), true, false);
     for _ in 0..100 {
         search.on_sent(1_400, || false);
         search.on_sent(1_100, || true);
     }
     assert!(!search.has_probes(), "not overdue, or small");
-    search.on_fate(1_400, true, false);
+    search.on_fate(1_400, Seq::new(7), true, false);
     assert_eq!(fall(&mut search), SizeChange { size: 1_200, is_black_hole: true });
 }
 
