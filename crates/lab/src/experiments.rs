@@ -57,7 +57,7 @@ mod tl_timelines;
 use crate::experiment::Experiment;
 
 /// All experiments, in the order of the report.
-pub(crate) const ALL: [Experiment; 38] = [
+pub(crate) const ALL: [Experiment; 39] = [
     lai_overhead::EXPERIMENT,
     lai_notify::EXPERIMENT,
     lai_age::EXPERIMENT,
@@ -95,6 +95,7 @@ pub(crate) const ALL: [Experiment; 38] = [
     tcp_expired::EXPERIMENT,
     arrivals::EXPERIMENT,
     bloat::EXPERIMENT,
+    bloat::narrow::EXPERIMENT,
     encryption::EXPERIMENT,
 ];
 

@@ -36,7 +36,7 @@ for_each_virtual_experiment!(snapshots);
 /// Arguments of an experiment: one seed for those that are slow without optimization.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1", "--strict"];
-    if name == "bloat" {
+    if ["bloat", "narrow"].contains(&name) {
         arguments.extend(["--extent", "small"]);
     }
     let long = [
@@ -47,6 +47,7 @@ fn arguments(name: &str) -> Vec<&str> {
         "tfrc-fair",
         "tfrc-step",
         "bloat",
+        "narrow",
         "short-queues",
         "short-beside",
         "encryption",

@@ -2,6 +2,7 @@
 //! deadline, beside an upper bound.
 
 mod findings;
+pub(crate) mod narrow;
 pub(crate) mod setup;
 pub(crate) mod stream;
 mod transitions;

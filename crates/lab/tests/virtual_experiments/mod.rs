@@ -35,6 +35,7 @@ macro_rules! for_each_virtual_experiment {
             tcp_cubic: "tcp-cubic",
             arrivals: "arrivals",
             bloat: "bloat",
+            narrow: "narrow",
             encryption: "encryption",
         }
     };

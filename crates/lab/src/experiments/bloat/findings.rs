@@ -47,7 +47,7 @@ pub(super) struct Behaviour {
 }
 
 impl CellOutcomes {
-    fn bound(&self) -> u64 {
+    pub(super) fn bound(&self) -> u64 {
         self.bounds.iter().map(|bound| bound.value).sum()
     }
 
@@ -56,7 +56,7 @@ impl CellOutcomes {
     }
 
     /// Returns the percentage of the bound over all seeds; `None` if no frame could be decodable.
-    fn share(&self, way: SenderKind) -> Option<f64> {
+    pub(super) fn share(&self, way: SenderKind) -> Option<f64> {
         (self.bound() > 0).then(|| 100.0 * self.decodable(way) as f64 / self.bound() as f64)
     }
 
@@ -112,11 +112,11 @@ fn shares(cells: &[CellOutcomes], way: SenderKind) -> Vec<f64> {
     cells.iter().filter_map(|cell| cell.share(way)).collect()
 }
 
-fn mean(cells: &[CellOutcomes], way: SenderKind) -> f64 {
+pub(super) fn mean(cells: &[CellOutcomes], way: SenderKind) -> f64 {
     experiment::mean(shares(cells, way))
 }
 
-fn least(cells: &[CellOutcomes], way: SenderKind) -> f64 {
+pub(super) fn least(cells: &[CellOutcomes], way: SenderKind) -> f64 {
     experiment::least(shares(cells, way))
 }
 
@@ -205,7 +205,7 @@ fn changes(returns: &Behaviours) -> Table {
         .table("When capacity comes back, and when the application wants more")
 }
 
-fn never_late(crowded: &[CellOutcomes], room: &[CellOutcomes]) -> Claim {
+pub(super) fn never_late(crowded: &[CellOutcomes], room: &[CellOutcomes]) -> Claim {
     let outcomes = || crowded.iter().chain(room).flat_map(|cell| cell.outcomes.values().flatten());
     let late: u64 = outcomes().map(|outcome| outcome.late).sum();
     let sent: u64 = outcomes().map(|outcome| outcome.sent).sum();

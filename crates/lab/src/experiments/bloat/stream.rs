@@ -60,12 +60,22 @@ impl ReferencePattern {
     }
 }
 
+/// Returns the bytes of a frame of size 1 in a stream of `kbps`.
+fn plain_bytes(shape: ReferencePattern, kbps: u64) -> f64 {
+    let places = 0..shape.frames();
+    let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());
+    kbps as f64 * 1e3 / 8.0 / RATE as f64 / mean
+}
+
+/// Returns the time of a mean keyframe at the stream's own rate.
+pub(super) fn keyframe_time(shape: ReferencePattern, kbps: u64) -> Duration {
+    Duration::from_secs_f64(INTRA * plain_bytes(shape, kbps) * 8e-3 / kbps as f64)
+}
+
 /// Returns a stream of `kbps` over `lasting`. The seed decides the sizes and the position in the
 /// group at which the stream begins.
 pub(crate) fn stream(shape: ReferencePattern, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
-    let places = 0..shape.frames();
-    let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());
-    let plain = kbps as f64 * 1e3 / 8.0 / RATE as f64 / mean;
+    let plain = plain_bytes(shape, kbps);
     let count = lasting.as_nanos() * RATE / 1_000_000_000;
     let frame = |number: u64| {
         let place = number as u32 % shape.frames();

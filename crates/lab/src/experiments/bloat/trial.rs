@@ -237,6 +237,11 @@ pub(crate) struct Outcome {
     #[serde(skip)]
     pub(crate) sent: u64,
     pub(crate) late: u64,
+    /// Bytes of packets that came, and of those among them that came after their deadline.
+    #[serde(skip)]
+    pub(crate) came: u64,
+    #[serde(skip)]
+    pub(crate) came_late: u64,
     /// Bytes on the link, headers included.
     pub(crate) bytes: u64,
     /// Whether each frame after the warm-up was decodable in time.
@@ -268,9 +273,12 @@ fn judged(
 ) -> Outcome {
     let first = arrivals.first_by_seq(journal.adus().len());
     let mut frames: BTreeMap<FrameId, FrameArrival> = BTreeMap::new();
+    let (mut came, mut came_late) = (0, 0);
     for (adu, at) in journal.adus().iter().zip(first) {
         let meta = &adu.meta;
         let in_time = at.is_some_and(|at| !is_late(meta, at));
+        came += at.map_or(0, |_| adu.len as u64);
+        came_late += at.filter(|_| !in_time).map_or(0, |_| adu.len as u64);
         let (captured, references) = (meta.enqueued, meta.references.iter().collect());
         let seen = frames.entry(meta.frame).or_insert(FrameArrival { captured, references, whole: true });
         seen.whole &= in_time;
@@ -289,6 +297,8 @@ fn judged(
         decodable: timeline.iter().filter(|&&decodable| decodable).count() as u64,
         sent: journal.copies() as u64,
         late: journal.adus().iter().filter(|adu| adu.left.iter().any(|&left| is_late(&adu.meta, left))).count() as u64,
+        came,
+        came_late,
         bytes,
         timeline,
     }
