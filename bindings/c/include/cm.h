@@ -253,7 +253,7 @@ enum {
 	CM_BUF = 1,       /* int: a connected datagram socket by which cm_send() sends; libcm keeps a copy */
 	CM_WEIGHT = 2,    /* uint32_t: the flow's share where its macroflow is scheduled by weight */
 	CM_SCHEDULER = 3, /* int, of the flow's macroflow: one of the next three */
-	CM_CONTROLLER = 4, /* char[], of the flow's macroflow: "copa", "bbr", "scream", "aimd", "newreno", "cubic" or "tfrc" */
+	CM_CONTROLLER = 4, /* char[], of the flow's macroflow: "copa", "live", "bbr", "scream", "aimd", "newreno", "cubic" or "tfrc" */
 	CM_BUFSIZE = 5    /* uint32_t: bytes that may wait, after CM_BUF; default 65536 */
 };
 enum { CM_ROUND_ROBIN = 0, CM_WEIGHTED = 1, CM_DEADLINE = 2 };

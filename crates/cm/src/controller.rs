@@ -9,6 +9,7 @@ pub mod cubic;
 mod extreme;
 mod hystart;
 pub mod initial;
+pub mod live;
 pub mod newreno;
 mod pace;
 mod queueing;
@@ -17,7 +18,7 @@ pub(crate) mod steered;
 pub mod tfrc;
 mod trains;
 
-use timeous_core::{Duration, Instant, Rate};
+use timeous_core::{ArrivalModel, Duration, Instant, Rate};
 
 /// Acknowledgement, as passed to a controller.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,9 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Notes delay variation that is no queue: a packet arrived `by` later than one sent after it, which a FIFO queue
     /// cannot do.
     fn on_overtaken(&mut self, _now: Instant, _by: Duration) {}
+
+    /// Takes the path model's latest predictions, if the transport reports arrivals.
+    fn on_model(&mut self, _now: Instant, _model: &ArrivalModel) {}
 
     /// Counts lost bytes: every loss, while [`on_congestion`](Self::on_congestion) is called at most once per round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::controller::{
-    Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+    Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, live::Live, newreno::NewReno, scream::Scream,
+    tfrc::Tfrc,
 };
 
 /// Available congestion controllers, each with its defaults.
@@ -20,6 +21,8 @@ use crate::controller::{
 pub enum Kind {
     /// [`Copa`], for live streams: keeps queues short.
     Copa,
+    /// [`Live`], for live streams: by the model of the path, for links whose rate varies.
+    Live,
     /// [`Scream`], for live streams: keeps queues short on paths with little loss.
     Scream,
     /// [`Bbr`], model-based: holds its share against flows that fill a short queue.
@@ -36,13 +39,14 @@ pub enum Kind {
 
 impl Kind {
     /// All controllers.
-    pub const ALL: [Self; 7] =
-        [Self::Copa, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
+    pub const ALL: [Self; 8] =
+        [Self::Copa, Self::Live, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
     /// Name of the controller.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Copa => "copa",
+            Self::Live => "live",
             Self::Scream => "scream",
             Self::Bbr => "bbr",
             Self::Aimd => "aimd",
@@ -59,6 +63,10 @@ impl Kind {
                 "Copa: keeps queues short; the default of live streams",
                 "a fair share in the mean where the queue is no longer than the deadline",
             ],
+            Self::Live => [
+                "by the model of the path: a short queue that covers the link's variation; for mobile links",
+                "up to one and a half fair shares",
+            ],
             Self::Scream => ["SCReAM (RFC 8298): keeps queues short on paths with little loss", ""],
             Self::Bbr => {
                 ["a model of the path (rate and round trip)", "holds its share beside flows that fill a short queue"]
@@ -74,6 +82,7 @@ impl Kind {
     pub fn constructor(self) -> fn(u64) -> Box<dyn Controller> {
         match self {
             Self::Copa => |mtu| Box::new(Copa::new(mtu)),
+            Self::Live => |mtu| Box::new(Live::new(mtu)),
             Self::Scream => |mtu| Box::new(Scream::new(mtu)),
             Self::Bbr => |mtu| Box::new(Bbr::new(mtu)),
             Self::Aimd => |mtu| Box::new(Aimd::new(mtu)),
@@ -100,7 +109,7 @@ impl FromStr for Kind {
 
 /// Error: unknown controller name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}: take copa, scream, bbr, aimd, newreno, cubic or tfrc")]
+#[error("there is no controller {0:?}: take copa, live, scream, bbr, aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ pub mod view;
 
 pub use client::ClientEvent;
 pub use controller::{
-    Acked, Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+    Acked, Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, live::Live, newreno::NewReno, scream::Scream,
+    tfrc::Tfrc,
 };
 pub use delivery::DeliveryRate;
 pub use destination::{Destination, User};

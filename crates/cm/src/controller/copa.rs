@@ -45,7 +45,7 @@ mod losses;
 mod others;
 mod phases;
 mod reroute;
-mod rival;
+pub(super) mod rival;
 mod standstill;
 mod velocity;
 

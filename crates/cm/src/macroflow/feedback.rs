@@ -4,6 +4,7 @@ use timeous_core::{Duration, Instant};
 
 use crate::controller::{Acked, Congestion, TimedOut};
 use crate::flow::{FlowId, Loss};
+use crate::path_model::Observed;
 use crate::rtt::RttEstimator;
 use crate::sign::CongestionSignal;
 
@@ -38,6 +39,16 @@ impl Macroflow {
         }
         self.heard_of(bytes);
         self.reckon();
+    }
+
+    /// Takes the arrival of a packet into the path's model.
+    pub(crate) fn observe(&mut self, observed: Observed) {
+        let least = self.rtt.min();
+        self.model.arrived(observed, least);
+        if let Some(model) = self.model.predictions(least) {
+            self.controller.on_model(self.last_feedback, &model);
+            self.reckon();
+        }
     }
 
     /// Whether packets that other flows have sent after `since` arrived, so that the path is not the reason why a flow

@@ -99,7 +99,7 @@ impl Manager {
     pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         if observed.departure.macroflow == flow.macroflow {
-            macroflow.model.arrived(observed, macroflow.rtt.min());
+            macroflow.observe(observed);
         }
         Ok(())
     }

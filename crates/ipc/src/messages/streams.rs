@@ -63,6 +63,8 @@ pub enum Controller {
     Tfrc,
     /// [`Kind::Bbr`].
     Bbr,
+    /// [`Kind::Live`].
+    Live,
 }
 
 impl From<Kind> for Controller {
@@ -75,6 +77,7 @@ impl From<Kind> for Controller {
             Kind::Cubic => Self::Cubic,
             Kind::Tfrc => Self::Tfrc,
             Kind::Bbr => Self::Bbr,
+            Kind::Live => Self::Live,
         }
     }
 }
@@ -89,6 +92,7 @@ impl From<Controller> for Kind {
             Controller::Cubic => Self::Cubic,
             Controller::Tfrc => Self::Tfrc,
             Controller::Bbr => Self::Bbr,
+            Controller::Live => Self::Live,
         }
     }
 }

@@ -34,7 +34,7 @@ fn faulty(kind: Kind, fault: Fault) -> fn(u64) -> Box<dyn Controller> {
             }
         };
     }
-    constructors!(Copa, Scream, Bbr, Aimd, NewReno, Cubic, Tfrc)
+    constructors!(Copa, Live, Scream, Bbr, Aimd, NewReno, Cubic, Tfrc)
 }
 
 /// Controller with a fault.
