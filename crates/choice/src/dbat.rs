@@ -20,6 +20,7 @@
 //! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the former, or by [`DropRule::Excess`] the latter |
 //! | queue left by a higher rate, above the new `Max_Th` | optionally judged by the old threshold for four delays ([`Settings::spare_what_remains`]) |
 //! | marked packets | by priority, layer, or a predicate ([`Marking`]) |
+//! | "tries its best to sustain that rate", "keeps its sending rate within a certain range" (§3.2) | the transport is asked for the stream's rate and a quarter more ([`Settings::ask_for_rate`]) |
 //! | increase of the rate | requested by the paper's client; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
 //!
 //! Marked packets are never dropped here: if all are marked, only deadlines and the ring's size bound the queue. In a
@@ -42,7 +43,7 @@ use std::collections::BTreeMap;
 
 use timeous_core::{
     AduMeta, AduSeq, Advice, Adviser, BufferState, DropReason, Fate, FrameId, Instant, LateChoice, PathState, Queue,
-    Rate,
+    Rate, RateRange,
 };
 
 use crate::{Chain, Dependencies, Punctual};
@@ -213,6 +214,10 @@ impl Adviser for Dbat {
 
     fn state(&self) -> BufferState {
         self.tuner.state()
+    }
+
+    fn rate_range(&self) -> Option<RateRange> {
+        self.tuner.rate_range()
     }
 }
 

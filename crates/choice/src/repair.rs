@@ -6,7 +6,7 @@ mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, Priority, PulledAdu, Queue};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, Priority, PulledAdu, Queue, RateRange};
 
 use kept::Store;
 use lost::Lost;
@@ -298,6 +298,10 @@ impl<S: AduSource> AduSource for Repair<S> {
 
     fn is_punctual(&self) -> bool {
         self.inner.is_punctual()
+    }
+
+    fn rate_range(&mut self) -> Option<RateRange> {
+        self.inner.rate_range()
     }
 
     fn sent(&mut self, token: u64) {

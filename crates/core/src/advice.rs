@@ -110,6 +110,16 @@ pub struct BufferState {
     pub advised: Option<Rate>,
 }
 
+/// Range of rates that a stream asks of its transport (Hasan et al. §3.2: "the transport protocol keeps its sending rate within
+/// a certain range"). Rates of payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateRange {
+    /// Rate below which the transport falls only as far as fairness demands.
+    pub floor: Rate,
+    /// Rate that the transport does not exceed.
+    pub ceiling: Rate,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

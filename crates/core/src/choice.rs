@@ -1,7 +1,7 @@
 //! Late choice: trait of a policy that decides which queued ADUs are still worth sending, and of its adviser for the source.
 
 use crate::adu::{AduMeta, DropReason, Fate};
-use crate::advice::{Advice, BufferState};
+use crate::advice::{Advice, BufferState, RateRange};
 use crate::path::PathState;
 use crate::queue::Queue;
 use crate::time::{Instant, Rate};
@@ -89,4 +89,9 @@ pub trait Adviser {
 
     /// State of the send buffer.
     fn state(&self) -> BufferState;
+
+    /// Range of rates that the stream asks of its transport; `None`: any.
+    fn rate_range(&self) -> Option<RateRange> {
+        None
+    }
 }

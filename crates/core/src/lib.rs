@@ -21,7 +21,7 @@ pub mod transport;
 pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
-pub use advice::{Advice, BufferState, Reason, Thresholds};
+pub use advice::{Advice, BufferState, RateRange, Reason, Thresholds};
 pub use choice::{Adviser, LateChoice};
 pub use host_rate_limit::HostRateLimit;
 pub use id_map::IdMap;

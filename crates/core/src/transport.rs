@@ -1,6 +1,7 @@
 //! Interface of a transport: methods, driving order, and a typed error for violations of it.
 
 use crate::adu::{AduMeta, DropReason};
+use crate::advice::RateRange;
 use crate::path::PathState;
 use crate::queue::Queue;
 use crate::time::{Duration, Instant};
@@ -297,6 +298,11 @@ pub trait AduSource {
     /// Whether a late ADU is worse than a missing one.
     fn is_punctual(&self) -> bool {
         false
+    }
+
+    /// Range of rates that the stream asks of its transport; `None`: any. Asked before each packet.
+    fn rate_range(&mut self) -> Option<RateRange> {
+        None
     }
 
     /// Notes that the packet with this ADU was given to the device (the paper's `dev_i` moves on).

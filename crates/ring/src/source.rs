@@ -4,6 +4,7 @@ use std::fmt;
 
 use timeous_core::{
     AduMeta, AduSource, Adviser, Copied, DropReason, Fate, Instant, Joined, LateChoice, PathState, PulledAdu, Queue,
+    RateRange,
 };
 
 use crate::consumer::{Claimed, Consumer};
@@ -285,6 +286,10 @@ impl AduSource for RingSource {
 
     fn is_punctual(&self) -> bool {
         self.choice.as_ref().is_some_and(|choice| choice.is_punctual())
+    }
+
+    fn rate_range(&mut self) -> Option<RateRange> {
+        self.choice.as_mut()?.adviser()?.rate_range()
     }
 
     fn sent(&mut self, token: u64) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu, Queue};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu, Queue, RateRange};
 
 /// Length of the largest ADU, in bytes: the header of a fragment names offset and length in 16 bits.
 pub const MAX_ADU: usize = 65_535;
@@ -261,6 +261,10 @@ impl<S: AduSource> AduSource for Fragments<S> {
 
     fn is_punctual(&self) -> bool {
         self.inner.is_punctual()
+    }
+
+    fn rate_range(&mut self) -> Option<RateRange> {
+        self.inner.rate_range()
     }
 
     fn sent(&mut self, token: u64) {

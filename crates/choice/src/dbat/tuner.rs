@@ -1,6 +1,6 @@
 //! DBAT's controller of a send buffer: average, level, and advice to the source (Hasan et al. Fig. 5).
 
-use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
+use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, RateRange, Reason, Thresholds};
 
 use super::average::Average;
 use super::carried::Carried;
@@ -29,6 +29,9 @@ const ROOM_INTERVALS_NEAR_CEILING: u64 = 4;
 /// Checks per feedback interval while nothing is sent (docs/design/encoder-feedback.md). Chosen by us: a higher value
 /// finds a stalled path sooner and costs more time.
 const CHECKS_PER_INTERVAL: u64 = 4;
+/// Part of the stream's rate that the transport may send beyond it, to empty the queue. Chosen by us: a quarter is the pace of a
+/// player that buffers; with a lower value a queue stays for longer, a higher one overshoots the path.
+const CEILING_PART: u64 = 4;
 /// Window over which a stream's use of its rate is measured, in time. Chosen by us: a higher value covers more frames
 /// and follows the source later.
 const USE_WINDOW: Duration = Duration::from_millis(200);
@@ -62,6 +65,8 @@ pub struct Settings {
     pub tell_of_lateness: bool,
     /// Whether the rate of a stream is measured if it is not set.
     pub measure: bool,
+    /// Whether the transport is asked to keep to the rate that the stream has set (§3.2).
+    pub ask_for_rate: bool,
 }
 
 /// Drop rule above `Max_Th`. Marked packets are never dropped.
@@ -88,6 +93,7 @@ impl Settings {
         tell_of_room: false,
         tell_of_lateness: false,
         measure: false,
+        ask_for_rate: true,
     };
 }
 
@@ -100,6 +106,7 @@ impl Default for Settings {
             tell_of_room: true,
             tell_of_lateness: true,
             measure: true,
+            ask_for_rate: false,
             ..Self::PAPER
         }
     }
@@ -216,6 +223,14 @@ impl Tuner {
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Returns the range of rates that the stream asks of its transport, if it has set its rate.
+    #[must_use]
+    pub fn rate_range(&self) -> Option<RateRange> {
+        let said = self.said.filter(|_| self.settings.ask_for_rate)?;
+        let ceiling = Rate::from_bps(said.as_bps().saturating_add(said.as_bps() / CEILING_PART));
+        Some(RateRange { floor: said, ceiling })
     }
 
     /// Sets the stream's rate. Zero removes it.

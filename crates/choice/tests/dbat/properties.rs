@@ -88,6 +88,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             most: None,
             parts,
             beyond,
+            ask_for_rate: false,
             spare_what_remains,
             tell_of_room,
             tell_of_lateness: measure,

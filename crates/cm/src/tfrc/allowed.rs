@@ -44,6 +44,8 @@ pub(crate) struct Allowed {
     /// tld: the time of the last doubling.
     doubled: Instant,
     rates: ReceiveRates,
+    /// Rate to which what was received does not limit the sender. The throughput equation does.
+    floor: f64,
 }
 
 impl Path {
@@ -62,7 +64,7 @@ impl Allowed {
     /// One segment per second, until the first RTT sample.
     pub(crate) fn new(segment: f64) -> Self {
         let rates = ReceiveRates::new(Instant::ZERO);
-        Self { x: segment, by_equation: f64::INFINITY, p: 0.0, doubled: Instant::ZERO, rates }
+        Self { x: segment, by_equation: f64::INFINITY, p: 0.0, doubled: Instant::ZERO, rates, floor: 0.0 }
     }
 
     /// X: the allowed sending rate.
@@ -78,6 +80,11 @@ impl Allowed {
     /// Result of the throughput equation; infinite before the first loss event.
     pub(crate) fn by_equation(&self) -> f64 {
         self.by_equation
+    }
+
+    /// Sets the rate that a stream needs: idle times and small receive rates do not limit it to less.
+    pub(crate) fn hold(&mut self, floor: f64) {
+        self.floor = floor;
     }
 
     /// Sets the initial rate at the first RTT sample (RFC 5348 §4.2).
@@ -100,7 +107,7 @@ impl Allowed {
         } else {
             self.rates.maximize(now, report.receive_rate);
         }
-        self.recalculate(now, path, limit * self.rates.max());
+        self.recalculate(now, path, (limit * self.rates.max()).max(self.floor));
     }
 
     /// Raises X to a rate that was sent and arrived.
@@ -150,7 +157,11 @@ impl Allowed {
             return;
         }
         if self.p <= 0.0 {
-            self.x = (self.x / 2.0).max(least(path.segment));
+            let floor = if idle { self.floor.min(self.x) } else { 0.0 };
+            self.x = (self.x / 2.0).max(least(path.segment)).max(floor);
+        } else if idle && self.floor > 0.0 {
+            // Nothing is known to have become worse.
+            self.update_limits(now, path, (self.by_equation / 2.0).min(receive_rate).max(self.floor));
         } else if self.by_equation > 2.0 * receive_rate {
             self.update_limits(now, path, receive_rate);
         } else {

@@ -1,6 +1,6 @@
 //! TFRC sender: allowed rate, nofeedback timer and pacing (RFC 5348 §4).
 
-use timeous_core::{Duration, Instant, Rate};
+use timeous_core::{Duration, Instant, Rate, RateRange};
 
 use super::allowed::{Allowed, FeedbackReport, Path, least};
 use super::equation;
@@ -124,6 +124,8 @@ pub struct Sender {
     sent_since_set: bool,
     limited: DataLimited,
     pacing: Pacing,
+    /// Rate that the stream needs, in bytes of payload per second.
+    floor: f64,
 }
 
 impl Sender {
@@ -143,7 +145,17 @@ impl Sender {
             sent_since_set: false,
             limited: DataLimited::default(),
             pacing: Pacing::default(),
+            floor: 0.0,
         }
+    }
+
+    /// Keeps the rate within a range: never above its ceiling, and below its floor only as far as the throughput equation
+    /// demands, and slow start before the first loss.
+    pub fn set_range(&mut self, range: Option<RateRange>) {
+        let RateRange { floor, ceiling } = range.unwrap_or(RateRange { floor: Rate::ZERO, ceiling: Rate::MAX });
+        self.settings.ceiling = ceiling;
+        self.floor = equation::to_bytes(floor);
+        self.allowed.hold(self.floor / self.payload_share());
     }
 
     /// Sets the RTT if it is known otherwise, for example from a handshake: allows an initial window per round trip
@@ -309,7 +321,9 @@ impl Sender {
 
     fn instantaneous(&self) -> f64 {
         let ceiling = equation::to_bytes(self.settings.ceiling);
-        let rate = self.allowed.rate() * self.share * self.payload_share();
+        let allowed = self.allowed.rate() * self.payload_share();
+        // A longer queue is no reason to fall below what the stream needs and the equation allows.
+        let rate = (allowed * self.share).max(self.floor.min(allowed));
         rate.max(least(self.segment.mean())).min(ceiling)
     }
 

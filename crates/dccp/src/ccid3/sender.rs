@@ -2,7 +2,7 @@
 
 use timeous_cm::Steering;
 use timeous_cm::tfrc::{Report, Sender as Tfrc, Settings, equation};
-use timeous_core::{Duration, Instant, Rate};
+use timeous_core::{Duration, Instant, Rate, RateRange};
 
 use super::counter::Counter;
 use super::heard::Heard;
@@ -59,6 +59,7 @@ pub(crate) struct Sender {
     capped: u64,
     /// Packets that the latest black hole took: first and last.
     swallowed: Option<(Seq, Seq)>,
+    range: Option<RateRange>,
 }
 
 impl Sender {
@@ -83,12 +84,23 @@ impl Sender {
             largest,
             capped: 0,
             swallowed: None,
+            range: None,
         }
     }
 
     /// CCID 3, or 4 for small packets.
     pub(crate) fn ccid(&self) -> Ccid {
         if self.small { Ccid::Ccid4 } else { Ccid::Ccid3 }
+    }
+
+    /// Keeps the rate within the range that a stream asks for; returns whether it is another one than before.
+    pub(crate) fn set_range(&mut self, range: Option<RateRange>) -> bool {
+        let is_new = self.range != range;
+        if is_new {
+            self.range = range;
+            self.tfrc.set_range(range);
+        }
+        is_new
     }
 
     /// Takes the handshake's round-trip time.

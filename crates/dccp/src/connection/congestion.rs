@@ -1,7 +1,7 @@
 //! Congestion control of the data that this end sends, with CCID 2, 3 or 4, and limits that the receiver asks for.
 
 use timeous_cm::{CmError, Departure, Destination, FlowId, Loss, Manager, Observed, Update};
-use timeous_core::{Duration, Ecn, Instant, PathState};
+use timeous_core::{Duration, Ecn, Instant, PathState, RateRange};
 
 use super::config::Config;
 use super::events::Event;
@@ -371,6 +371,19 @@ impl Congestion {
             told(cm.steer(now, flow, sender.steering()));
         }
         self.watch_rate(timers);
+    }
+
+    /// Keeps a rate sender within the range that the stream asks for.
+    pub(super) fn set_range(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        range: Option<RateRange>,
+        timers: &mut TimerTable,
+    ) {
+        if self.rate_sender.as_mut().is_some_and(|sender| sender.set_range(range)) {
+            self.steer(now, cm, timers);
+        }
     }
 
     /// Sets the nofeedback timer as the rate sender asks.

@@ -93,6 +93,7 @@ impl Connection {
             self.timers.set(Timer::Gap, until);
             return None;
         }
+        self.congestion.set_range(now, cm, source.rate_range(), &mut self.timers);
         // `asked` and `pulled` are used in place: moving them right after they are written stalls on those writes.
         let asked = cm.ask(now, flow);
         debug_assert!(asked.is_ok(), "{:?}", asked.as_ref().err());

@@ -11,4 +11,4 @@ pub(crate) use differences::SetupDifference;
 pub(crate) use outcome::Outcome;
 pub(crate) use ranking::{PAPERS, Ranking, run_apart};
 pub(crate) use setup::StreamTransport;
-pub(crate) use trial::{Cell, NS2, Streams, TODAY, WITHOUT_DBAT, WITHOUT_FTP, run};
+pub(crate) use trial::{Cell, NS2, Streams, TODAY, WITHOUT_DBAT, WITHOUT_FTP, WITHOUT_RANGE, run};

@@ -112,6 +112,7 @@ fn claims(streams: &Streams, aparts: &Streams, today: &Streams) -> Vec<Claim> {
         ORDERS.map(|(rtt, order)| order.claim(&papers(rtt), &order.spreads(streams, apart, rtt))).to_vec()
     };
     let mut claims = order(streams, SetupDifference::PAPER);
+    claims.extend(ORDERS.map(|(rtt, order)| order.letter(&papers(rtt), streams, rtt)));
     for rtt in RTTS {
         let says = paper(StreamTransport::Dbat, rtt).map(|percent| format!("{percent:.2}")).unwrap_or_default();
         let dbat = |value: fn(&Outcome) -> f64| {

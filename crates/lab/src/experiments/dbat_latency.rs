@@ -63,6 +63,7 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
         ORDER.claim("TCP > TFRC > DBAT", &spreads),
         Claim::mean("DBAT's p99 over its median, ms", "", 0, dbat).aim(..=RTT as f64),
         Claim::mean("TCP's greatest leap from packet to packet, ms", "almost 2000", 0, leaps),
+        ORDER.letter("TCP > TFRC > DBAT", streams, RTT),
         ORDER.today(today, RTT),
     ]
 }

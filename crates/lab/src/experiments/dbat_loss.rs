@@ -51,6 +51,7 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
         order(ORDER, "TCP > TFRC > DBAT"),
         order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
         Claim::new(what, "", format!("{marked:.1}"), marked.most).aim(..=0.0),
+        ORDER.letter("TCP > TFRC > DBAT", streams, RTT),
         ORDER.today(today, RTT),
     ]
 }

@@ -6,12 +6,12 @@ use timeous_testbed::report::plot::Series;
 use super::dbat::setup::{RTT, STREAM, choices, notes};
 use super::dbat::{
     self, Cell, Outcome, PAPERS, Ranking, SetupDifference, StreamTransport, Streams, WITHOUT_DBAT, WITHOUT_FTP,
+    WITHOUT_RANGE,
 };
 use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
 use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, Metric, Run, RunError, metric, sabotages};
 
-/// Orders while FTP is active, and over the stream's whole time.
 /// Orders while FTP is active, and over the stream's whole time.
 const BESIDE_FTP: Ranking = Ranking { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
 const ALL: Ranking = Ranking { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
@@ -38,13 +38,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::Virtual,
     seeds: 10,
     takes: "30 s",
-    sabotages: &[NO_DBAT, NO_FTP],
+    sabotages: &[NO_DBAT, NO_FTP, NO_RANGE],
     run,
 };
 
 sabotages! {
     NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"];
     NO_FTP = WITHOUT_FTP[0], WITHOUT_FTP[1] => ["TCP's stream is below its fair share"];
+    NO_RANGE = WITHOUT_RANGE[0], WITHOUT_RANGE[1] => ["to the letter: share of TCP's rate"];
 }
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
@@ -97,11 +98,15 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
     let order = |order: Ranking| order.claim("TCP < TFRC < DBAT", &order.spreads(streams, SetupDifference::PAPER, RTT));
     let [fair, tfrcs] = [StreamTransport::Tcp, StreamTransport::Tfrc]
         .map(|way| streams.stats(&Cell { apart: SetupDifference::PAPER, way, rtt: RTT }, share));
+    let mean = |way| streams.mean(&Cell { apart: SetupDifference::PAPER, way, rtt: RTT }, stream);
+    let letter = mean(StreamTransport::PaperDbat) / mean(StreamTransport::Tcp);
     vec![
         order(BESIDE_FTP),
         order(ALL),
         Claim::order("TCP's stream is below its fair share", "below", format!("{fair:.2}"), fair.mean < 1.0),
         Claim::mean("TFRC's stream over its fair share", "about 1", 2, tfrcs),
+        BESIDE_FTP.letter("TCP < TFRC < DBAT", streams, RTT),
+        Claim::new("to the letter: share of TCP's rate", "above 1", format!("{letter:.2}"), letter).pass(1.0..),
         BESIDE_FTP.today(today, RTT),
     ]
 }

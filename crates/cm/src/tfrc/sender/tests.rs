@@ -503,6 +503,34 @@ fn more_than_the_ceiling_is_never_sent_whatever_is_reported() {
     }
 }
 
+/// Hasan et al. §3.2: "the transport protocol keeps its sending rate within a certain range".
+#[test]
+fn a_range_holds_against_small_receive_rates_and_idle_times_and_yields_to_the_equation() {
+    let rate = |floor, ceiling| {
+        let mut sender = Sender::new(Settings::for_segment(S));
+        sender.on_rtt(at(0), RTT);
+        sender.set_range(Some(RateRange { floor, ceiling }));
+        // One loss event in a hundred packets; a packet a round trip arrives.
+        for end in (100..=3_000).step_by(100) {
+            sender.on_sent(at(end - 100), S);
+            sender.on_feedback(at(end), report(at(end), S, 0.01)).unwrap();
+        }
+        let busy = sender.rate();
+        for _ in 0..5 {
+            let due = sender.poll_timeout().unwrap_or(at(60_000));
+            sender.on_timeout(due);
+        }
+        (busy, sender.rate())
+    };
+    let fair = equation::to_rate(equation::bytes_per_second(S as f64, RTT, 0.01));
+    let none = rate(Rate::ZERO, Rate::MAX);
+    let wanted = Rate::from_kbps(400);
+    assert!(none.0 < wanted && wanted < fair, "{none:?} {fair}");
+    assert_eq!(rate(wanted, Rate::MAX), (wanted, wanted));
+    assert_eq!(rate(Rate::MAX, Rate::MAX).0, fair, "no more than the equation allows");
+    assert_eq!(rate(wanted, Rate::from_kbps(300)).0, Rate::from_kbps(300));
+}
+
 #[test]
 fn reports_that_cannot_be_are_refused_and_change_nothing() {
     let mut sender = started();

@@ -50,6 +50,14 @@ impl Ranking {
         Claim::order(self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
     }
 
+    /// Returns the claim of DBAT to the letter, with the paper's TCP.
+    pub(crate) fn letter(&self, paper: &str, streams: &Streams, rtt: u64) -> Claim {
+        let ways = [StreamTransport::Tcp, StreamTransport::Tfrc, StreamTransport::PaperDbat];
+        let spreads = ways.map(|way| streams.stats(&Cell { apart: SetupDifference::PAPER, way, rtt }, self.value));
+        let claim = self.claim(paper, &spreads);
+        Claim { what: format!("to the letter: {}", claim.what), ..claim }
+    }
+
     /// Returns the comparison with today's TCP, about which the paper says nothing.
     pub(crate) fn today(&self, today: &Streams, rtt: u64) -> Claim {
         let spreads = self.spreads(today, SetupDifference::TODAY, rtt);

@@ -128,7 +128,8 @@ fn transports() -> Vec<Choice> {
         ours "DBAT": "Timeous's for a source of a few rates: with thresholds within three quarters of the send \
             buffer, told of room, too, giving up no more than what is beyond Max_Th (`Beyond::Excess`), and sparing \
             what a higher rate has left (`spare_what_remains`): settings of the library's, which `policy=dbat` of the \
-            tool does without; and beside it to the letter of figure 5, where only the player asks for more"
+            tool does without; and beside it to the letter of figure 5 and of §3.2, where only the player asks for more, and \
+            TFRC keeps between the stream's rate, as far as the equation allows, and a quarter more"
             => "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a \
             second, the next one if the path carries it, and after one that did not stay for 8 s it waits twice as \
             long, up to 16 s: as Timeous's own sources of a few rates do (`Ladder`), and not a rule of this \

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rng};
-use timeous_choice::dbat::{Dbat, Marking};
+use timeous_choice::dbat::{Dbat, Marking, Settings};
 use timeous_cm::Kind;
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::{Bulk, Web};
@@ -33,9 +33,8 @@ pub(crate) const TODAY: &str = "with today's TCP";
 /// today's.
 pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
     let broken = broken(run);
-    let ways = if run.extent == Extent::Least { &StreamTransport::ALL[..3] } else { &StreamTransport::ALL };
     let of = |what, aparts: &[SetupDifference]| {
-        let cells = Cell::all(aparts, rtts, ways);
+        let cells = Cell::all(aparts, rtts, &StreamTransport::ALL);
         run.grid(what, cells, |cell, seed| run_cell(cell, seed, broken))
     };
     // No bound is about today's TCP.
@@ -46,13 +45,16 @@ pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
 /// Name and description of the sabotage of all these experiments.
 pub(crate) const WITHOUT_DBAT: [&str; 2] = ["no-dbat", "the stream with DBAT is sent without it"];
 
+/// Name and description of the sabotage of §3.2's other half.
+pub(crate) const WITHOUT_RANGE: [&str; 2] = ["no-range", "TFRC is not asked to keep to the stream's rate"];
+
 /// Name and description of the sabotage of `dbat-throughput`.
 pub(crate) const WITHOUT_FTP: [&str; 2] = ["no-ftp", "FTP ends before the stream begins"];
 
 /// Returns the parts that this run breaks on purpose.
 pub(super) fn broken(run: &Run<'_>) -> Broken {
     let is = |name: &str| run.sabotage.is_some_and(|sabotage| sabotage.name == name);
-    Broken { without_dbat: is(WITHOUT_DBAT[0]), without_ftp: is(WITHOUT_FTP[0]) }
+    Broken { without_dbat: is(WITHOUT_DBAT[0]), without_ftp: is(WITHOUT_FTP[0]), without_range: is(WITHOUT_RANGE[0]) }
 }
 
 /// Parts of a trial that are broken on purpose.
@@ -60,6 +62,7 @@ pub(super) fn broken(run: &Run<'_>) -> Broken {
 pub(super) struct Broken {
     without_dbat: bool,
     without_ftp: bool,
+    without_range: bool,
 }
 
 /// Time by which FTP's connection is open.
@@ -145,7 +148,7 @@ impl Topology {
     }
 
     /// Adds streamer and player, and the packet pairs between them.
-    fn stream(&mut self, way: StreamTransport, without_dbat: bool) -> StreamEnds {
+    fn stream(&mut self, way: StreamTransport, broken: Broken) -> StreamEnds {
         let (from, to) = (self.net.left[0], self.net.right[0]);
         let probe = Probe::default();
         self.network.place(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), ProbeResponder::default()));
@@ -186,8 +189,12 @@ impl Topology {
             // The ring has more slots than the buffer has places: the streamer itself limits the
             // queue.
             let stream = Stream::new(server()).slots(128);
-            match way.dbat().filter(|_| !without_dbat) {
-                Some(settings) => stream.choice(Box::new(Dbat::new(settings, Marking::default()))),
+            match way.dbat().filter(|_| !broken.without_dbat) {
+                Some(settings) => {
+                    let ask_for_rate = settings.ask_for_rate && !broken.without_range;
+                    let settings = Settings { ask_for_rate, ..settings };
+                    stream.choice(Box::new(Dbat::new(settings, Marking::default())))
+                }
                 None => stream,
             }
         };
@@ -219,7 +226,7 @@ pub(super) fn run_cell(cell: &Cell, seed: u64, broken: Broken) -> Outcome {
     let mut topology = Topology::new(seed, cell.rtt, cell.apart);
     topology.web();
     let ftp = topology.ftp();
-    let ends = topology.stream(cell.way, broken.without_dbat);
+    let ends = topology.stream(cell.way, broken);
     topology.network.run_until(if broken.without_ftp { FTP[0] + OPEN } else { FTP[1] });
     let (from, to) = (topology.net.left[1], topology.net.right[1]);
     topology.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
