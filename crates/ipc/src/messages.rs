@@ -23,7 +23,7 @@ use crate::layout::Geometry;
 use codec::Checked;
 
 /// Version of messages and shared memory; client and daemon must have the same.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// Maximum packet that the daemon reads from a client, in bytes.
 pub const TO_DAEMON_MAX: usize = 4 << 10;

@@ -63,7 +63,7 @@ impl Client {
             return Ok(state);
         }
         match self.call(Call::Query(handle))?.0 {
-            Answer::Path(path) => Ok(path.into()),
+            Answer::Path(path) => path.state().ok_or_else(|| self.misfit()),
             _ => Err(self.misfit()),
         }
     }

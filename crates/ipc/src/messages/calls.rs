@@ -9,6 +9,7 @@ use super::codec::{Malformed, sensible, text};
 use super::credential::{Protection, Secret};
 use super::streams::StreamSpec;
 use crate::handle::Handle;
+use crate::slot::{Words, path_state, state_words};
 
 /// Maximum name of a controller or a scheduler, in bytes.
 const NAME_MAX: usize = 32;
@@ -184,69 +185,34 @@ pub enum Answer {
     },
 }
 
-/// Encoding of [`PathState`]; times in nanoseconds, rates in bits per second.
+/// Path state, with what has no room in the table; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    rate: u64,
-    srtt: Option<u64>,
-    rttvar: u64,
-    min_rtt: Option<u64>,
-    window: u64,
-    outstanding: u64,
-    loss_ppm: u32,
+    words: Words,
     delivered: Option<u64>,
-    contended: bool,
     latest_rtt: Option<u64>,
 }
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState {
-            rate,
-            srtt,
-            rttvar,
-            min_rtt,
-            window,
-            outstanding,
-            loss_ppm,
-            delivered,
-            contended,
-            latest_rtt,
-            arrivals: _,
-        } = state;
         Self {
-            rate: rate.as_bps(),
-            srtt: srtt.map(Duration::as_nanos),
-            rttvar: rttvar.as_nanos(),
-            min_rtt: min_rtt.map(Duration::as_nanos),
-            window,
-            outstanding,
-            loss_ppm,
-            delivered: delivered.map(Rate::as_bps),
-            contended,
-            latest_rtt: latest_rtt.map(Duration::as_nanos),
+            words: state_words(&state),
+            delivered: state.delivered.map(Rate::as_bps),
+            latest_rtt: state.latest_rtt.map(Duration::as_nanos),
         }
     }
 }
 
-impl From<Path> for PathState {
-    fn from(path: Path) -> Self {
-        let Path { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended, latest_rtt } =
-            path;
-        Self {
-            rate: Rate::from_bps(rate),
-            srtt: srtt.map(Duration::from_nanos),
-            rttvar: Duration::from_nanos(rttvar),
-            min_rtt: min_rtt.map(Duration::from_nanos),
-            window,
-            outstanding,
-            loss_ppm,
+impl Path {
+    /// Decodes the state; `None` if it is inconsistent.
+    #[must_use]
+    pub fn state(self) -> Option<PathState> {
+        let Self { words: [loss, flags, rest @ ..], delivered, latest_rtt } = self;
+        Some(PathState {
             delivered: delivered.map(Rate::from_bps),
-            contended,
             latest_rtt: latest_rtt.map(Duration::from_nanos),
-            // Known in the daemon alone.
-            arrivals: None,
-        }
+            ..path_state(loss, flags, rest)?
+        })
     }
 }
 

@@ -205,5 +205,5 @@ fn memory_of_another_size_or_without_seals_is_refused() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(GEOMETRY.bytes()).unwrap();
     assert!(Peer::open(&file, &GEOMETRY).unwrap().is_none());
-    assert_eq!(VERSION, 6, "a change of the layout is a change of the version");
+    assert_eq!(VERSION, 7, "a change of the layout is a change of the version");
 }
