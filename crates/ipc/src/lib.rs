@@ -22,6 +22,7 @@ mod queue;
 pub mod slot;
 #[cfg(not(loom))]
 pub mod socket;
+mod state;
 mod table;
 
 pub use channel::{Channel, Rest};

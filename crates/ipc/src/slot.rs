@@ -4,10 +4,11 @@
 //! invalid. So every message has exactly one encoding.
 
 use timeous_cm::{Loss, Update};
-use timeous_core::{Duration, Instant, PathState, Rate};
+use timeous_core::{Duration, Instant, PathState};
 
 use crate::handle::Handle;
 use crate::layout::SLOT;
+use crate::state::{STATE_FLAGS, optional, path_state, state_words};
 
 /// Encoded message in shared memory.
 pub type Words = [u64; SLOT];
@@ -129,12 +130,6 @@ const RECOVERING: u64 = 1 << 8;
 const HAS_RTT: u64 = 1 << 9;
 const SLOW_RECEIVER: u64 = 1 << 10;
 const LOSS_SHIFT: u32 = 16;
-/// Flags of a path state, above its kind; the loss is in the upper half.
-const HAS_SRTT: u64 = 1 << 8;
-const HAS_MIN_RTT: u64 = 1 << 9;
-const CONTENDED: u64 = 1 << 10;
-/// The flags of a path state.
-const STATE_FLAGS: u64 = HAS_SRTT | HAS_MIN_RTT | CONTENDED;
 
 impl Submission {
     /// Encodes the message.
@@ -223,15 +218,6 @@ fn update(words: &Words) -> Option<Update> {
     Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by })
 }
 
-/// Decodes an optional duration; a missing one must be zero.
-fn optional(word: u64, is_there: bool) -> Option<Option<Duration>> {
-    match (is_there, word) {
-        (true, nanos) => Some(Some(Duration::from_nanos(nanos))),
-        (false, 0) => Some(None),
-        (false, _) => None,
-    }
-}
-
 impl Completion {
     /// Encodes the message.
     #[must_use]
@@ -266,48 +252,4 @@ impl Completion {
             _ => None,
         }
     }
-}
-
-/// Encodes a path state: its loss, its flags, and six words. There is no room for the delivery rate and the latest RTT,
-/// which only late choice uses.
-pub(crate) fn state_words(state: &PathState) -> Words {
-    let PathState {
-        rate,
-        srtt,
-        rttvar,
-        min_rtt,
-        window,
-        outstanding,
-        loss_ppm,
-        delivered: _,
-        latest_rtt: _,
-        contended,
-        // Known in the daemon alone.
-        arrivals: _,
-    } = *state;
-    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
-    let flags = flag(srtt.is_some(), HAS_SRTT) | flag(min_rtt.is_some(), HAS_MIN_RTT) | flag(contended, CONTENDED);
-    let nanos = |time: Option<Duration>| time.map_or(0, Duration::as_nanos);
-    [loss_ppm.into(), flags, rate.as_bps(), nanos(srtt), rttvar.as_nanos(), nanos(min_rtt), window, outstanding]
-}
-
-/// Decodes a path state; `None` if flags and words are inconsistent.
-pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathState> {
-    let [rate, srtt, rttvar, min_rtt, window, outstanding] = rest;
-    if flags & !STATE_FLAGS != 0 {
-        return None;
-    }
-    Some(PathState {
-        rate: Rate::from_bps(rate),
-        srtt: optional(srtt, flags & HAS_SRTT != 0)?,
-        rttvar: Duration::from_nanos(rttvar),
-        min_rtt: optional(min_rtt, flags & HAS_MIN_RTT != 0)?,
-        window,
-        outstanding,
-        loss_ppm: u32::try_from(loss).ok()?,
-        delivered: None,
-        latest_rtt: None,
-        contended: flags & CONTENDED != 0,
-        arrivals: None,
-    })
 }

@@ -11,7 +11,7 @@ use timeous_ring::sync::{AtomicU64, Ordering, fence};
 
 use crate::handle::Handle;
 use crate::layout::{ENTRY, Geometry};
-use crate::slot::{path_state, state_words};
+use crate::state::{path_state, state_words};
 
 /// Maximum number of read attempts; writing an entry takes far less time.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };

@@ -9,7 +9,8 @@ use super::codec::{Malformed, sensible, text};
 use super::credential::{Protection, Secret};
 use super::streams::StreamSpec;
 use crate::handle::Handle;
-use crate::slot::{Words, path_state, state_words};
+use crate::layout::SLOT;
+use crate::state::{path_state, state_words};
 
 /// Maximum name of a controller or a scheduler, in bytes.
 const NAME_MAX: usize = 32;
@@ -188,7 +189,7 @@ pub enum Answer {
 /// Path state, with what has no room in the table; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    words: Words,
+    words: [u64; SLOT],
     delivered: Option<u64>,
     latest_rtt: Option<u64>,
 }
