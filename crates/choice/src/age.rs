@@ -29,7 +29,7 @@ impl LateChoice for Age {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        now.saturating_since(meta.enqueued) <= self.limit && !meta.is_expired(now + path.least_way())
+        now.saturating_since(meta.enqueued) <= self.limit && !path.is_too_late(now, meta, 0)
     }
 }
 

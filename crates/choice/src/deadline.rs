@@ -13,7 +13,7 @@ pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, path, queue, |_, _| path.least_way());
+        give_up(now, path, queue, |meta, len| path.is_too_late(now, meta, len));
     }
 }
 
@@ -25,7 +25,7 @@ pub struct Punctual;
 
 impl LateChoice for Punctual {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, path, queue, |meta, len| punctual(now, path, meta, len));
+        give_up(now, path, queue, |meta, len| meta.is_expired(now + punctual(now, path, meta, len)));
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
@@ -42,13 +42,13 @@ fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duratio
     path.longest_way().max(path.way_behind(now, meta.enqueued, len))
 }
 
-/// Drops packets that are expired, or will be after a delay of `under_way`, given the packet and its length.
-fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, under_way: impl Fn(&AduMeta, u64) -> Duration) {
+/// Drops packets that are expired, or would be on arrival, given the packet and its length.
+fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, is_too_late: impl Fn(&AduMeta, u64) -> bool) {
     for index in 0..queue.len() {
         let Some((meta, len)) = queue.get(index) else { continue };
         if meta.is_expired(now) {
             queue.drop_at(index, DropReason::Expired);
-        } else if path.outstanding > 0 && meta.is_expired(now + under_way(meta, len as u64)) {
+        } else if path.outstanding > 0 && is_too_late(meta, len as u64) {
             queue.drop_at(index, DropReason::TooLate);
         }
     }

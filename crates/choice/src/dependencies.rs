@@ -87,7 +87,7 @@ impl LateChoice for Dependencies {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.least_way()) && !self.is_useless(meta)
+        !path.is_too_late(now, meta, 0) && !self.is_useless(meta)
     }
 
     fn why_not(&self, meta: &AduMeta) -> DropReason {

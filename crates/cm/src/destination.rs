@@ -47,6 +47,11 @@ impl Destination {
         Self { source: Some(source.to_canonical()), ..self }
     }
 
+    /// Returns the bytes of the IP header of its packets.
+    pub fn ip_header(self) -> u16 {
+        if self.addr.is_ipv4() { 20 } else { 40 }
+    }
+
     /// Returns the same host for flows of `user` only.
     pub fn with_user(self, user: User) -> Self {
         Self { user: Some(user), ..self }

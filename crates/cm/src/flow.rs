@@ -97,12 +97,18 @@ pub struct FlowSpec {
     pub local: Option<SocketAddr>,
     /// Remote address, for display only.
     pub remote: Option<SocketAddr>,
+    /// Bytes of the headers that the sizes of its packets do not include, for the model of the path.
+    pub headers: u16,
 }
 
+/// Bytes of a UDP header.
+const UDP_HEADER: u16 = 8;
+
 impl FlowSpec {
-    /// Specifies a flow of packets of at most `mtu` bytes with the default weight of 1.
+    /// Specifies a flow of packets of at most `mtu` bytes with the default weight of 1, over UDP.
     pub fn to(destination: Destination, mtu: u64) -> Self {
-        Self { destination, mtu, weight: 1, local: None, remote: None }
+        let headers = destination.ip_header() + UDP_HEADER;
+        Self { destination, mtu, weight: 1, local: None, remote: None, headers }
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct Flow {
     /// Key of its macroflow.
     pub(crate) macroflow: u64,
     pub(crate) mtu: u64,
+    pub(crate) headers: u16,
     pub(crate) outstanding: u64,
     /// Whether a timeout was reported and nothing has been acknowledged since.
     pub(crate) timed_out: bool,
@@ -89,6 +90,7 @@ impl Flow {
             destination: spec.destination,
             macroflow,
             mtu: spec.mtu,
+            headers: spec.headers,
             outstanding: 0,
             timed_out: false,
             waiting: 0,

@@ -26,7 +26,7 @@ use crate::flow::{FlowId, Steering};
 use crate::flows::{Flow, Totals};
 use crate::goodput::Goodput;
 use crate::grant::Grant;
-use crate::path_model::{Departure, PathModel};
+use crate::path_model::PathModel;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
@@ -59,8 +59,6 @@ pub(crate) struct Macroflow {
     pub(crate) rtt: RttEstimator,
     delivery: DeliveryRate,
     pub(crate) model: PathModel,
-    /// Place of the last packet sent.
-    pub(crate) departure: Departure,
     carried: Carried,
     /// Maximum packet size of its flows.
     mtu: u64,
@@ -144,7 +142,6 @@ impl Macroflow {
             rtt: RttEstimator::default(),
             delivery: DeliveryRate::default(),
             model: PathModel::default(),
-            departure: Departure::default(),
             carried: Carried::default(),
             mtu,
             flows: 0,

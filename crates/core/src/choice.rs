@@ -37,7 +37,7 @@ pub trait LateChoice: Send {
     /// Whether an ADU that has left the queue is worth a retransmission in place of something else. Not if it cannot
     /// arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.least_way())
+        !path.is_too_late(now, meta, 0)
     }
 
     /// Drop reason of an ADU for which [`is_worth_repeating`](Self::is_worth_repeating) returned false.

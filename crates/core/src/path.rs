@@ -1,10 +1,14 @@
 //! Path state, and estimates of the one-way delay of a packet: usual, minimum, and behind the bytes in flight.
 
+use crate::adu::AduMeta;
 use crate::time::{Duration, Instant, Rate};
 
 /// Approximate maximum delay of an acknowledgement that waits for a second packet. Chosen by us: with a higher value
 /// less data has time for a retransmission.
 const ACK_DELAY: Duration = Duration::from_millis(10);
+
+/// Bytes that a transport adds to a datagram, about: a DCCP header with an acknowledgement, or a record's fields.
+const TRANSPORT_HEADER: u64 = 20;
 
 /// Path state: the Congestion Manager's answer to a query (Andersen et al. §2.1.4). A literal ends with
 /// `..PathState::default()`: fields may be added.
@@ -43,19 +47,33 @@ pub struct ArrivalModel {
     pub passage: Duration,
     /// Arrival of the last packet sent.
     pub clears: Instant,
+    /// Departure since which each packet has waited behind packets of this host, as predicted.
+    pub busy_since: Instant,
     /// Rate at which this host's packets pass the bottleneck, once it was seen.
     pub capacity: Option<Rate>,
-    /// Mean error of recent predictions.
-    pub error: Duration,
+    /// Bytes of the headers that the Congestion Manager's sizes do not include.
+    pub headers: u16,
+    /// Time by which one packet of forty was earlier than predicted, of late.
+    pub early: Duration,
+    /// Time by which one packet of forty was later than predicted, of late.
+    pub late: Duration,
 }
 
-/// Predicted arrival of a packet.
+/// Predicted arrival of a packet: its distribution, by the errors of recent predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The packet comes before or after this time equally often.
+    /// Prediction.
     pub median: Instant,
-    /// Mean error of such a prediction.
-    pub error: Duration,
+    /// One packet of forty comes before this time.
+    pub earliest: Instant,
+    /// One packet of forty comes after this time.
+    pub latest: Instant,
+}
+
+impl Arrival {
+    fn around(median: Instant, early: Duration, late: Duration) -> Self {
+        Self { median, earliest: median.saturating_sub(early), latest: median + late }
+    }
 }
 
 impl ArrivalModel {
@@ -64,6 +82,11 @@ impl ArrivalModel {
         let takes = self.capacity.map_or(Duration::ZERO, |rate| rate.time_for(bytes));
         (leaving + self.passage).max(self.clears) + takes
     }
+
+    /// Time for which a queue of this host's packets has stood at the bottleneck, as of `now`.
+    fn busy_for(&self, now: Instant) -> Duration {
+        if self.clears > now + self.passage { now.saturating_since(self.busy_since) } else { Duration::ZERO }
+    }
 }
 
 impl PathState {
@@ -71,9 +94,28 @@ impl PathState {
     /// arrivals were observed, by the smoothed RTT.
     pub fn arrival(&self, leaving: Instant, bytes: u64) -> Arrival {
         match &self.arrivals {
-            Some(model) => Arrival { median: model.arrival(leaving, bytes), error: model.error },
-            None => Arrival { median: leaving + self.one_way(), error: self.rttvar },
+            Some(model) => Arrival::around(model.arrival(leaving, bytes), model.early, model.late),
+            None => Arrival {
+                median: leaving + self.one_way(),
+                earliest: leaving + self.least_way(),
+                latest: leaving + self.longest_way(),
+            },
         }
+    }
+
+    /// Whether a datagram of `bytes` that leaves at `now` is not worth sending, because it would be late.
+    ///
+    /// Not sending something useful is worse than sending something late (McQuistin §3.2): a packet is given up only
+    /// if it is certainly late. On a link where this host's own queue has stood for the whole of the packet's life,
+    /// giving it up costs nothing, since the link goes on serving that queue; sending it delays the packets
+    /// behind it, of which each is as late again. There it has to be in time for certain.
+    pub fn is_too_late(&self, now: Instant, meta: &AduMeta, bytes: u64) -> bool {
+        let Some(deadline) = meta.deadline else { return false };
+        let headers = self.arrivals.map_or(0, |model| u64::from(model.headers)) + TRANSPORT_HEADER;
+        let arrival = self.arrival(now, bytes + headers);
+        let life = deadline.saturating_since(meta.enqueued);
+        let is_saturated = self.arrivals.is_some_and(|model| model.busy_for(now) >= life);
+        deadline < if is_saturated { arrival.latest } else { arrival.earliest }
     }
 
     /// Estimated one-way delay of a packet sent now; zero before the first RTT sample. Half of the minimum RTT plus all
@@ -99,7 +141,7 @@ impl PathState {
     /// sending something late (ibid.). RTT samples after an outage are those of packets sent before its end; a new
     /// packet only waits for the rest of these, at the delivery rate. A single RTT sample, perhaps the handshake's,
     /// says nothing about the next: zero.
-    pub fn least_way(&self) -> Duration {
+    fn least_way(&self) -> Duration {
         if self.is_single() {
             return Duration::ZERO;
         }
@@ -205,6 +247,46 @@ mod tests {
         assert_eq!(behind(&path, 401), ms(0), "perhaps nothing was sent of late");
         assert_eq!(behind(&PathState { srtt: Some(ms(60)), ..path }, 0), ms(0), "no queue");
         assert_eq!(behind(&PathState { delivered: None, ..path }, 0), ms(0));
+    }
+
+    /// A link of 800 kbit/s: a packet of 1000 bytes takes 10 ms.
+    fn modelled(busy_since: u64, clears: u64) -> PathState {
+        let ms = Duration::from_millis;
+        let model = ArrivalModel {
+            passage: ms(20),
+            clears: Instant::ZERO + ms(clears),
+            busy_since: Instant::ZERO + ms(busy_since),
+            capacity: Some(Rate::from_kbps(800)),
+            headers: 80,
+            early: ms(4),
+            late: ms(8),
+        };
+        PathState { arrivals: Some(model), srtt: Some(ms(500)), min_rtt: Some(ms(40)), ..PathState::default() }
+    }
+
+    #[test]
+    fn a_datagram_with_a_chance_is_sent_and_only_a_certainly_late_one_is_given_up() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let meta = |deadline| AduMeta { enqueued: at(1_000), deadline: Some(at(deadline)), ..AduMeta::default() };
+        let idle = modelled(900, 950);
+        assert_eq!(idle.arrival(at(1_000), 1_000).median, at(1_030));
+        assert!(!idle.is_too_late(at(1_000), &meta(1_026), 900), "one of forty is as early");
+        assert!(idle.is_too_late(at(1_000), &meta(1_025), 900));
+        assert!(!idle.is_too_late(at(1_000), &AduMeta::default(), 900), "no deadline");
+        // Behind a burst of this host, as the rest of a keyframe is.
+        let burst = modelled(1_000, 1_080);
+        assert!(!burst.is_too_late(at(1_005), &meta(1_086), 900) && burst.is_too_late(at(1_005), &meta(1_085), 900));
+    }
+
+    /// Found by `timeous-lab tl-timelines`: on a link slower than the stream each datagram that might just be in time kept the queue as long
+    /// as its playout, so that all were a little late.
+    #[test]
+    fn behind_its_own_standing_queue_a_datagram_is_sent_only_if_it_is_certainly_in_time() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let meta = |deadline| AduMeta { enqueued: at(1_000), deadline: Some(at(deadline)), ..AduMeta::default() };
+        let saturated = modelled(500, 1_080);
+        assert!(!saturated.is_too_late(at(1_000), &meta(1_098), 900));
+        assert!(saturated.is_too_late(at(1_000), &meta(1_097), 900));
     }
 
     #[test]

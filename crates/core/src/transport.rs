@@ -279,7 +279,7 @@ pub trait AduSource {
     /// Whether an ADU that was pulled before is still worth sending: asked before each transmission by a transport that
     /// could send something else instead. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.least_way())
+        !path.is_too_late(now, meta, 0)
     }
 
     /// Whether the fate of a pulled ADU is decided already, so that no copy is worth sending: it is a fragment of an ADU

@@ -276,7 +276,7 @@ impl AduSource for RingSource {
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         match &mut self.choice {
             Some(choice) => choice.is_worth_repeating(now, path, meta),
-            None => !meta.is_expired(now + path.least_way()),
+            None => !path.is_too_late(now, meta, 0),
         }
     }
 

@@ -187,7 +187,7 @@ impl Macroflow {
         flow.totals.sent += bytes;
         self.outstanding += bytes;
         self.totals.sent += bytes;
-        self.departure = self.model.sent(now, bytes, self.rtt.min());
+        self.model.sent(now, (bytes, flow.headers), self.rtt.min());
         self.signs.sends(now, self.last_sent);
         self.last_sent = Some(now);
         let app_limited = std::mem::take(&mut self.starved);

@@ -179,12 +179,14 @@ impl Manager {
 
 impl Manager {
     /// Place in the path's model of the last packet that was reported as sent: to be returned when it has arrived
-    /// ([`observe`](Self::observe)).
+    /// ([`observe`](Self::observe)). A macroflow has a model from the first call on.
     ///
     /// # Errors
     /// The flow is not open.
-    pub fn departure(&self, id: FlowId) -> Result<Departure, CmError> {
-        self.both(id).map(|(flow, macroflow)| macroflow.departure.of_macroflow(flow.macroflow))
+    pub fn departure(&mut self, id: FlowId) -> Result<Departure, CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        let departure = macroflow.model.departure(flow.headers, macroflow.rtt.min());
+        Ok(departure.of_macroflow(flow.macroflow))
     }
 }
 

@@ -10,3 +10,4 @@ mod rates;
 mod repair;
 mod streams;
 mod support;
+mod timelines;

@@ -93,6 +93,11 @@ impl Agreed {
         (Flags::when(self.ecn, Flags::ECE), self.peer_shift.is_some(), self.sack, self.timestamps)
     }
 
+    /// Returns the bytes of a data segment's header: with timestamps padded as usual (RFC 7323, appendix A).
+    pub(super) fn header(&self) -> u16 {
+        if self.timestamps { 32 } else { 20 }
+    }
+
     /// Returns `timestamps` if they are in use.
     pub(super) fn in_use(&self, timestamps: Option<Timestamps>) -> Option<Timestamps> {
         timestamps.filter(|_| self.timestamps)

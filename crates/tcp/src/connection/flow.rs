@@ -1,6 +1,6 @@
 //! Flow of a connection at the Congestion Manager: the path's state, grants, and reports.
 
-use timeous_cm::{CmError, Destination, FlowId, Manager, Update};
+use timeous_cm::{ClientId, CmError, FlowId, FlowSpec, Manager, Update};
 use timeous_core::{Duration, Instant, PathState};
 
 /// The flow, from the end of the handshake to the close. Without a flow, a report has no effect.
@@ -8,8 +8,8 @@ use timeous_core::{Duration, Instant, PathState};
 pub(super) struct Flow(Option<FlowId>);
 
 impl Flow {
-    pub(super) fn open(now: Instant, cm: &mut Manager, to: Destination, payload: u64, update: Update) -> Self {
-        let flow = Self(Some(cm.open(to, payload)));
+    pub(super) fn open(now: Instant, cm: &mut Manager, spec: FlowSpec, update: Update) -> Self {
+        let flow = Self(cm.open_for(now, ClientId::HOST, spec).ok());
         flow.with(|id| cm.update(now, id, update));
         flow
     }

@@ -1,6 +1,6 @@
 //! Processing of incoming segments (RFC 9293 §3.10.7, RFC 5961).
 
-use timeous_cm::Manager;
+use timeous_cm::{FlowSpec, Manager};
 use timeous_core::{Ecn, Instant};
 
 use super::{CloseReason, Connection, Control, Event, Flow, Receiving, RetransmissionTimer, State, Timer};
@@ -97,8 +97,10 @@ impl Connection {
     fn establish(&mut self, now: Instant, cm: &mut Manager) {
         self.state = State::Established;
         self.timers.stop(Timer::Handshake);
-        let payload = self.handshake.agreed().payload();
-        self.flow = Flow::open(now, cm, self.target.destination(), payload, self.handshake.update(now));
+        let (agreed, to) = (self.handshake.agreed(), self.target.destination());
+        let headers = to.ip_header() + agreed.header();
+        let spec = FlowSpec { headers, ..FlowSpec::to(to, agreed.payload()) };
+        self.flow = Flow::open(now, cm, spec, self.handshake.update(now));
         self.retransmission = RetransmissionTimer::new(self.flow.path(cm).is_some_and(|path| path.srtt.is_some()));
         self.events.push_back(Event::Connected);
     }

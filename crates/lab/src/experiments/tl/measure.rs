@@ -59,6 +59,13 @@ impl Outcome {
         self.in_time().sum::<usize>() as f64 / offered.max(1) as f64
     }
 
+    /// Returns the share of the received bytes that came late; zero if nothing was received.
+    pub(crate) fn late_share(&self) -> f64 {
+        let came = self.offered().zip(&self.arrived).filter(|(_, to)| to.is_some()).map(|((_, len), _)| len);
+        let came = came.sum::<usize>().max(1) as f64;
+        ((came - self.in_time().sum::<usize>() as f64) / came).max(0.0)
+    }
+
     fn in_time(&self) -> impl Iterator<Item = usize> + '_ {
         let each = self.offered().zip(&self.arrived);
         each.filter(|((at, _), arrived)| arrived.is_some_and(|to| to <= *at + PLAYOUT)).map(|((_, len), _)| len)
