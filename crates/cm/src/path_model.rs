@@ -15,6 +15,8 @@ use timeous_core::{ArrivalModel, Duration, Instant, Rate};
 const RATE_MEMORY: f64 = 16.0;
 /// Weight of a new observation of the others' queue, as TCP's of a round trip (RFC 6298 §2.3).
 const OTHERS_GAIN: f64 = 0.125;
+/// Weight of a new error in their mean, as TCP's of a deviation (RFC 6298 §2.3).
+const ERROR_GAIN: f64 = 0.25;
 /// Share of the packets that come before, and after, the quantiles of the error. Chosen by us: a lower value
 /// gives up fewer packets, and leaves a longer margin behind a standing queue, of which this share is late (at most 3 % should be).
 const OUTSIDE: f64 = 0.025;
@@ -154,7 +156,8 @@ pub(crate) struct PathModel {
     nanos_per_byte: f64,
     /// Queueing delay behind others, in nanoseconds.
     others: f64,
-    /// Quantiles of the predictions' error in both directions, in nanoseconds.
+    /// Mean of the predictions' errors, and quantiles in both directions, in nanoseconds.
+    error: f64,
     early: f64,
     late: f64,
 }
@@ -183,6 +186,7 @@ impl Default for PathModel {
             capacity: None,
             nanos_per_byte: 0.0,
             others: 0.0,
+            error: 0.0,
             early: 0.0,
             late: 0.0,
         }
@@ -219,6 +223,7 @@ impl PathModel {
             busy_since: self.series.0,
             capacity: self.capacity,
             headers: self.headers,
+            error: Duration::from_nanos(self.error as u64),
             early: Duration::from_nanos(self.early as u64),
             late: Duration::from_nanos(self.late as u64),
         })
@@ -302,6 +307,8 @@ impl PathModel {
 
     /// Compares an arrival with its prediction.
     fn judge(&mut self, at: Instant, expected: Instant) {
+        let off = at.saturating_since(expected).max(expected.saturating_since(at)).as_nanos() as f64;
+        self.error += (off - self.error) * ERROR_GAIN;
         follow(&mut self.late, at.saturating_since(expected).as_nanos() as f64);
         follow(&mut self.early, expected.saturating_since(at).as_nanos() as f64);
     }

@@ -72,6 +72,13 @@ pub enum Happening {
         /// Rate limit; `None` if it has ended.
         rate: Option<Rate>,
     },
+    /// A packet is known to have arrived.
+    Arrived {
+        /// Arrival that was predicted when it left.
+        predicted: Instant,
+        /// Its arrival, as far as the acknowledgement tells.
+        actual: Instant,
+    },
     /// A macroflow restarts with a remembered window.
     Resumed {
         /// Window in bytes.

@@ -53,6 +53,8 @@ pub struct ArrivalModel {
     pub capacity: Option<Rate>,
     /// Bytes of the headers that the Congestion Manager's sizes do not include.
     pub headers: u16,
+    /// Mean error of recent predictions.
+    pub error: Duration,
     /// Time by which one packet of forty was earlier than predicted, of late.
     pub early: Duration,
     /// Time by which one packet of forty was later than predicted, of late.
@@ -258,6 +260,7 @@ mod tests {
             busy_since: Instant::ZERO + ms(busy_since),
             capacity: Some(Rate::from_kbps(800)),
             headers: 80,
+            error: ms(3),
             early: ms(4),
             late: ms(8),
         };

@@ -120,7 +120,7 @@ fn write(waiting: &Receiver<Traced>, mut files: Rotation, header: &Header, lost:
                 told += missing;
                 files.write(&Record::lost(header.time(event.at), missing).text()?)?;
             }
-            files.write(&Record::of(header.time(event.at), &event).text()?)?;
+            files.write(&Record::of(header, &event).text()?)?;
             next = waiting.try_recv().ok();
         }
         files.flush()?;

@@ -42,13 +42,14 @@ impl Macroflow {
     }
 
     /// Takes the arrival of a packet into the path's model.
-    pub(crate) fn observe(&mut self, observed: Observed) {
+    pub(crate) fn observe(&mut self, observed: Observed) -> Instant {
         let least = self.rtt.min();
-        self.model.arrived(observed, least);
+        let at = self.model.arrived(observed, least);
         if let Some(model) = self.model.predictions(least) {
             self.controller.on_model(self.last_feedback, &model);
             self.reckon();
         }
+        at
     }
 
     /// Whether packets that other flows have sent after `since` arrived, so that the path is not the reason why a flow

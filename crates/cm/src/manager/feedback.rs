@@ -97,9 +97,14 @@ impl Manager {
     /// # Errors
     /// The flow is not open.
     pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<(), CmError> {
-        let (flow, macroflow, _) = self.parts(id)?;
-        if observed.departure.macroflow == flow.macroflow {
-            macroflow.observe(observed);
+        let (flow, macroflow, outbox) = self.parts(id)?;
+        let Observed { departure, answered, uncertain } = observed;
+        if departure.macroflow == flow.macroflow {
+            let actual = macroflow.observe(observed);
+            if uncertain.is_zero() {
+                let name = flow.macroflow;
+                outbox.note(answered, name, Some(id), || Happening::Arrived { predicted: departure.expected, actual });
+            }
         }
         Ok(())
     }

@@ -86,7 +86,8 @@ pub(super) struct Own {
 }
 
 impl Record {
-    pub(super) fn of(time: f64, traced: &Traced) -> Self {
+    pub(super) fn of(header: &Header, traced: &Traced) -> Self {
+        let time = header.time(traced.at);
         let group = traced.macroflow.as_u64().to_string();
         let flow = traced.flow.map(|flow| flow.as_u64());
         let own = |name, data| Self::Own(Own { time, name, data, group_id: Some(group.clone()) });
@@ -100,6 +101,10 @@ impl Record {
             },
             Happening::MacroflowCreated { destination } => own("timeous:macroflow_created", path(destination)),
             Happening::Resumed { window } => own("timeous:macroflow_resumed", json!({ "window": window })),
+            Happening::Arrived { predicted, actual } => {
+                let [predicted, actual] = [predicted, actual].map(|&at| header.time(at));
+                own("timeous:packet_arrived", json!({ "flow": flow, "predicted": predicted, "actual": actual }))
+            }
             Happening::Held { user, rate } => {
                 own("timeous:macroflow_held", json!({ "user": user.0, "rate_bps": rate.map(Rate::as_bps) }))
             }

@@ -74,6 +74,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
         Happening::Merged,
         Happening::Closed,
         Happening::Held { user: User(7), rate: Some(Rate::from_kbps(800)) },
+        Happening::Arrived { predicted: START + Duration::from_millis(9), actual: START + Duration::from_millis(11) },
     ];
     for (millis, what) in happenings.iter().enumerate() {
         log.write(&traced(millis as u64, *what));
@@ -103,6 +104,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
         "timeous:flow_merged",
         "timeous:flow_closed",
         "timeous:macroflow_held",
+        "timeous:packet_arrived",
     ];
     assert_eq!(names, expected);
     for (millis, event) in records[1..].iter().enumerate() {
@@ -113,6 +115,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
     assert_eq!(records[7]["data"], json!({ "new": "recovery" }));
     assert_eq!(records[8]["data"], json!({ "new": "recovery", "trigger": "ecn" }));
     assert_eq!(records[15]["data"], json!({ "user": 7, "rate_bps": 800_000 }));
+    assert_eq!(records[16]["data"], json!({ "flow": 7, "predicted": 9.0, "actual": 11.0 }));
     assert_eq!(records[9]["data"], json!({ "new": "slow_start", "trigger": "persistent_congestion" }));
 }
 
