@@ -69,8 +69,8 @@ ssize_t utl_get_pmtu(int fd);
 
 /* ---- Receiving ---- */
 
-/* The next datagram, in the order of arrival, past a gap in the byte stream where the process may see segments (CAP_NET_RAW, or
- * unordered=off in the URI); its length. 0: the peer has ended the stream. EMSGSIZE: it is longer than
+/* The next datagram, in the order of arrival, past a gap in the byte stream where the process may see segments (CAP_NET_RAW;
+ * not with unordered=off or framing= in the URI); its length. 0: the peer has ended the stream. EMSGSIZE: it is longer than
  * len bytes, and still waits. */
 ssize_t utl_recv_dgram(int fd, void *buf, size_t len);
 

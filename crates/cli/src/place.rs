@@ -1,6 +1,6 @@
 //! Parser for SOURCE, SINK and peer arguments: a file, `-`, an SDP file, `udp://host:port`, or a player's address.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use timeous::{Role, TcpFraming, Uri};
 
@@ -66,9 +66,13 @@ impl Peer {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.split_once("://") {
             Some(("udp", address)) => udp(address).map(Self::Udp),
-            Some(("tcp", address)) => Ok(Self::Player(to_player(address)?, Player::Tcp)),
+            Some(("tcp", address)) => Ok(Self::Player(to_player(address, "")?, Player::Tcp)),
             Some(("http", address)) => {
-                let uri = to_player(address)?;
+                // An address of this host is where to listen; a name would be whom to call.
+                let end = address.split_once('?').map_or(address, |(end, _)| end);
+                let host = end.rsplit_once(':').map_or(end, |(host, _)| host);
+                let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+                let uri = to_player(address, if is_address { "&mode=listener" } else { "" })?;
                 if matches!(uri.role, Role::Caller { .. }) {
                     let how =
                         "players ask for the stream: write http://:8080, and open http://this-host:8080 in the player";
@@ -86,10 +90,10 @@ impl Peer {
 }
 
 /// Parses `host:port?key=value&…`.
-fn to_player(address: &str) -> Result<Uri, Failure> {
+fn to_player(address: &str, mode: &str) -> Result<Uri, Failure> {
     let (host, keys) = address.split_once('?').unwrap_or((address, ""));
     let and = if keys.is_empty() { "" } else { "&" };
-    Ok(format!("timeous://{}?{TO_PLAYER}{and}{keys}", host.trim_end_matches('/')).parse()?)
+    Ok(format!("timeous://{}?{TO_PLAYER}{mode}{and}{keys}", host.trim_end_matches('/')).parse()?)
 }
 
 /// Parses `host:port`; an empty host means all local addresses.
@@ -121,6 +125,10 @@ mod tests {
         assert!(matches!(Peer::parse("timeous://h?transport=tcp&framing=none").unwrap(), Peer::Player(..)));
         let Peer::Player(uri, Player::Http) = Peer::parse("http://:8080/?latency=300ms").unwrap() else { panic!() };
         assert_eq!((uri.options.framing, uri.options.latency.as_millis()), (TcpFraming::None, 300));
+        for address in ["http://127.0.0.1:80", "http://[::1]:80/?latency=1s&queue=1s"] {
+            let Peer::Player(uri, Player::Http) = Peer::parse(address).unwrap() else { panic!("{address}") };
+            assert!(matches!(uri.role, Role::Listener { address: Some(_), port: 80 }), "{:?}", uri.role);
+        }
         assert!(matches!(Peer::parse("http://camera:80"), Err(Failure::Usage(_))));
     }
 }

@@ -98,11 +98,12 @@ fn report(host: &str, address: SocketAddr, by_udp: udp::Answers, by_tcp: tcp::An
         });
     }
     findings.extend(by_tcp.findings);
-    let is = |property| findings.iter().any(|finding| finding.property == property && finding.verdict == Verdict::Yes);
-    let advice = match (by_udp.is_dccp, by_tcp.connects, is(tcp::CHANGES)) {
+    let changes = findings.iter().find(|finding| finding.property == tcp::CHANGES).map(|finding| finding.verdict);
+    let advice = match (by_udp.is_dccp, by_tcp.connects, changes) {
         (true, _, _) => "streams pass over UDP, the default",
-        (_, true, true) => "use transport=tcp; expired data can be replaced in retransmissions",
-        (_, true, false) => "use transport=tcp; whether expired data can be replaced in retransmissions is open",
+        (_, true, Some(Verdict::Yes)) => "use transport=tcp; expired data can be replaced in retransmissions",
+        (_, true, Some(Verdict::No)) => "use transport=tcp; expired data cannot be replaced in retransmissions",
+        (_, true, _) => "use transport=tcp; whether expired data can be replaced in retransmissions is open",
         (_, false, _) => "no Timeous receiver answers at this port",
     };
     let ms_rtt = rtt.or(by_tcp.rtt).map(|rtt| (rtt.as_secs_f64() * 1e6).round() / 1e3);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use timeous::{Role, Uri};
+use timeous::{Role, TcpFraming, Uri};
 
 use crate::notice::tell;
 
@@ -14,6 +14,9 @@ pub(crate) fn tell_security(uri: &Uri) {
     }
     let Role::Listener { address, .. } = uri.role else { return };
     let is_local = address.is_some_and(|address: IpAddr| address.to_canonical().is_loopback());
+    if uri.options.framing == TcpFraming::None && !is_local {
+        tell("players have no encryption: whoever reaches this port sees the stream");
+    }
     if !security.has_credential() && !security.is_plain && !is_local {
         tell("without a credential, callers of this host only: for others add passphrase=file:FILE, or encryption=off");
     }

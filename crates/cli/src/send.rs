@@ -120,6 +120,11 @@ fn stream(args: &SendArgs, mut uri: Uri, player: Option<Player>) -> Result<(), F
             return ended.map(|_| ());
         }
     };
+    // Before a player is let in.
+    if let Some(Err(failure)) = player.map(|player| Packets::for_player(source.format(), player)) {
+        early.into_iter().for_each(Outlet::close);
+        return Err(failure);
+    }
     let outlet = early.map_or_else(|| Outlet::open(&uri, player), Ok)?;
     Streaming::new((args, player), uri.options.latency, outlet, source, encoder, interrupt)?.run()
 }
@@ -306,13 +311,13 @@ impl<'a> Streaming<'a> {
 
     /// Adds receivers that have connected.
     fn connect(&mut self) -> Result<(), Failure> {
-        while let Some((sender, receiver)) = self.outlet.poll()? {
+        while let Some(((sender, receiver), player)) = self.outlet.poll()? {
             if let Some(encoder) = &mut self.encoder {
                 sender.set_rate(encoder.bitrate());
                 encoder.ask_for_keyframe(clock::now());
             }
             let kept = if self.outlet.is_listener() { None } else { self.packets.take() };
-            let packets = match (kept, self.player) {
+            let packets = match (kept, player) {
                 (Some(packets), _) => packets,
                 (None, Some(player)) => Packets::for_player(self.format, player)?,
                 (None, None) => {

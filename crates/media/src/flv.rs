@@ -49,6 +49,8 @@ const DELIMITER: u8 = 9;
 pub struct FlvMuxer {
     /// NAL units of a frame of which more parts come.
     open: Vec<Vec<u8>>,
+    /// First decoding time, in ticks: a player that comes later begins at zero, too.
+    first: Option<u64>,
     /// Last decoding time, in milliseconds: times do not go back.
     last: u32,
     adu: u64,
@@ -72,7 +74,16 @@ impl FlvMuxer {
             return None;
         }
         let nals = std::mem::take(&mut self.open);
-        let of = |kind: u8| nals.iter().filter(move |nal| kind_of(nal) == kind);
+        // Filler behind a picture may be a part of its own.
+        if !nals.iter().any(|nal| SLICES.contains(&kind_of(nal))) {
+            return None;
+        }
+        let of = |kind: u8| -> Vec<&[u8]> {
+            let mut sets: Vec<&[u8]> = nals.iter().filter(|nal| kind_of(nal) == kind).map(Vec::as_slice).collect();
+            sets.sort_unstable();
+            sets.dedup();
+            sets
+        };
         let mut picture = vec![if frame.entry.is_some() { KEYFRAME } else { BETWEEN }, NAL_UNITS];
         let (decoded, offset) = self.times(frame, stamp);
         picture.extend_from_slice(&offset.to_be_bytes()[1..]);
@@ -80,14 +91,11 @@ impl FlvMuxer {
             picture.extend_from_slice(&(nal.len() as u32).to_be_bytes());
             picture.extend_from_slice(nal);
         }
-        // Filler behind a picture may be a part of its own.
-        if !nals.iter().any(|nal| SLICES.contains(&kind_of(nal))) || picture.len() > MOST {
+        if picture.len() > MOST {
             return None;
         }
         let mut bytes = Vec::with_capacity(picture.len() + 2 * TAG_HEADER);
-        if let (Some(sps), Some(pps)) = (of(SPS).next(), of(PPS).next())
-            && let Some(configuration) = configuration(sps, pps)
-        {
+        if let Some(configuration) = configuration(&of(SPS), &of(PPS)) {
             write(decoded, &configuration, &mut bytes);
         }
         write(decoded, &picture, &mut bytes);
@@ -107,10 +115,11 @@ impl FlvMuxer {
     fn times(&mut self, frame: &Frame, stamp: &Stamp) -> (u32, u32) {
         let early = (frame.display_index + u64::from(frame.reorder)).saturating_sub(u64::from(frame.index));
         let ticks = early * (frame.duration.as_nanos() * u64::from(RTP_CLOCK_HZ) / 1_000_000_000);
-        let ms = |ticks: u64| (ticks * 1_000 / u64::from(RTP_CLOCK_HZ)) as u32;
-        let shown = ms(stamp.presentation);
+        let decoded = stamp.presentation.saturating_sub(ticks);
+        let first = *self.first.get_or_insert(decoded);
+        let ms = |ticks: u64| (ticks.saturating_sub(first) * 1_000 / u64::from(RTP_CLOCK_HZ)) as u32;
         // Times wrap after 49 days (§E.4.1), and do not go back before.
-        let decoded = ms(stamp.presentation.saturating_sub(ticks));
+        let (decoded, shown) = (ms(decoded), ms(stamp.presentation));
         self.last = if decoded.wrapping_sub(self.last) < u32::MAX / 2 { decoded } else { self.last };
         let offset = shown.wrapping_sub(self.last);
         (self.last, if offset < MOST_OFFSET { offset } else { 0 })
@@ -121,20 +130,10 @@ fn kind_of(nal: &[u8]) -> u8 {
     nal.first().map_or(0, |byte| byte & 0x1f)
 }
 
-/// Content of a tag with the decoder's configuration (ISO/IEC 14496-15 §5.3.3.1); `None`: a set is no set.
-fn configuration(sps: &[u8], pps: &[u8]) -> Option<Vec<u8>> {
-    let profile = sps.get(1..4)?;
-    let [sps_len, pps_len] = [sps, pps].map(|set| u16::try_from(set.len()).ok());
-    let mut content = vec![KEYFRAME, CONFIGURATION, 0, 0, 0, 1];
-    content.extend_from_slice(profile);
-    // Lengths of four bytes, and one SPS.
-    content.extend_from_slice(&[0xff, 0xe1]);
-    content.extend_from_slice(&sps_len?.to_be_bytes());
-    content.extend_from_slice(sps);
-    content.push(1);
-    content.extend_from_slice(&pps_len?.to_be_bytes());
-    content.extend_from_slice(pps);
-    Some(content)
+/// Content of a tag with the decoder's configuration; `None`: there are no sets, or more than it has room for.
+fn configuration(sps: &[&[u8]], pps: &[&[u8]]) -> Option<Vec<u8>> {
+    let record = crate::mp4::avc_configuration(sps, pps)?;
+    Some([&[KEYFRAME, CONFIGURATION, 0, 0, 0], &record[..]].concat())
 }
 
 /// Appends a tag of video and its size (§E.3, §E.4.1).
@@ -155,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::frame::FrameKind;
+    use crate::h264::reader::FrameReader;
 
     fn frame(index: u32, display_index: u64, nals: &[&[u8]]) -> Frame {
         Frame {
@@ -180,21 +180,46 @@ mod tests {
         Stamp { presentation: ms * 90, capture: ms * 90, is_queued: false }
     }
 
+    /// Parameter sets of a clip: SPS and PPS.
+    fn sets() -> [Vec<u8>; 2] {
+        let mut reader = FrameReader::new(None);
+        reader.push(&include_bytes!("../../../assets/clip.h264")[..200_000]).unwrap();
+        let first = reader.next_frame().unwrap();
+        [SPS, PPS].map(|kind| first.nals.iter().find(|nal| kind_of(nal) == kind).unwrap().clone())
+    }
+
     #[test]
     fn a_tag_has_the_picture_of_all_parts_and_its_configuration_before() {
+        let [sps, pps] = sets();
+        let other = [&pps[..], &[0]].concat();
         let mut muxer = FlvMuxer::default();
-        let sets = frame(1, 1, &[&[9, 16], &[0x67, 1, 2, 3], &[0x68, 4]]);
-        assert_eq!(muxer.tag(&sets, (true, false), &at(80)), None);
+        let first = frame(1, 1, &[&[9, 16], &sps, &other, &pps, &pps]);
+        assert_eq!(muxer.tag(&first, (true, false), &at(80)), None);
         let tag = muxer.tag(&frame(1, 1, &[&[0x61, 5]]), (false, true), &at(80)).unwrap();
-        let configuration = [23, 0, 0, 0, 0, 1, 1, 2, 3, 255, 225, 0, 4, 0x67, 1, 2, 3, 1, 0, 2, 0x68, 4];
-        let picture = [39, 1, 0, 0, 40, 0, 0, 0, 2, 0x61, 5];
-        let mut expected = vec![9, 0, 0, 22, 0, 0, 40, 0, 0, 0, 0];
+        let len = |nal: &[u8]| (nal.len() as u16).to_be_bytes();
+        let mut configuration = vec![23, 0, 0, 0, 0, 1, sps[1], sps[2], sps[3], 0xff, 0xe1];
+        for part in [&len(&sps)[..], &sps, &[2], &len(&pps), &pps, &len(&other), &other] {
+            configuration.extend_from_slice(part);
+        }
+        // The chroma format and depths of a High profile.
+        if sps[1] >= 100 {
+            configuration.extend_from_slice(&[0xfd, 0xf8, 0xf8, 0]);
+        }
+        let size = configuration.len() as u8;
+        let mut expected = vec![9, 0, 0, size, 0, 0, 0, 0, 0, 0, 0];
         expected.extend(configuration);
-        expected.extend([0, 0, 0, 33, 9, 0, 0, 11, 0, 0, 40, 0, 0, 0, 0]);
-        expected.extend(picture);
-        expected.extend([0, 0, 0, 22]);
+        expected.extend([0, 0, 0, size + 11, 9, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([39, 1, 0, 0, 40, 0, 0, 0, 2, 0x61, 5, 0, 0, 0, 22]);
         assert_eq!(tag.rtp, expected);
-        assert_eq!(tag.meta.frame, sets.id());
+        assert_eq!(tag.meta.frame, first.id());
+    }
+
+    #[test]
+    fn a_player_that_comes_after_weeks_begins_at_zero() {
+        let mut muxer = FlvMuxer::default();
+        let weeks = 40 * 86_400_000;
+        assert_eq!(muxer.times(&frame(1, 0, &[]), &at(weeks)), (0, 0));
+        assert_eq!(muxer.times(&frame(2, 1, &[]), &at(weeks + 40)), (40, 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod samples_h265;
 use self::boxes::{Fragment, Sample};
 pub use self::error::Mp4Error;
 pub use self::program::TsMp4Writer;
+pub(crate) use self::samples::avc_configuration;
 use self::samples::{CodedFrame, SampleFormat};
 use crate::playout::PlayoutFrame;
 use crate::rtp::RTP_CLOCK_HZ;

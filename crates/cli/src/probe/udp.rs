@@ -56,6 +56,8 @@ struct Socket {
     wait: Duration,
     /// Number of the next Request.
     seq: Seq,
+    /// ECN field of Requests that ask for something else.
+    ecn: Ecn,
 }
 
 /// Asks all questions.
@@ -65,11 +67,17 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration) -> io::Result<Answers> {
     socket.report_refusals(true)?;
     let [high, low] = words().map_err(|error| io::Error::other(error.to_string()))?;
     let seq = Seq::new(u64::from(high) << 16 | u64::from(low & 0xffff));
-    let mut socket = Socket { socket, remote, wait, seq };
+    let mut socket = Socket { socket, remote, wait, seq, ecn: Ecn::Ect0 };
     let (udp, dccp) =
         (|verdict, why| Finding::new(UDP, verdict, why), |verdict, why| Finding::new("DCCP in UDP", verdict, why));
     let mut answers = Answers { is_heard: true, is_dccp: false, rtt: None, mtu: None, findings: Vec::new() };
-    match socket.ask(0, Ecn::Ect0)? {
+    let mut first = socket.ask(0, socket.ecn)?;
+    if matches!(first, Answer::Silence) {
+        // Some paths let no packet with an ECN field pass.
+        socket.ecn = Ecn::NotEct;
+        first = socket.ask(0, socket.ecn)?;
+    }
+    match first {
         Answer::Reset { rtt, .. } => {
             answers.rtt = Some(rtt);
             answers.is_dccp = true;
@@ -88,7 +96,7 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration) -> io::Result<Answers> {
             return Ok(answers);
         }
     }
-    answers.findings.extend(socket.ecn()?);
+    answers.findings.extend(socket.ecn_fields()?);
     let mtu = socket.largest()?;
     answers.mtu = mtu;
     answers.findings.push(match mtu {
@@ -151,7 +159,14 @@ impl Socket {
     }
 
     /// Asks with each ECN field.
-    fn ecn(&mut self) -> io::Result<[Finding; 2]> {
+    fn ecn_fields(&mut self) -> io::Result<[Finding; 2]> {
+        let finding = |way, (verdict, why): (Verdict, String)| Finding::new(way, verdict, why);
+        let ways = ["ECN, to the host", "ECN, from the host"];
+        if self.ecn == Ecn::NotEct {
+            let there = (Verdict::No, "packets with an ECN field vanish".to_owned());
+            let back = (Verdict::Unknown, "only packets with an ECN field would be answered so".to_owned());
+            return Ok([finding(ways[0], there), finding(ways[1], back)]);
+        }
         let (mut told, mut changed, mut came) = (0, Vec::new(), Vec::new());
         for (ecn, name) in [(Ecn::Ect0, "ECT(0)"), (Ecn::Ect1, "ECT(1)"), (Ecn::Ce, "CE")] {
             match self.ask(0, ecn)? {
@@ -171,11 +186,13 @@ impl Socket {
             (_, changed) => (Verdict::No, format!("changed or lost on the way: {}", changed.join(", "))),
         };
         let back = match (told, came.contains(&Ecn::NotEct)) {
+            _ if came.is_empty() => (Verdict::Unknown, "no answer".to_owned()),
             (0, true) => (Verdict::Unknown, "the listener may not set it".to_owned()),
             (_, true) => (Verdict::No, "erased on the way".to_owned()),
+            (_, false) if came.contains(&Ecn::Ce) => (Verdict::Yes, "it arrives, and is marked on the way".to_owned()),
             (_, false) => (Verdict::Yes, "ECT(0) arrives".to_owned()),
         };
-        Ok([Finding::new("ECN, to the host", there.0, there.1), Finding::new("ECN, from the host", back.0, back.1)])
+        Ok([finding(ways[0], there), finding(ways[1], back)])
     }
 
     /// Returns the size of the largest IP packet that passes, in bytes.
@@ -184,7 +201,7 @@ impl Socket {
         // IP, UDP, and the Request's header (RFC 4340 §5.6).
         let headers = ip + 8 + 20;
         let mut passes =
-            |size: usize| Ok::<_, io::Error>(matches!(self.ask(size - headers, Ecn::Ect0)?, Answer::Reset { .. }));
+            |size: usize| Ok::<_, io::Error>(matches!(self.ask(size - headers, self.ecn)?, Answer::Reset { .. }));
         if passes(LARGEST)? {
             return Ok(Some(LARGEST));
         }

@@ -125,7 +125,8 @@ impl Link {
             wants_keyframe: false,
             is_over: false,
         };
-        preface.into_iter().for_each(|bytes| player::say(&mut link.sender, &bytes));
+        // The queue is empty yet.
+        let _has_room = preface.is_none_or(|bytes| player::say(&mut link.sender, &bytes));
         link.look_at_path(clock::now());
         link
     }
@@ -251,6 +252,11 @@ impl Link {
                     ));
                     return Ok(None);
                 }
+                // Without packets, a frame may be too large.
+                Err(error @ SendError::TooLarge { .. }) => {
+                    self.refused.tell(&format!("{error}: a frame to {} is left out", self.name()));
+                    return Ok(None);
+                }
                 // The status tells the reason.
                 Err(SendError::Closed(_)) => return Ok(None),
                 done => return Ok(Some(done?)),
@@ -277,7 +283,7 @@ impl Link {
         }
         while !self.is_over {
             match self.receiver.poll_receive() {
-                Ok(Some(Arrival::Data(received))) if control::is_control(&received.bytes) => {
+                Ok(Some(Arrival::Data(received))) if !self.is_player && control::is_control(&received.bytes) => {
                     Control::read(&received.bytes).into_iter().for_each(|message| self.on_control(message));
                 }
                 Ok(Some(Arrival::Data(_))) => {}
@@ -351,8 +357,9 @@ impl Link {
 
     /// Ends the stream behind all that is queued.
     pub(super) fn begin_finish(&mut self) {
-        if let Some(bytes) = self.packets.ending() {
-            player::say(&mut self.sender, bytes);
+        let until = clock::now() + self.latency;
+        while self.packets.ending().is_some_and(|bytes| !player::say(&mut self.sender, bytes)) && clock::now() < until {
+            self.sender.wait(Some(clock::now() + PATIENCE));
         }
         self.sender.begin_finish();
     }

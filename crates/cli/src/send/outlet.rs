@@ -11,6 +11,9 @@ use crate::notice::tell;
 use crate::place::Player;
 use crate::send::player::{Arriving, Greeting, asks};
 
+/// Both directions of a receiver.
+type Both = (Sender, Receiver);
+
 /// Callers that have not asked yet; the oldest goes. Chosen by us: a higher value takes more memory, and a lower one lets silent callers
 /// keep others away.
 const MOST_ARRIVING: usize = 64;
@@ -18,7 +21,7 @@ const MOST_ARRIVING: usize = 64;
 /// Source of receivers.
 pub(super) enum Outlet {
     /// Calls one receiver.
-    Call(Caller),
+    Call { caller: Caller, player: Option<Player> },
     /// Accepts receivers, once or repeatedly.
     Listen { listener: Box<Listener>, again: bool, player: Option<Player>, arriving: Vec<Arriving> },
 }
@@ -27,11 +30,11 @@ impl Outlet {
     /// Calls or listens, by the role in the URI.
     pub(super) fn open(uri: &Uri, player: Option<Player>) -> Result<Self, Failure> {
         match &uri.role {
-            Role::Caller { .. } => Ok(Self::Call(Caller::begin(uri, Intent::Publish)?)),
+            Role::Caller { .. } => Ok(Self::Call { caller: Caller::begin(uri, Intent::Publish)?, player }),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
                 let again = uri.options.reconnects();
-                // Who asks by HTTP may be refused, and another one may come.
+                // By HTTP only who is served takes the place.
                 if !again && !asks(player) {
                     listener.set_room(Some(1));
                 }
@@ -41,10 +44,10 @@ impl Outlet {
         }
     }
 
-    /// Returns a receiver that has connected.
-    pub(super) fn poll(&mut self) -> Result<Option<(Sender, Receiver)>, Failure> {
+    /// Returns a receiver that has connected, and how it reads if it is a player.
+    pub(super) fn poll(&mut self) -> Result<Option<(Both, Option<Player>)>, Failure> {
         match self {
-            Self::Call(calling) => calling.poll(),
+            Self::Call { caller, player } => Ok(caller.poll()?.map(|both| (both, *player))),
             Self::Listen { listener, again, player, arriving } if asks(*player) => {
                 while let Some(incoming) = listener.poll_accept()? {
                     arriving.push(Arriving::new(incoming.accept()));
@@ -55,7 +58,7 @@ impl Outlet {
                 let mut greeted = None;
                 for mut next in mem::take(arriving) {
                     match if greeted.is_none() { next.greet() } else { Greeting::Busy } {
-                        Greeting::Ready => greeted = Some(next.into_both()),
+                        Greeting::Ready(player) => greeted = Some((next.into_both(), Some(player))),
                         Greeting::Busy => arriving.push(next),
                         Greeting::Gone => {}
                     }
@@ -65,14 +68,16 @@ impl Outlet {
                 }
                 Ok(greeted)
             }
-            Self::Listen { listener, .. } => Ok(listener.poll_accept()?.map(|incoming| incoming.accept())),
+            Self::Listen { listener, player, .. } => {
+                Ok(listener.poll_accept()?.map(|incoming| (incoming.accept(), *player)))
+            }
         }
     }
 
     /// Handles the loss of a receiver; returns whether one may still connect.
     pub(super) fn gone(&mut self) -> bool {
         match self {
-            Self::Call(calling) => calling.again(),
+            Self::Call { caller, .. } => caller.again(),
             Self::Listen { again, .. } => *again,
         }
     }
@@ -84,7 +89,7 @@ impl Outlet {
 
     /// Closes a connection that was made before there was anything to send.
     pub(super) fn close(mut self) {
-        while let Ok(Some((sender, _receiver))) = self.poll() {
+        while let Ok(Some(((sender, _receiver), _))) = self.poll() {
             // The peer hears of it, or is gone.
             let _ = sender.finish();
         }
@@ -93,7 +98,7 @@ impl Outlet {
     /// Waits for a connection.
     pub(super) fn wait(&mut self, limit: Duration) {
         match self {
-            Self::Call(calling) => calling.wait(clock::now() + limit),
+            Self::Call { caller, .. } => caller.wait(clock::now() + limit),
             Self::Listen { listener, .. } => drop(listener.waker().wait(Some(limit))),
         }
     }

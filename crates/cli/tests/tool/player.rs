@@ -118,10 +118,10 @@ fn through_half_of_the_rate_a_player_has_whole_pictures_and_no_delay_builds_up()
     let last = read.join().unwrap();
     sender.ends_with(0);
     let late = last.saturating_since(fed);
-    assert!((60..=170).contains(&times.len()), "{} of {PICTURES}: {times:?}", times.len());
+    assert!((40..=170).contains(&times.len()), "{} of {PICTURES}: {times:?}", times.len());
     assert!(times.last().unwrap() - times[0] > 7_000, "{times:?}");
     // Without choice, the second half of the stream would come up to eight seconds later.
-    assert!(late < Duration::from_millis(2_000), "{late:?} after the source's end");
+    assert!(late < Duration::from_secs(4), "{late:?} after the source's end");
 }
 
 /// Writes the stream in real time, as an encoder does.
@@ -141,6 +141,8 @@ fn what_a_player_cannot_have_is_refused() {
     let files = Files::new();
     let source = files.write("a.h264", &crate::support::clip(2));
     let said = |arguments: &[&str]| timeous(arguments).ends_with(2);
+    let h265 = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/small.h265");
+    assert!(said(&["send", h265, &format!("http://:{}", free_port())]).contains("raw H.264"));
     assert!(said(&["send", &source, "http://camera.example"]).contains("http://:8080"));
     assert!(said(&["send", &source, "tcp://h?passphrase=file:a"]).contains("encryption=off"));
     assert!(said(&["send", "--journal", "j.csv", &source, "tcp://h"]).contains("--journal"));

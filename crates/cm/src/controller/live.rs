@@ -55,8 +55,6 @@ const MARK_FACTOR: f64 = 0.8;
 const PERSISTENT_TIMEOUTS: u32 = 3;
 /// Consecutive RTT samples above the target queue that end slow start, as for Copa.
 const SLOW_START_EXIT_SAMPLES: u32 = 3;
-/// Bytes of UDP and IPv4, which the model's capacity includes and windows do not.
-const HEADERS: f64 = 28.0;
 
 /// Controller of live streams by the path model.
 ///
@@ -207,7 +205,8 @@ impl Controller for Live {
     fn on_model(&mut self, now: Instant, model: &ArrivalModel) {
         self.error = model.error;
         if let Some(rate) = model.capacity {
-            let rate = rate.as_bps() as f64 / 8.0 * self.mtu / (self.mtu + HEADERS);
+            // The model's capacity includes headers, and windows do not.
+            let rate = rate.as_bps() as f64 / 8.0 * self.mtu / (self.mtu + f64::from(model.headers));
             self.best.measured(now, MEMORY, rate);
             self.capacity = Some(rate);
         }

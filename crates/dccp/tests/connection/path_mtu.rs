@@ -183,7 +183,6 @@ fn a_black_hole_is_one_loss_event_though_small_packets_pass() {
         }
         let statistics = pair.client.connection.statistics();
         assert_eq!(statistics.black_holes, u64::from(black_hole));
-        println!("{:?} {}", pair.client.connection.loss_event_rate(), statistics.acked);
         (pair.client.connection.loss_event_rate().unwrap_or(0.0), statistics.acked)
     };
     let ((none, all), (p, acked)) = (rate(false), rate(true));

@@ -1,4 +1,5 @@
-//! Matroska file whose damage does not harm the demuxer: it reads no more than so often, and no time that overflows its sums.
+//! Reader of a damaged Matroska file: it bounds the number of reads, and clears the top bit of cluster times, to which the demuxer adds
+//! without a check.
 
 use std::io::{Error, Read, Result, Seek, SeekFrom};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ const TIME: usize = 8;
 /// Most bytes of an element's header: an identifier of one byte, and a length (RFC 8794 §4, §5).
 const HEADER: usize = 9;
 
-/// Reader that fails after too many reads, and halves times at the end of all.
+/// Reader that fails after too many reads, and clears the top bit of cluster times of eight bytes.
 #[derive(Debug)]
 pub(super) struct Bounded<R> {
     from: R,
@@ -33,7 +34,14 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, to: &mut [u8]) -> Result<usize> {
         let left = self.left.load(Ordering::Relaxed).checked_sub(1);
         self.left.store(left.ok_or_else(|| Error::other("it leads round and round"))?, Ordering::Relaxed);
-        let count = self.from.read(to)?;
+        let mut count = self.from.read(to)?;
+        // A time may come in pieces.
+        while to.len() == TIME && 0 < count && count < TIME {
+            match self.from.read(&mut to[count..])? {
+                0 => break,
+                more => count += more,
+            }
+        }
         let read = &mut to[..count];
         if read.len() < TIME {
             self.header.extend_from_slice(read);
@@ -50,6 +58,7 @@ impl<R: Read> Read for Bounded<R> {
 
 impl<R: Seek> Seek for Bounded<R> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.header.clear();
         self.from.seek(to)
     }
 }
@@ -67,6 +76,28 @@ fn begins_time(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Gives a byte at a time.
+    struct Slow(std::io::Cursor<Vec<u8>>);
+
+    impl Read for Slow {
+        fn read(&mut self, to: &mut [u8]) -> Result<usize> {
+            let len = to.len().min(1);
+            self.0.read(&mut to[..len])
+        }
+    }
+
+    #[test]
+    fn a_time_that_comes_in_pieces_has_no_top_bit() {
+        let file = [&[CLUSTER_TIME, 0x88][..], &[0xff; 8]].concat();
+        let mut reader = Bounded::new(Slow(std::io::Cursor::new(file)), Arc::new(AtomicU32::new(99)));
+        let (mut one, mut time) = ([0], [0; TIME]);
+        for _ in 0..2 {
+            reader.read_exact(&mut one).unwrap();
+        }
+        reader.read_exact(&mut time).unwrap();
+        assert_eq!(time, [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    }
 
     #[test]
     fn times_of_clusters_are_found_by_their_headers() {

@@ -115,7 +115,7 @@ const LEVEL: (usize, u8) = (2, 62);
 
 /// Parses an SPS as it is or, failing that, with the highest level and without optional parts: h264-reader refuses
 /// pictures above the declared level and inconsistent VUI, decoders do not.
-fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
+pub(crate) fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
     let mut payload = payload_of(nal, MAX_RAW);
     let read = |payload: &[u8], without| SeqParameterSet::from_bits(LenientReader::new(payload, without)).ok();
     let mut sps = read(&payload, OPTIONAL[0]);

@@ -149,6 +149,9 @@ fn traf(track: usize, first: i64, samples: Vec<TrunSample>) -> TrafBox {
     TrafBox { tfhd_box, tfdt_box: Some(tfdt_box), trun_boxes: vec![trun_box], unknown_boxes: Vec::new() }
 }
 
+/// Bytes of the header of a short box (ISO/IEC 14496-12 §4.2).
+const BOX_HEADER: usize = 8;
+
 /// Identifier of a track, from one.
 fn id_of(track: usize) -> u32 {
     track as u32 + 1
@@ -382,9 +385,13 @@ fn sample_entry(
     sps_list: Vec<Vec<u8>>,
     pps_list: Vec<Vec<u8>>,
 ) -> Result<SampleEntry, Mp4Error> {
-    let Some(&[_, profile, compatibility, level, ..]) = sps_list.first().map(Vec::as_slice) else {
-        return Err(Mp4Error::NoParameterSets);
-    };
+    let avcc_box = avcc_box(sps, sps_list, pps_list).ok_or(Mp4Error::NoParameterSets)?;
+    Ok(SampleEntry::Avc1(Avc1Box { visual: visual(size), avcc_box, unknown_boxes: Vec::new() }))
+}
+
+/// Configuration of an H.264 decoder with these parameter sets; `sps` is the first SPS. `None`: there is none.
+fn avcc_box(sps: &SeqParameterSet, sps_list: Vec<Vec<u8>>, pps_list: Vec<Vec<u8>>) -> Option<AvccBox> {
+    let &[_, profile, compatibility, level, ..] = sps_list.first()?.as_slice() else { return None };
     // Only the High profiles have these fields (ISO/IEC 14496-15 §5.3.3.1.2).
     let high = !matches!(profile, 66 | 77 | 88);
     let chroma = match sps.chroma_info.chroma_format {
@@ -393,22 +400,24 @@ fn sample_entry(
         ChromaFormat::YUV422 => 2,
         _ => 3,
     };
-    Ok(SampleEntry::Avc1(Avc1Box {
-        visual: visual(size),
-        avcc_box: AvccBox {
-            avc_profile_indication: profile,
-            profile_compatibility: compatibility,
-            avc_level_indication: level,
-            length_size_minus_one: Uint::new(3),
-            sps_list,
-            pps_list,
-            chroma_format: high.then_some(Uint::new(chroma)),
-            bit_depth_luma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_luma_minus8 & 7)),
-            bit_depth_chroma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_chroma_minus8 & 7)),
-            sps_ext_list: Vec::new(),
-        },
-        unknown_boxes: Vec::new(),
-    }))
+    Some(AvccBox {
+        avc_profile_indication: profile,
+        profile_compatibility: compatibility,
+        avc_level_indication: level,
+        length_size_minus_one: Uint::new(3),
+        sps_list,
+        pps_list,
+        chroma_format: high.then_some(Uint::new(chroma)),
+        bit_depth_luma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_luma_minus8 & 7)),
+        bit_depth_chroma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_chroma_minus8 & 7)),
+        sps_ext_list: Vec::new(),
+    })
+}
+
+/// The same as a record of its own (§5.3.3.1.2), as other containers have it.
+pub(super) fn avc_record(sps: &SeqParameterSet, sps_list: Vec<Vec<u8>>, pps_list: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+    let encoded = avcc_box(sps, sps_list, pps_list)?.encode_to_vec().ok()?;
+    Some(encoded.get(BOX_HEADER..)?.to_vec())
 }
 
 fn format(error: impl std::fmt::Display) -> Mp4Error {

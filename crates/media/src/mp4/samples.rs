@@ -7,7 +7,7 @@
 use super::boxes::{self, TrackHeader};
 use super::error::Mp4Error;
 use crate::h264::annexb::NalSplitter;
-use crate::h264::parameters::{ParameterSets, nal_type, type_of};
+use crate::h264::parameters::{ParameterSets, nal_type, read_sps, type_of};
 use crate::h264::slice::{SliceHeader, is_slice};
 
 /// Most SPSs or PPSs in a sample entry: SPSs have a five-bit count, and shiguredo_mp4 limits PPSs likewise.
@@ -92,6 +92,15 @@ impl SampleFormat {
             main.into_iter().chain(others).map(<[u8]>::to_vec).partition(|nal| type_of(nal[0]) == nal_type::SPS);
         boxes::avc_track(sps, sps_list, pps_list)
     }
+}
+
+/// Record with the configuration of a decoder for these sets; `None`: there are none, too many, or none that can be read.
+pub(crate) fn avc_configuration(sps: &[&[u8]], pps: &[&[u8]]) -> Option<Vec<u8>> {
+    if pps.is_empty() || sps.len().max(pps.len()) > MAX_SETS {
+        return None;
+    }
+    let owned = |sets: &[&[u8]]| sets.iter().map(|set| set.to_vec()).collect();
+    boxes::avc_record(&read_sps(sps.first()?)?, owned(sps), owned(pps))
 }
 
 /// Whether a sample entry has room for these sets.

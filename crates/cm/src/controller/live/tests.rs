@@ -27,7 +27,7 @@ impl Script {
 
     fn model(&mut self, kbps: f64, error: u64) {
         let capacity = Some(Rate::from_bps((kbps * 1e3) as u64));
-        let model = ArrivalModel { capacity, error: millis(error), ..ArrivalModel::default() };
+        let model = ArrivalModel { capacity, error: millis(error), headers: 28, ..ArrivalModel::default() };
         self.live.on_model(self.now, &model);
     }
 

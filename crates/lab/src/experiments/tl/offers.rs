@@ -102,22 +102,33 @@ pub(crate) fn video(frames: &[Frame], latency: Option<Duration>) -> Frames {
     }
 }
 
+/// Datagrams offered at one instant, at most: where each is given up at once, there is always room for more. Several rings full.
+const MOST_AT_ONCE: u32 = 4_096;
+/// Pause after that many.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// Greedy datagrams, each with the same useful life.
 pub(crate) struct Greedy {
     latency: Option<Duration>,
     len: usize,
     payload: Vec<u8>,
+    /// Instant of the last offers, and their number.
+    offered: (Instant, u32),
 }
 
 impl Greedy {
     pub(crate) fn new(len: usize, latency: Option<Duration>) -> Self {
-        Self { latency, len, payload: Vec::new() }
+        Self { latency, len, payload: Vec::new(), offered: (Instant::ZERO, 0) }
     }
 }
 
 impl Application for Greedy {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
-        loop {
+        if self.offered.0 < now {
+            self.offered = (now, 0);
+        }
+        while self.offered.1 < MOST_AT_ONCE {
+            self.offered.1 += 1;
             stamp::write(outlet.next_seq(), self.len, &mut self.payload);
             let deadline = self.latency.map(|latency| now + latency);
             let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
@@ -128,6 +139,6 @@ impl Application for Greedy {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        None
+        (self.offered.1 == MOST_AT_ONCE).then(|| self.offered.0 + PAUSE)
     }
 }
