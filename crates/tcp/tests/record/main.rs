@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use timeous_core::Rng;
-use timeous_tcp::record::{numbered, pad};
+use timeous_tcp::record::{WIDE, numbered, pad};
 
 /// Returns the lines of the program in the module's documentation.
 fn documented_program() -> String {
@@ -32,14 +32,19 @@ fn the_documented_program_reads_what_we_send() {
     for number in 0..300 {
         let len = rng.next_u64() % 1_400;
         let fill = rng.next_u64();
-        let payload: Vec<u8> = (0..len).map(|_| if fill % 2 == 0 { 0 } else { rng.next_u64() as u8 }).collect();
+        let mut payload: Vec<u8> = (0..len).map(|_| if fill % 2 == 0 { 0 } else { rng.next_u64() as u8 }).collect();
         let substream = 2 + (fill >> 32) as u8 % 126;
+        // That mark stands before a sub-stream of a byte of its own.
+        if substream == WIDE {
+            payload.insert(0, (fill >> 16) as u8);
+        }
         for _ in 0..1 + fill % 3 {
             numbered(substream, number, &payload, &mut wire);
         }
         pad((rng.next_u64() % 50) as usize, &mut wire);
-        let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
-        expected += &format!("{substream} {hex}\n");
+        let (told, data) = if substream == WIDE { (payload[0], &payload[1..]) } else { (substream, &payload[..]) };
+        let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+        expected += &format!("{told} {hex}\n");
     }
     let program = format!("{AROUND}{}{PRINT}", documented_program());
     assert!(documented_program().lines().count() <= 30);
