@@ -102,6 +102,11 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Takes the path model's latest predictions, if the transport reports arrivals.
     fn on_model(&mut self, _now: Instant, _model: &ArrivalModel) {}
 
+    /// Whether it goes by the model of the path: only then [`on_model`](Self::on_model) is called.
+    fn heeds_model(&self) -> bool {
+        false
+    }
+
     /// Counts lost bytes: every loss, while [`on_congestion`](Self::on_congestion) is called at most once per round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 

@@ -17,7 +17,7 @@ pub enum TcpFraming {
     /// A two-byte length before each datagram (RFC 4571), as other RTP-over-TCP implementations use. There is no padding, and a mix of two
     /// versions cannot be detected: late choice ends at the kernel's queue.
     Rfc4571,
-    /// Nothing: the byte stream is that of the application, for receivers that know nothing of Timeous. Each datagram leaves whole or not
+    /// No framing: the byte stream is that of the application, for receivers that know nothing of Timeous. Each datagram leaves whole or not
     /// at all, up to [`MAX_UNFRAMED`](crate::MAX_UNFRAMED) bytes; late choice ends at the kernel's queue. What the peer sends is received in
     /// pieces, as it comes.
     None,

@@ -24,7 +24,7 @@ const DEPARTURE: Duration = Duration::from_millis(20);
 /// Time for a retransmission to be acknowledged. The second timeout comes within a second.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What was found out.
+/// Findings by TCP.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// The host has answered, if only by a refusal.

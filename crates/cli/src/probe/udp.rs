@@ -21,7 +21,7 @@ const LARGEST: usize = 9216;
 /// Smallest IP packet that is tried, in bytes; every host takes it (RFC 791).
 const SMALLEST: usize = 576;
 
-/// What was found out.
+/// Findings by UDP.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Anything was answered.

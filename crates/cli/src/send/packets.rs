@@ -42,12 +42,12 @@ impl Packets {
         }
     }
 
-    /// What stands before everything else.
+    /// Header of the byte stream, before the first frame; RTP has none.
     pub(super) fn preface(&self) -> Option<Vec<u8>> {
         self.player().map(|player| player::part(player, FlvMuxer::header().to_vec()))
     }
 
-    /// What stands behind everything else.
+    /// Trailer of the byte stream, behind the last frame.
     pub(super) fn ending(&self) -> Option<&'static [u8]> {
         self.player().and_then(player::end)
     }

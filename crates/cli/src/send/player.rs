@@ -116,7 +116,7 @@ pub(super) fn part(player: Player, bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// What ends the stream.
+/// Bytes that end the stream.
 pub(super) fn end(player: Player) -> Option<&'static [u8]> {
     (player == Player::Http).then_some(LAST_CHUNK)
 }

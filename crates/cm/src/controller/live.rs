@@ -202,6 +202,10 @@ impl Controller for Live {
         self.beside.is_known()
     }
 
+    fn heeds_model(&self) -> bool {
+        true
+    }
+
     fn on_model(&mut self, now: Instant, model: &ArrivalModel) {
         self.error = model.error;
         if let Some(rate) = model.capacity {

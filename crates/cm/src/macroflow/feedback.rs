@@ -45,7 +45,9 @@ impl Macroflow {
     pub(crate) fn observe(&mut self, observed: Observed) -> Instant {
         let least = self.rtt.min();
         let at = self.model.arrived(observed, least);
-        if let Some(model) = self.model.predictions(least) {
+        if self.controller.heeds_model()
+            && let Some(model) = self.model.predictions(least)
+        {
             self.controller.on_model(self.last_feedback, &model);
             self.reckon();
         }

@@ -160,7 +160,7 @@ impl Allowed {
             let floor = if idle { self.floor.min(self.x) } else { 0.0 };
             self.x = (self.x / 2.0).max(least(path.segment)).max(floor);
         } else if idle && self.floor > 0.0 {
-            // Nothing is known to have become worse.
+            // Silence of an idle sender tells nothing of the path.
             self.update_limits(now, path, (self.by_equation / 2.0).min(receive_rate).max(self.floor));
         } else if self.by_equation > 2.0 * receive_rate {
             self.update_limits(now, path, receive_rate);

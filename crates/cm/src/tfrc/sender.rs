@@ -126,6 +126,8 @@ pub struct Sender {
     pacing: Pacing,
     /// Rate that the stream needs, in bytes of payload per second.
     floor: f64,
+    /// Upper end of the stream's range.
+    ceiling: Rate,
 }
 
 impl Sender {
@@ -146,6 +148,7 @@ impl Sender {
             limited: DataLimited::default(),
             pacing: Pacing::default(),
             floor: 0.0,
+            ceiling: Rate::MAX,
         }
     }
 
@@ -153,7 +156,7 @@ impl Sender {
     /// demands, and slow start before the first loss.
     pub fn set_range(&mut self, range: Option<RateRange>) {
         let RateRange { floor, ceiling } = range.unwrap_or(RateRange { floor: Rate::ZERO, ceiling: Rate::MAX });
-        self.settings.ceiling = ceiling;
+        self.ceiling = ceiling;
         self.floor = equation::to_bytes(floor);
         self.allowed.hold(self.floor / self.payload_share());
     }
@@ -281,7 +284,7 @@ impl Sender {
 
     /// X: the allowed sending rate.
     pub fn rate(&self) -> Rate {
-        equation::to_rate(self.allowed.rate() * self.payload_share()).min(self.settings.ceiling)
+        equation::to_rate(self.allowed.rate() * self.payload_share()).min(self.most())
     }
 
     /// X_inst: the pacing rate, which oscillation reduction makes lower or higher than X.
@@ -320,11 +323,16 @@ impl Sender {
     }
 
     fn instantaneous(&self) -> f64 {
-        let ceiling = equation::to_bytes(self.settings.ceiling);
+        let ceiling = equation::to_bytes(self.most());
         let allowed = self.allowed.rate() * self.payload_share();
         // A longer queue is no reason to fall below what the stream needs and the equation allows.
         let rate = (allowed * self.share).max(self.floor.min(allowed));
         rate.max(least(self.segment.mean())).min(ceiling)
+    }
+
+    /// Upper limit of the rate, by the settings and the stream's range.
+    fn most(&self) -> Rate {
+        self.settings.ceiling.min(self.ceiling)
     }
 
     /// Share of the payload in a packet whose header is counted.

@@ -49,6 +49,17 @@ fn flow_on(cm: &mut Manager, mut now: u64, rounds: u64, flow: FlowId, client: Cl
     now
 }
 
+/// Sends a packet each millisecond, of which none is acknowledged, while it is granted; returns their number.
+fn fill_window(cm: &mut Manager, now: &mut u64, flow: FlowId, client: ClientId) -> u64 {
+    let mut sent = 0;
+    while send(cm, *now, flow, client) {
+        sent += 1;
+        *now += 1;
+        pass(cm, *now);
+    }
+    sent
+}
+
 #[test]
 fn a_client_that_hangs_does_not_hold_the_window_of_another() {
     let mut cm = Manager::default();
@@ -122,12 +133,7 @@ fn feedback_that_comes_late_takes_the_timeout_back() {
     let flow = cm.open_for(at(0), client, spec()).unwrap();
     let mut now = flow_on(&mut cm, 0, 10, flow, client);
     let window = cm.query(flow).unwrap().window;
-    let mut sent = 0;
-    while send(&mut cm, now, flow, client) {
-        sent += 1;
-        now += 1;
-        pass(&mut cm, now);
-    }
+    let sent = fill_window(&mut cm, &mut now, flow, client);
     assert!(sent > 3);
     pass(&mut cm, now + 4_000);
     let silent = cm.query(flow).unwrap();
@@ -147,12 +153,7 @@ fn bytes_that_a_timeout_counted_as_lost_cannot_be_reported_long_after_feedback_h
     let client = cm.join();
     let flow = cm.open_for(at(0), client, spec()).unwrap();
     let mut now = flow_on(&mut cm, 0, 10, flow, client);
-    let mut sent = 0;
-    while send(&mut cm, now, flow, client) {
-        sent += 1;
-        now += 1;
-        pass(&mut cm, now);
-    }
+    let sent = fill_window(&mut cm, &mut now, flow, client);
     assert!(sent > 3);
     now += 4_000;
     pass(&mut cm, now);
@@ -166,12 +167,7 @@ fn bytes_that_a_timeout_counted_as_lost_cannot_be_reported_long_after_feedback_h
     assert!(cm.update(at(now), flow, late).is_err(), "ten seconds later");
     assert_eq!(cm.query(flow).unwrap().window, before.window);
     // A later timeout has a time of its own.
-    sent = 0;
-    while send(&mut cm, now, flow, client) {
-        sent += 1;
-        now += 1;
-        pass(&mut cm, now);
-    }
+    let sent = fill_window(&mut cm, &mut now, flow, client);
     pass(&mut cm, now + 8_000);
     ack(&mut cm, now + 8_000, flow, sent);
 }

@@ -24,26 +24,33 @@ const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 const FU_A_START: u8 = 0x80;
 
-/// First NAL unit in a packet of H.264 that is part of a picture, as far as it is in it.
-fn first_slice(payload: &[u8]) -> Option<Vec<u8>> {
-    let is_slice = |nal: &[u8]| nal.first().is_some_and(|first| matches!(first & 0x1f, 1..=5 | EXTENDED_SLICE));
+/// First bytes of a NAL unit, as many as an SVC header has: zeros where it is shorter.
+type NalStart = [u8; 4];
+
+/// Start of the first NAL unit in a packet of H.264 that is part of a picture.
+fn first_slice(payload: &[u8]) -> Option<NalStart> {
+    let start = |parts: [&[u8]; 2]| {
+        let mut start = NalStart::default();
+        start.iter_mut().zip(parts.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+        start
+    };
+    let is_slice = |nal: &NalStart| matches!(nal[0] & 0x1f, 1..=5 | EXTENDED_SLICE);
     match *payload {
         [first, ref rest @ ..] if first & 0x1f == STAP_A => {
             let mut rest = rest;
             while let Some((size, after)) = rest.split_first_chunk::<2>() {
                 let (nal, after) = after.split_at_checked(u16::from_be_bytes(*size).into())?;
-                if is_slice(nal) {
-                    return Some(nal.to_vec());
+                if let Some(found) = Some(start([nal, &[]])).filter(is_slice) {
+                    return Some(found);
                 }
                 rest = after;
             }
             None
         }
         [first, unit, ref data @ ..] if first & 0x1f == FU_A => {
-            let nal = [&[first & 0xe0 | unit & 0x1f], data].concat();
-            Some(nal).filter(|nal| unit & FU_A_START != 0 && is_slice(nal))
+            Some(start([&[first & 0xe0 | unit & 0x1f], data])).filter(|nal| unit & FU_A_START != 0 && is_slice(nal))
         }
-        _ => Some(payload.to_vec()).filter(|nal| is_slice(nal)),
+        _ => Some(start([payload, &[]])).filter(is_slice),
     }
 }
 

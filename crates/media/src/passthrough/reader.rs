@@ -276,7 +276,9 @@ impl Stream {
             current.passed < MOST_PACKETS && spatial.is_none_or(|spatial| spatial == current.spatial)
         });
         if !goes_on {
-            let below = picture.map(|current| (current.number, current.captured));
+            // A picture that is cut for its length has no layer below.
+            let layer = picture.filter(|current| spatial.is_some_and(|spatial| spatial != current.spatial));
+            let below = layer.map(|current| (current.number, current.captured));
             match below {
                 Some(_) => self.end_below(ready),
                 None => self.end(ready),

@@ -142,7 +142,7 @@ fn hundreds_of_frames_in_a_row_are_counted_whether_given_up_or_lost() {
     let numbers = numbers(&play(&units, 1_200, given_up, is_lost));
     let gaps: Vec<u16> = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).filter(|gap| *gap > 0).collect();
     let lost = (100..500).filter(|frame| is_lost(*frame)).count() as u16;
-    // As many as a receiver does not take for another stream.
+    // The gap is bounded, since a receiver takes a larger one for another stream.
     assert_eq!(gaps, [lost.min(64)], "of frames that were given up there is no gap, before and after");
     let mut playout = PassthroughPlayout::new(LATENCY, Release::Constant);
     let mut packetizer = PassthroughPacketizer::new(1_200, 1, 0, 0).unwrap();

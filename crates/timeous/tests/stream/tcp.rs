@@ -228,7 +228,7 @@ fn without_framing_each_adu_lies_in_the_byte_stream_whole_or_not_at_all() {
     let most = Options::MAX_UNFRAMED;
     let refused = sender.send(&vec![0; most + 1], Hints::default());
     assert_eq!(refused, Err(SendError::TooLarge { len: most + 1, max: most }));
-    // Nothing is read: the kernel's queue is full in the middle of a large one, and others become stale meanwhile.
+    // The peer does not read, so that the kernel's queue fills up within a large ADU, while those behind become stale.
     let mut sent = Vec::new();
     for n in 1..=24u8 {
         let len = if n.is_multiple_of(3) { 700_000 } else { 1_000 };

@@ -500,6 +500,9 @@ fn more_than_the_ceiling_is_never_sent_whatever_is_reported() {
         let lie = Report { receive_rate: Rate::MAX, ..report(at(end), 0, 0.0) };
         sender.on_feedback(at(end), lie).unwrap();
         assert!(sender.rate() <= ceiling && sender.instantaneous_rate() <= ceiling);
+        // A stream's wider range, or none, does not lift it.
+        sender.set_range(Some(RateRange { floor: Rate::ZERO, ceiling: Rate::MAX }));
+        sender.set_range(None);
     }
 }
 
