@@ -114,8 +114,8 @@ impl LateWatch {
         if now.saturating_since(self.since) < LATE_OVER {
             return;
         }
-        if self.late * 100 >= self.frames * LATE_PERCENT && self.since > Instant::ZERO {
-            let percent = self.late * 100 / self.frames;
+        let percent = (self.late * 100).checked_div(self.frames).unwrap_or(0);
+        if percent >= LATE_PERCENT && self.since > Instant::ZERO {
             tell(format_args!(
                 "{percent} % of the frames were late or lost in {} s: latency={}ms is short for this path, or the path for \
                  this rate",
@@ -485,4 +485,20 @@ fn line(record: &Fields) -> String {
         number("framesLate"),
         number("framesReferenceMissing"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_incomplete_frames_alone_end_no_receiver() {
+        let mut watch = LateWatch::default();
+        let mut now = Instant::ZERO;
+        for _ in 0..3 {
+            now += LATE_OVER;
+            watch.count(FrameFate::Incomplete, 0, now, Duration::from_millis(400));
+        }
+        assert_eq!((watch.frames, watch.late), (0, 0));
+    }
 }

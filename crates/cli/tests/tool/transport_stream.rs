@@ -85,9 +85,10 @@ fn through(files: &Files, source: &str, latency: &str, link: &[&str]) -> String 
     let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency={latency}&reconnect=off"), &out]);
     receiver.until_it_says("listening");
     let mut link = emulate(near, far, link);
-    timeous(&["send", source, &format!("timeous://127.0.0.1:{near}?latency={latency}")]).ends_with(0);
-    receiver.ends_with(0);
+    let sent = timeous(&["send", source, &format!("timeous://127.0.0.1:{near}?latency={latency}")]).ends_with(0);
+    let received = receiver.ends_with(0);
     link.kill();
+    eprintln!("{sent}{received}{}", link.errors());
     out
 }
 
