@@ -39,10 +39,10 @@ impl Default for Priority {
 pub struct SubStream(pub u8);
 
 impl SubStream {
-    /// Audio beside video in one stream, by the convention of `timeous send`. The policy `plan` drops video first, unless told
-    /// otherwise by `weights`.
+    /// Audio and subtitles beside video in one stream, by the convention of `timeous send`. The policy `plan` drops video
+    /// first, unless told otherwise by `weights`.
     pub const AUDIO: Self = Self(254);
-    /// Tables, subtitles and data beside video. The policy `plan` drops them last.
+    /// Tables and data beside video. The policy `plan` drops them after a few pictures.
     pub const TABLES: Self = Self(255);
 }
 

@@ -293,7 +293,11 @@ fn assert_passes_between_gstreamers(codecs: &[&str]) {
     let (shown, heard) = counts();
     eprintln!("{}", fs::read_to_string("/proc/net/udp").unwrap());
     player.kill();
-    assert!(is_enough((shown, heard)), "{shown} pictures, {heard} tenths of a second of sound: {said}{}", player.errors());
+    assert!(
+        is_enough((shown, heard)),
+        "{shown} pictures, {heard} tenths of a second of sound: {said}{}",
+        player.errors()
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Losses in bursts, of data and of acknowledgements, in virtual time.
+//! Video with sound over links with losses in bursts, and over narrow links that stand still, in virtual time.
 
 use timeous_choice::named;
 use timeous_cm::Kind;
-use timeous_core::{AduMeta, Duration, FrameId, Priority, References, Rng, SubStream};
+use timeous_core::{AduMeta, Duration, FrameId, Priority, Rate, References, Rng, SubStream};
 use timeous_host::sources::{Frame, Frames};
 use timeous_host::{Dccp, DccpSettings, Machine, Sink, Stream};
 use timeous_net::LinkConfig;
-use timeous_net::link::Loss;
+use timeous_net::link::{Capacity, Loss, RateTrace};
 use timeous_net::sim::Network;
 
 use crate::support::{PORT, at, left, link, ms, remote, right};
@@ -41,13 +41,11 @@ fn trace() -> Vec<Frame> {
 }
 
 /// Frames of video and of sound that do not arrive whole and in time, or lack a reference.
-fn missing(bursts: (f64, f64), latency: u64, seed: u64) -> [u32; 2] {
+fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32; 2] {
     let trace = trace();
-    let of = |p: f64| Loss::GilbertElliott { p, r: 0.2, bad_loss: 1.0, good_loss: 0.0 };
     let mut network = Network::new(seed);
     let (west, east) = (network.add_router(), network.add_router());
-    let link = |p| LinkConfig { loss: if p > 0.0 { of(p) } else { Loss::None }, ..link(10_000, 20, 300) };
-    network.connect(west, east, link(bursts.0), link(bursts.1));
+    network.connect(west, east, there, back);
     let near = network.add_host(left(1), Machine::new(left(1)));
     let far = network.add_host(right(1), Machine::new(right(1)));
     network.connect(near, west, LinkConfig::default(), LinkConfig::default());
@@ -82,9 +80,34 @@ fn missing(bursts: (f64, f64), latency: u64, seed: u64) -> [u32; 2] {
 /// Before acknowledgements were sent again, one frame in a hundred was missing: the sender stood still with a full window.
 #[test]
 fn bursts_that_take_data_or_acknowledgements_cost_no_frame() {
+    let of = |p: f64| Loss::GilbertElliott { p, r: 0.2, bad_loss: 1.0, good_loss: 0.0 };
+    let link = |p| LinkConfig { loss: if p > 0.0 { of(p) } else { Loss::None }, ..link(10_000, 20, 300) };
     for bursts in [(0.0105, 0.0), (0.0, 0.0105), (0.0105, 0.0105)] {
-        let counts = (1..=10).map(|seed| missing(bursts, 300, seed));
+        let counts = (1..=10).map(|seed| missing(link(bursts.0), link(bursts.1), 300, seed));
         let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
         assert_eq!(sum, [0, 0], "of {} pictures, at {bursts:?}", 10 * SECONDS * RATE);
+    }
+}
+
+/// Link of half of the stream's rate that stands still for up to `longest` about once in two seconds.
+fn that_stands_still(longest: u64, seed: u64) -> LinkConfig {
+    let mut rng = Rng::from_seed(seed ^ 0x57);
+    let (mut steps, mut at) = (vec![(Duration::ZERO, Rate::from_kbps(540))], 0);
+    while at < u64::from(SECONDS) * 1_000 {
+        at += 1_000 + (rng.unit() * 2_000.0) as u64;
+        steps.push((ms(at), Rate::ZERO));
+        at += 50 + (rng.unit() * (longest - 50) as f64) as u64;
+        steps.push((ms(at), Rate::from_kbps(540)));
+    }
+    LinkConfig { capacity: Capacity::Trace(RateTrace::new(steps).unwrap()), ..link(540, 10, 20) }
+}
+
+/// A standstill of 300 ms and the bytes that it holds up take half of the latency.
+#[test]
+fn a_link_that_stands_still_costs_hardly_any_sound() {
+    for (longest, most) in [(150, 0), (300, 2)] {
+        let counts = (1..=10).map(|seed| missing(that_stands_still(longest, seed), link(540, 10, 100), 1_000, seed));
+        let sum: u32 = counts.map(|[_, audio]| audio).sum();
+        assert!(sum <= most, "{sum} of {} with standstills of up to {longest} ms", 10 * SECONDS * RATE / 4);
     }
 }

@@ -242,7 +242,8 @@ impl TsReader {
                 pid.substream = SubStream(self.videos);
                 self.videos = (self.videos + 1).min(SubStream::AUDIO.0 - 1);
             }
-            Content::Audio => pid.substream = SubStream::AUDIO,
+            // A keyframe's group must not outweigh them either: they are not repeated, as tables are.
+            Content::Audio | Content::Subtitles => pid.substream = SubStream::AUDIO,
             _ => {}
         }
         let now = self.clock.time;

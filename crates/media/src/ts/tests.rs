@@ -1,7 +1,7 @@
 //! Tests of transport streams: built packet by packet, read, packetized, played out.
 
 use proptest::prelude::*;
-use timeous_core::{Duration, Instant, Priority};
+use timeous_core::{Duration, Instant, Priority, SubStream};
 
 use super::packet::{PACKET_LEN, Packet, pcr_packet};
 use super::psi::{Content, Tables};
@@ -123,6 +123,23 @@ fn tables_to_come_are_not_in_force_and_the_pid_of_a_map_that_is_gone_carries_som
     assert_eq!(tables.content(PMT), Content::Tables);
     tables.push(0, true, &section(0, 0xc3, &[0, 1, 0xe2, 0]));
     assert_eq!((tables.content(PMT), tables.content(0x200)), (Content::Other, Content::Tables));
+}
+
+/// Found by a test of the tool: a keyframe and its group were worth more than a subtitle.
+#[test]
+fn subtitles_are_worth_as_much_as_sound() {
+    let mut mux = Mux::default();
+    let subtitles = [&[6, 0xe1, 2, 0xf0, 10, 0x59, 8], &[0; 8][..]].concat();
+    let tables = [
+        (0, section(0, 0xc1, &[0, 1, 0xe1, 0])),
+        (PMT, section(2, 0xc1, &[&[0xe1, 2, 0xf0, 0], &subtitles[..]].concat())),
+    ];
+    for (pid, table) in tables {
+        mux.add(pid, &table, None);
+    }
+    mux.add(AUDIO, &[0, 0, 1, 0xbd, 0, 3, 0x80, 0, 0], None);
+    let units = units(&mux.bytes);
+    assert_eq!(units.last().map(|unit| unit.substream), Some(SubStream::AUDIO));
 }
 
 #[test]
