@@ -29,6 +29,16 @@ pub fn stream_of(connection: u32, ssrc: u32) -> Option<u8> {
     (1..=u32::from(MAX_STREAM) + 1).contains(&distance).then(|| (distance - 1) as u8)
 }
 
+/// Parts of a stream so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamParts {
+    /// Current frame, and the number of its next part.
+    frame: u32,
+    part: u16,
+    /// Frames given up.
+    given_up: u8,
+}
+
 /// Turns units into RTP packets of one sequence. A packet that does not fit is split into parts.
 #[derive(Clone, Debug)]
 pub struct PassthroughPacketizer {
@@ -39,11 +49,8 @@ pub struct PassthroughPacketizer {
     room: usize,
     /// Restarts of the source.
     restarts: u32,
-    /// Number of the next part of the current frame.
-    frame: u32,
-    part: u16,
-    /// Frames given up, by stream.
-    given_up: [u8; 16],
+    /// Streams of the source: their packets may come between those of another one's frame.
+    streams: [StreamParts; 16],
 }
 
 impl PassthroughPacketizer {
@@ -63,9 +70,7 @@ impl PassthroughPacketizer {
             first_timestamp,
             room,
             restarts: 0,
-            frame: 0,
-            part: 0,
-            given_up: [0; 16],
+            streams: [StreamParts::default(); 16],
         })
     }
 
@@ -86,15 +91,16 @@ impl PassthroughPacketizer {
 
     /// Counts a frame that was given up, so that a receiver does not take it for lost.
     pub fn count_given_up(&mut self, stream: u8) {
-        if let Some(count) = self.given_up.get_mut(usize::from(stream)) {
-            *count = count.wrapping_add(1);
+        if let Some(stream) = self.streams.get_mut(usize::from(stream)) {
+            stream.given_up = stream.given_up.wrapping_add(1);
         }
     }
 
     /// RTP packets of a unit that was captured at `ticks`, with their metadata. `is_queued`: others were queued before.
     pub fn packetize(&mut self, unit: &PassthroughUnit, ticks: u64, is_queued: bool) -> Vec<(AduMeta, Vec<u8>)> {
-        if self.frame != unit.frame {
-            (self.frame, self.part) = (unit.frame, 0);
+        let stream = usize::from(unit.stream & MAX_STREAM);
+        if self.streams[stream].frame != unit.frame {
+            (self.streams[stream].frame, self.streams[stream].part) = (unit.frame, 0);
         }
         if self.restarts != unit.restarts {
             // Timestamps begin anew, which a receiver must not take for a jump of one clock.
@@ -116,15 +122,15 @@ impl PassthroughPacketizer {
                     has_gap: unit.has_gap && number == 0,
                     frame: unit.frame as u16,
                     more: number + 1 < parts,
-                    part: self.part.min(MAX_PART),
+                    part: self.streams[stream].part.min(MAX_PART),
                     timestamp: header
                         .get(4..8)
                         .map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
                     place: unit.place as u16,
-                    given_up: self.given_up[usize::from(unit.stream & 0x0f)],
+                    given_up: self.streams[stream].given_up,
                     ..PassthroughDescriptor::default()
                 };
-                self.part += 1;
+                self.streams[stream].part += 1;
                 let second = header.get(1).copied().unwrap_or(0);
                 let timestamp = self.timestamp(ticks);
                 (unit.meta(), self.rtp(&descriptor.refer(unit.frame, &unit.references), second, timestamp, bytes))
