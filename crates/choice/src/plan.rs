@@ -229,12 +229,14 @@ impl Plan {
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
         let jobs = &mut self.jobs;
         jobs.clear();
+        let rest = self.forecast.rest(now);
         for frame in waiting.iter().take(MAX_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
             let late = if due > 0 { link.late } else { Duration::ZERO };
             let deadline = due + (late + if begun { link.backlog } else { Duration::ZERO }).as_nanos();
-            let bytes = link.with_repairs(counted(frame.bytes, frame.packets));
+            let rest = rest.filter(|(id, _)| *id == frame.name.frame()).map_or(0, |(_, bytes)| bytes);
+            let bytes = link.with_repairs(rest + counted(frame.bytes, frame.packets));
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
             for reference in frame.references.iter() {

@@ -22,7 +22,9 @@ struct Seen {
     /// Time since the previous frame.
     gap: Duration,
     bytes: u64,
-    /// Time from hand-over to deadline.
+    /// Time since the first packet at which the last one came.
+    span: Duration,
+    /// Time from the hand-over of its first packet to its latest deadline.
     time: Option<Duration>,
 }
 
@@ -66,8 +68,8 @@ pub(super) struct Forecast {
     is_chained: bool,
     /// Sub-streams of the latest frames.
     latest: VecDeque<(FrameId, SubStream)>,
-    /// Mean sizes by kind.
-    sizes: Vec<(Kind, u64)>,
+    /// Mean sizes by kind, and the time in which the last frame of it came.
+    sizes: Vec<(Kind, u64, Duration)>,
     period: Option<usize>,
     /// Largest packet, in bytes.
     packet: u64,
@@ -93,6 +95,8 @@ impl Forecast {
             && last.id == meta.frame
         {
             last.bytes += len;
+            last.span = meta.enqueued.saturating_since(last.at);
+            last.time = meta.deadline.map(|deadline| deadline.saturating_since(last.at)).max(last.time);
             return;
         }
         self.close_last();
@@ -100,7 +104,7 @@ impl Forecast {
         let gap = self.frames.back().map_or(Duration::ZERO, |last| at.saturating_since(last.at));
         let kind = Kind { back: self.backs(meta), worth };
         let time = meta.deadline.map(|deadline| deadline.saturating_since(at));
-        self.frames.push_back(Seen { id: meta.frame, kind, at, gap, bytes: len, time });
+        self.frames.push_back(Seen { id: meta.frame, kind, at, gap, bytes: len, span: Duration::ZERO, time });
         if self.frames.len() > MAX_FRAMES {
             self.frames.pop_front();
         }
@@ -158,14 +162,14 @@ impl Forecast {
 
     /// Adds the size of the last frame, which is complete, to the mean of its kind.
     fn close_last(&mut self) {
-        let Some(&Seen { kind, bytes, .. }) = self.frames.back() else { return };
-        match self.sizes.iter_mut().find(|(of, _)| *of == kind) {
-            Some((_, mean)) => *mean = (*mean * (SIZE_WINDOW - 1) + bytes) / SIZE_WINDOW,
+        let Some(&Seen { kind, bytes, span, .. }) = self.frames.back() else { return };
+        match self.sizes.iter_mut().find(|(of, ..)| *of == kind) {
+            Some((_, mean, last)) => (*mean, *last) = ((*mean * (SIZE_WINDOW - 1) + bytes) / SIZE_WINDOW, span),
             None => {
                 if self.sizes.len() >= 2 * MAX_PATTERN {
                     self.sizes.remove(0);
                 }
-                self.sizes.push((kind, bytes));
+                self.sizes.push((kind, bytes, span));
             }
         }
     }
@@ -194,7 +198,8 @@ impl Forecast {
         (0..count).map(move |n| {
             let seen = &self.frames[pattern + n % period];
             at += seen.gap;
-            let bytes = self.sizes.iter().find(|(kind, _)| *kind == seen.kind).map_or(seen.bytes, |(_, mean)| *mean);
+            let bytes =
+                self.sizes.iter().find(|(kind, ..)| *kind == seen.kind).map_or(seen.bytes, |(_, mean, _)| *mean);
             let deadline = seen.time.map(|time| at + time);
             Expected {
                 at,
@@ -216,6 +221,14 @@ impl Forecast {
                 broken.insert(seen.id);
             }
         }
+    }
+
+    /// Newest frame, if its source hands it over part by part, and the bytes of it that are still expected.
+    pub(super) fn rest(&self, now: Instant) -> Option<(FrameId, u64)> {
+        let newest = self.frames.back()?;
+        let &(_, mean, span) = self.sizes.iter().find(|(kind, ..)| *kind == newest.kind)?;
+        let is_open = now < newest.at + span;
+        is_open.then(|| (newest.id, mean.saturating_sub(newest.bytes)))
     }
 
     /// The next keyframe.
@@ -264,6 +277,28 @@ mod tests {
         );
         assert_eq!((ahead[1].at, ahead[1].deadline), (at(240), Some(at(440))));
         assert_eq!(forecast.id_before_newest(1), Some(FrameId(4)));
+    }
+
+    /// Found with MPEG-TS over 0.7 times its rate: a keyframe comes within 40 ms, as parts with a deadline each.
+    #[test]
+    fn a_frame_that_comes_in_parts_is_due_with_the_last_one() {
+        let mut forecast = Forecast::default();
+        let learn = |forecast: &mut Forecast, frame: u32, back: u32, at_ms| {
+            let references = if back == 0 { References::NONE } else { References::from([FrameId(frame - back)]) };
+            let (enqueued, deadline) = (at(at_ms), Some(at(at_ms + 200)));
+            let meta = AduMeta { frame: FrameId(frame), references, enqueued, deadline, ..AduMeta::default() };
+            forecast.learn(&meta, 100, 1);
+        };
+        for group in 0..3 {
+            let (first, begin) = (2 * group + 1, 100 * u64::from(group));
+            [0, 10, 20].iter().for_each(|more| learn(&mut forecast, first, 0, begin + more));
+            learn(&mut forecast, first + 1, 1, begin + 50);
+        }
+        let head = forecast.next_head().unwrap();
+        assert_eq!((head.at, head.bytes, head.deadline), (at(300), 300, Some(at(520))));
+        learn(&mut forecast, 7, 0, 300);
+        assert_eq!(forecast.rest(at(305)), Some((FrameId(7), 200)));
+        assert_eq!(forecast.rest(at(320)), None, "it is smaller than those before");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) struct Waiting {
     pub(super) name: Name,
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// Earliest deadline of its packets.
+    /// Latest deadline of its packets: a frame is played out one latency after the capture of its last part.
     pub(super) deadline: Instant,
     pub(super) references: References,
     pub(super) worth: u64,
@@ -46,7 +46,7 @@ pub(super) fn gather(queue: &dyn Queue, worth: impl Fn(&AduMeta) -> u64, frames:
                 frame.packets += 1;
                 frame.begun |= queue.was_sent(at);
                 frame.bytes += len as u64;
-                frame.deadline = frame.deadline.min(deadline);
+                frame.deadline = frame.deadline.max(deadline);
             }
             None => {
                 let (bytes, references, begun) = (len as u64, meta.references, queue.was_sent(at));

@@ -4,6 +4,7 @@ mod advice;
 mod bursts;
 mod datagrams;
 mod encoder;
+mod film;
 mod late;
 mod layers;
 mod rates;
