@@ -39,11 +39,11 @@ pub(crate) fn find(wanted: u8, profile: u16, mut bytes: &[u8]) -> Option<&[u8]> 
             (_, Some((&len, rest))) => (first, len.into(), rest),
             (_, None) => return None,
         };
-        if is_short && identifier == END {
+        // The elements end with either; the length that stands beside padding is ignored (RFC 8285 §4.2).
+        if is_short && matches!(identifier, PADDING | END) {
             return None;
         }
         let (data, after) = rest.split_at_checked(len)?;
-        // An identifier of zero with a length is padding, too.
         if identifier == wanted {
             return Some(data);
         }
@@ -68,5 +68,12 @@ mod tests {
         let several = [0, 9, 0, 0, 3, 2, 5, 6, 4, 1];
         assert_eq!(find(3, TWO_BYTE_HEADERS | 5, &several), Some(&[5, 6][..]));
         assert_eq!([find(4, TWO_BYTE_HEADERS, &several), find(3, 0x2000, &several)], [None; 2], "cut off, and unknown");
+    }
+
+    #[test]
+    fn padding_with_a_length_ends_the_elements_of_short_headers() {
+        let find = |bytes: &[u8]| find(3, ONE_BYTE_HEADERS, bytes).map(<[u8]>::to_vec);
+        assert_eq!(find(&[0x20, 9, 0, 0, 0x31, 5, 6]), Some(vec![5, 6]), "padding");
+        assert_eq!([find(&[0x01, 9, 9, 0x30, 5]), find(&[0xf0, 9, 0x30, 5])], [None, None]);
     }
 }
