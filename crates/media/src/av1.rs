@@ -1,6 +1,6 @@
 //! AV1: open bitstream units (OBUs), sequence and frame headers, and the frames that a temporal unit refers to.
 
-mod bits;
+pub(crate) mod bits;
 mod frame;
 pub(crate) mod obu;
 mod sequence;

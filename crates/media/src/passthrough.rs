@@ -3,6 +3,7 @@
 mod av1;
 mod chain;
 mod codec;
+mod dependency;
 mod descriptor;
 mod nal;
 mod packetize;

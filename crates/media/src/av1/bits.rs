@@ -3,24 +3,24 @@
 use h264_reader::rbsp::{BitRead, BitReader};
 
 /// Reader of bits; `None` after the last one.
-pub(super) struct Bits<'a>(BitReader<&'a [u8]>);
+pub(crate) struct Bits<'a>(BitReader<&'a [u8]>);
 
 impl<'a> Bits<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(BitReader::new(bytes))
     }
 
     /// Number of up to 32 bits.
-    pub(super) fn number(&mut self, bits: u32) -> Option<u32> {
+    pub(crate) fn number(&mut self, bits: u32) -> Option<u32> {
         self.0.read_var(bits, "number").ok()
     }
 
-    pub(super) fn flag(&mut self) -> Option<bool> {
+    pub(crate) fn flag(&mut self) -> Option<bool> {
         self.0.read_bit("flag").ok()
     }
 
     /// Skips a number of variable length (§4.10.3).
-    pub(super) fn skip_variable(&mut self) -> Option<()> {
+    pub(crate) fn skip_variable(&mut self) -> Option<()> {
         let mut zeros = 0;
         while !self.flag()? {
             zeros += 1;

@@ -3,6 +3,7 @@
 use timeous_core::{FrameId, References};
 
 use super::chain::{Chain, Header};
+use super::dependency::FrameLayers;
 use crate::av1::obu::{Obu, leb128};
 use crate::av1::units::{TemporalUnit, Units};
 use crate::pictures::Description;
@@ -22,17 +23,21 @@ pub(super) struct Av1 {
 
 impl Av1 {
     /// Describes the temporal unit `number`, or a spatial layer of one, by the payloads of its packets so far; `below` is the frame of
-    /// the next lower layer. `None`: more are needed, unless these are `all`.
+    /// the next lower layer, and `told` what the header extension tells. `None`: more are needed, unless these are `all`.
     pub(super) fn describe<'a>(
         &mut self,
         number: u32,
-        below: Option<u32>,
+        (below, told): (Option<u32>, Option<FrameLayers>),
         payloads: impl Iterator<Item = &'a [u8]>,
         all: bool,
     ) -> Option<Description> {
         let obus = obus(payloads);
         let unit = self.units.read(number, obus.iter().map(Vec::as_slice), all)?;
-        let TemporalUnit { is_entry, is_disposable, temporal: layer, spatial, .. } = unit;
+        let told = told.unwrap_or_default();
+        // OBUs have no layer unless they have an extension, and then that of the descriptor.
+        let (layer, spatial) = (unit.temporal.max(told.temporal), unit.spatial.max(told.spatial));
+        let TemporalUnit { is_entry, .. } = unit;
+        let is_disposable = unit.is_disposable || told.is_disposable;
         let header = Header { is_entry, is_disposable, layer, spatial, has_below: spatial > 0, ..Header::default() };
         let description = self.chain.describe(number, Some(header), below);
         let Some(known) = unit.references else { return Some(description) };

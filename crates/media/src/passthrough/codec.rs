@@ -2,6 +2,7 @@
 
 use super::av1::Av1;
 use super::chain::{Chain, Header, Look};
+use super::dependency::FrameLayers;
 use super::{av1, nal, vp8, vp9};
 use crate::h264::annexb::write;
 use crate::h264::svc::SvcHeader;
@@ -63,11 +64,11 @@ impl Codec {
     }
 
     /// Describes the frame `number` by the payloads of its packets so far; `below` is the frame of the next lower spatial layer of its
-    /// picture. `None`: more are needed, unless these are `all`.
+    /// picture, and `told` what its header extension tells. `None`: more are needed, unless these are `all`.
     pub(super) fn describe<'a>(
         &mut self,
         number: u32,
-        below: Option<u32>,
+        (below, told): (Option<u32>, Option<FrameLayers>),
         payloads: impl Iterator<Item = &'a [u8]>,
         all: bool,
     ) -> Option<Description> {
@@ -91,7 +92,7 @@ impl Codec {
                 payloads.for_each(|payload| nal::append_h265(&mut annexb, payload));
                 described(kinds, sets, number, &annexb, all)
             }
-            Self::Av1(av1) => av1.describe(number, below, payloads, all),
+            Self::Av1(av1) => av1.describe(number, (below, told), payloads, all),
             Self::Vp8(chain) => by_headers(chain, number, below, payloads.map(vp8::look), all),
             Self::Vp9(chain) => by_headers(chain, number, below, payloads.map(vp9::look), all),
             Self::Unknown => Some(alone(UnitKind::Other, OTHER)),

@@ -6,6 +6,7 @@ use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant, SubStream};
 
 use super::codec::{Codec, found};
+use super::dependency::{Dependencies, FrameLayers};
 use super::descriptor::MAX_STREAM;
 use super::reorder::{Ordered, Reorder};
 use super::reports::StreamClock;
@@ -73,6 +74,7 @@ struct Stream {
     unmarked: u32,
     places: u32,
     layers: LayerRanks,
+    dependencies: Dependencies,
     /// Whether it has upper spatial layers. Then a packet waits for the next one, which tells whether its frame ends.
     has_spatial_layers: bool,
 }
@@ -105,6 +107,8 @@ struct Current {
     /// Frame of the next lower spatial layer of the picture.
     below: Option<u32>,
     captured: Instant,
+    /// What the header extension of its first packet tells.
+    told: Option<FrameLayers>,
     description: Option<Description>,
     /// Packets that were passed on, and those that wait for the description; whether packets were lost before each.
     passed: u16,
@@ -229,6 +233,7 @@ impl Stream {
     fn new(description: MediaDescription, substream: SubStream) -> Self {
         Self {
             codec: Codec::of(&description),
+            dependencies: Dependencies::of(&description),
             description,
             substream,
             reorder: Reorder::default(),
@@ -265,12 +270,14 @@ impl Stream {
         (self.newest, self.reported, self.current) = (None, None, None);
         self.codec = Codec::of(&self.description);
         (self.layers, self.has_spatial_layers) = (LayerRanks::default(), false);
+        self.dependencies = Dependencies::of(&self.description);
     }
 
     fn take(&mut self, packet: Ordered, frames: &mut u32, ready: &mut VecDeque<PassthroughUnit>) {
         let Ok(rtp) = RtpPacket::parse(&packet.packet) else { return };
         let marker = rtp.marker_bit();
-        let spatial = self.codec.spatial_layer(rtp.payload());
+        let told = rtp.extension().and_then(|(profile, bytes)| self.dependencies.read(profile, bytes));
+        let spatial = self.codec.spatial_layer(rtp.payload()).or(told.map(|told| told.spatial));
         let picture = self.current.as_ref().filter(|current| !current.has_ended && current.ticks == packet.ticks);
         let goes_on = picture.is_some_and(|current| {
             current.passed < MOST_PACKETS && spatial.is_none_or(|spatial| spatial == current.spatial)
@@ -292,6 +299,7 @@ impl Stream {
                 spatial: spatial.unwrap_or(0),
                 below: below.map(|(number, _)| number),
                 captured: below.map_or_else(|| self.captured(&packet), |(_, captured)| captured),
+                told,
                 description: None,
                 passed: 0,
                 waiting: Vec::new(),
@@ -380,7 +388,8 @@ impl Current {
         if self.description.is_none() {
             let packets = self.waiting.iter().filter_map(|(packet, _)| RtpPacket::parse(packet).ok());
             let packets: Vec<_> = packets.collect();
-            self.description = codec.describe(self.number, self.below, packets.iter().map(RtpPacket::payload), all);
+            self.description =
+                codec.describe(self.number, (self.below, self.told), packets.iter().map(RtpPacket::payload), all);
         }
         self.description
     }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
 
+use super::dependency::tests::{of_template, with_structure};
 use super::*;
 use crate::av1::obu;
 use crate::pictures::UnitKind;
@@ -334,6 +335,57 @@ fn spatial_layers_of_av1_refer_to_what_their_headers_tell() {
     assert_eq!(frames[..10].iter().map(|unit| of(unit)).collect::<Vec<_>>(), references);
     assert!(frames.len() == 20 && frames.iter().all(|unit| unit.layer == u8::from(unit.frame % 2 == 0)));
     assert!(units.iter().filter(|unit| unit.last).all(|unit| unit.is_below == (unit.frame % 2 == 1)));
+}
+
+/// RTP packet with a header extension element of identifier 12.
+fn rtp_with(element: &[u8], packet: &[u8]) -> Vec<u8> {
+    let (profile, bytes) = crate::rtp::extension::write(12, element);
+    let words = (bytes.len() / 4) as u16;
+    [&[packet[0] | 0x10], &packet[1..12], &profile.to_be_bytes(), &words.to_be_bytes(), &bytes, &packet[12..]].concat()
+}
+
+/// Frames of an encoder whose OBUs have no extension, with a descriptor of three temporal layers; then with an upper spatial layer for
+/// each frame.
+#[test]
+fn layers_of_av1_are_those_of_its_dependency_descriptor() {
+    let lines = "m=video 5004 RTP/AVP 96\na=rtpmap:96 AV1/90000\na=extmap:12/sendonly \
+                 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+    for has_upper in [false, true] {
+        let mut packets = Vec::new();
+        let mut payload = Vec::new();
+        for obu in obu::units(include_bytes!("../../tests/streams/av1-realtime.obu")) {
+            let bytes = obu.without_size();
+            match obu.kind {
+                obu::TEMPORAL_DELIMITER => continue,
+                obu::FRAME => {}
+                _ => {
+                    payload.push(bytes.len() as u8);
+                    payload.extend(bytes);
+                    continue;
+                }
+            }
+            let n = packets.len() as u32;
+            let (picture, is_upper) = if has_upper { (n / 2, n % 2 == 1) } else { (n, false) };
+            let template = if is_upper { 45 } else { [41, 43, 42, 44][picture as usize % 4] };
+            let element = if n == 0 { with_structure(40, has_upper) } else { of_template(template) };
+            let count = if payload.is_empty() { 0x10 } else { 0x20 };
+            let payload = [&[count][..], &std::mem::take(&mut payload), &bytes].concat();
+            let packet = rtp(96, n as u16, 3_600 * picture, is_upper == has_upper, &payload);
+            packets.push((u64::from(picture) * 40, rtp_with(&element, &packet)));
+        }
+        let units = read(described(lines), packets);
+        let first: Vec<_> = units.iter().filter(|unit| unit.first == 0).collect();
+        assert_eq!(first.len(), 20);
+        let layers: Vec<u8> = first.iter().map(|unit| unit.layer).collect();
+        if has_upper {
+            // The base, then both layers of later pictures: temporal ones of the lower spatial one, then the upper one.
+            assert!(units.iter().filter(|unit| unit.last).map(|unit| unit.is_below).eq([true, false].repeat(10)));
+            assert!(layers[10..].chunks(2).all(|picture| picture[0] < picture[1]), "{layers:?}");
+        } else {
+            assert_eq!(layers[4..12], [0, 2, 1, 2, 0, 2, 1, 2], "{layers:?}");
+            assert!(first[4..].iter().all(|unit| (unit.kind == UnitKind::VideoDisposable) == (unit.layer == 2)));
+        }
+    }
 }
 
 #[test]
