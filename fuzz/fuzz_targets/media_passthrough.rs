@@ -10,12 +10,14 @@ use timeous_media::passthrough::{PassthroughPacketizer, PassthroughPlayout, Pass
 use timeous_media::ts::PACKET_LEN;
 use timeous_media::{MediaDescription, Release};
 
+/// Header extension of AV1 that tells layers.
+const DESCRIPTOR: &str = "a=extmap:1 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 const CODECS: [&str; 8] = ["H264", "H265", "VP8", "VP9", "AV1", "opus", "MPEG4-GENERIC", "unknown"];
 
 #[derive(Arbitrary, Debug)]
 struct Input {
     codecs: [u8; 2],
-    /// Packets: stream, step of the number, step of the timestamp, marker, payload.
+    /// Packets: stream, step of the number and presence of a descriptor, step of the timestamp, marker, payload behind it.
     packets: Vec<(bool, u8, u8, bool, Vec<u8>)>,
     /// Packets as they are.
     raw: Vec<Vec<u8>>,
@@ -28,7 +30,7 @@ fuzz_target!(|input: Input| {
     let streams = input.codecs.map(|codec| {
         let codec = CODECS[usize::from(codec) % CODECS.len()];
         let kind = if matches!(codec, "opus" | "MPEG4-GENERIC") { "audio" } else { "video" };
-        MediaDescription::parse(&format!("m={kind} 5004 RTP/AVP 96\na=rtpmap:96 {codec}/90000")).unwrap()
+        MediaDescription::parse(&format!("m={kind} 5004 RTP/AVP 96\na=rtpmap:96 {codec}/90000\n{DESCRIPTOR}")).unwrap()
     });
     let descriptions = streams.clone();
     let mut reader = PassthroughReader::new(streams);
@@ -43,6 +45,16 @@ fuzz_target!(|input: Input| {
         packet.extend(numbers[at].to_be_bytes());
         packet.extend(timestamps[at].to_be_bytes());
         packet.extend([0, 0, 0, 7]);
+        let (element, payload) = payload.split_at(if *step & 4 == 0 { 0 } else { payload.len().min(60) });
+        if !element.is_empty() {
+            // An element with a header of two bytes (RFC 8285 §4.3).
+            let mut extension = vec![1, element.len() as u8];
+            extension.extend(element);
+            extension.resize(extension.len().next_multiple_of(4), 0);
+            packet[0] |= 0x10;
+            packet.extend([0x10, 0, 0, (extension.len() / 4) as u8]);
+            packet.extend(extension);
+        }
         packet.extend(payload);
         now += Duration::from_millis(3);
         let _ = reader.push(now, at, &packet);
