@@ -11,14 +11,15 @@ use timeous_host::{Dccp, DccpSettings, Sink, Stream};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
+use timeous_testbed::report::plot::Series;
 
 use super::bloat::setup::{HEADERS, PACKET};
 use super::bloat::stream::{ReferencePattern, stream};
 use super::bloat::trial::with_stamp_room;
 use super::machines::Machines;
 use crate::experiment::{
-    Choice, Claim, Experiment, Extent, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, Sorted, metric, most,
-    sabotages, setup,
+    Chart, Choice, Claim, Experiment, Extent, Figure, Findings, Forms, Grid, Metric, Run, RunError, Sabotage, Sorted,
+    metric, most, sabotages, setup,
 };
 
 /// Time from a frame's capture to its deadline.
@@ -48,13 +49,15 @@ struct Cell {
 }
 
 /// Predicted minus actual arrival, in ms.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Measured {
     /// At a constant rate: median, and 95th percentile of the size.
     steady: [f64; 2],
     /// From two round trips after each step of the rate on, for a second.
     stepped: [f64; 2],
     packets: f64,
+    /// Time of departure in seconds, and error, of each packet.
+    errors: Vec<(f64, f64)>,
 }
 
 const METRICS: [Metric<Measured>; 5] = [
@@ -110,8 +113,10 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
             cell.offered
         )
     });
+    let figures = figures(&trials)?;
     Ok(Findings {
         setup: choices(),
+        figures,
         tables: vec![rows.means(&METRICS).table("Predicted minus actual arrival: mean of the seeds")],
         claims: vec![
             Claim::number(STEADY_MEDIAN, "—", 1, worst(|one| one.steady[0].abs())).pass(..=MEDIAN),
@@ -121,6 +126,39 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
         data: trials.numbers(&METRICS),
         ..Findings::default()
     })
+}
+
+/// Plots the errors of the first seed's streams at 1.3 times the link's rate, without loss: over time, and their distribution.
+fn figures(trials: &Trials) -> Result<Vec<Figure>, RunError> {
+    let lines = |points: fn(&Measured) -> Vec<(f64, f64)>| {
+        let of = move |kbps: &u64| {
+            let one =
+                trials.first(|cell| *cell == Cell { kbps: *kbps, rtt_ms: RTTS[1], loss: 0.0, offered: OFFERED[1] })?;
+            Some(Series::new(&format!("{kbps} kbit/s"), points(one)))
+        };
+        KBPS.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let caption =
+        "The first seed, 50 ms, no loss, 1.3 times the link's rate offered, which halves at 15 s and is back at 20 s.";
+    let over_time = Chart {
+        title: "Error of predicted arrivals over time",
+        x: "departure, s",
+        y: "predicted minus actual arrival, ms",
+        caption,
+    };
+    let shares = Chart {
+        title: "Distribution of the errors",
+        x: "size of the error, ms, at most 50",
+        y: "% of the packets",
+        caption: "The same streams.",
+    };
+    Ok(vec![
+        over_time.draw(lines(|one| one.errors.clone()))?,
+        shares.draw(lines(|one| {
+            let sizes: Sorted = one.errors.iter().map(|(_, error)| error.abs()).collect();
+            (0..=100_u8).map(|percent| (sizes.percentile(percent.into()).min(50.0), percent.into())).collect()
+        }))?,
+    ])
 }
 
 fn choices() -> Vec<Choice> {
@@ -201,11 +239,12 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let predictions = predictions.lock().expect("nothing panics with it");
     let after =
         |step: Duration| Instant::ZERO + step + rtt * 2..Instant::ZERO + step + rtt * 2 + Duration::from_secs(1);
-    let (mut steady, mut stepped) = (Vec::new(), Vec::new());
+    let (mut steady, mut stepped, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (adu, came)) in journal.adus().iter().zip(came).enumerate() {
         let (&[left], Some(came), Some(Fate::Acked)) = (adu.left.as_slice(), came, adu.fate) else { continue };
         let Some(expected) = predictions.get(place).copied().flatten() else { continue };
         let off = expected.saturating_since(came).as_secs_f64() - came.saturating_since(expected).as_secs_f64();
+        errors.push(((left - Instant::ZERO).as_secs_f64(), off * 1e3));
         if (Instant::ZERO + MEASURED_FROM..Instant::ZERO + SLOWER).contains(&left) {
             steady.push(off * 1e3);
         } else if [SLOWER, BACK].iter().any(|&step| after(step).contains(&left)) {
@@ -217,5 +256,5 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
             (errors.iter().copied().collect(), errors.iter().map(|error| error.abs()).collect());
         [signed.after(50), sizes.after(95)]
     };
-    Measured { steady: of(&steady), stepped: of(&stepped), packets: steady.len() as f64 }
+    Measured { steady: of(&steady), stepped: of(&stepped), packets: steady.len() as f64, errors }
 }

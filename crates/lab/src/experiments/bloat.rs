@@ -3,6 +3,7 @@
 
 mod findings;
 pub(crate) mod narrow;
+mod narrow_tcp;
 pub(crate) mod setup;
 pub(crate) mod stream;
 mod transitions;

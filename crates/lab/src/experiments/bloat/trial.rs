@@ -48,19 +48,19 @@ impl Encryption {
     }
 }
 
-const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-const PORT: u16 = 6_511;
+pub(super) const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+pub(super) const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+pub(super) const PORT: u16 = 6_511;
 /// Start of the stream: its connection is open by then.
 pub(super) const BEGIN: Duration = Duration::from_secs(3);
 /// Bytes of UDP and IP in [`HEADERS`].
 const UDP: u64 = 20 + 8;
 /// Time after the stream's end for packets in flight to arrive.
-const AFTER: Duration = Duration::from_secs(3);
+pub(super) const AFTER: Duration = Duration::from_secs(3);
 
 /// Returns the stream and the link's rates. They depend on the cell and the seed alone, so that all
 /// senders meet the same.
-fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
+pub(super) fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
     let mut frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
     frames.iter_mut().for_each(|frame| frame.bytes = with_stamp_room(frame.bytes));
@@ -117,9 +117,15 @@ pub(super) fn limit(cell: &Cell, seed: u64) -> Bound {
 }
 
 /// Source that begins at [`BEGIN`].
-struct DelayedSource<A> {
+pub(super) struct DelayedSource<A> {
     source: A,
     begun: bool,
+}
+
+impl<A> DelayedSource<A> {
+    pub(super) fn new(source: A) -> Self {
+        Self { source, begun: false }
+    }
 }
 
 impl<A: Application> Application for DelayedSource<A> {
@@ -177,7 +183,7 @@ impl Topology {
         let connection = DccpConfig { mps, ecn: false, parity, ..DccpConfig::default() };
         let connection = connection.with_ccids(&[way.ccid()]);
         let settings = DccpSettings { connection, secret, ..DccpSettings::default() };
-        let stream = Stream::new(DelayedSource { source, begun: false }).slots(4_096);
+        let stream = Stream::new(DelayedSource::new(source)).slots(4_096);
         let chooses = encryption != Encryption::BeforeQueue;
         let stream = if chooses { stream.choice(way.choice()) } else { stream };
         let stream = if chooses && way.repairs() { stream.repair(Priority(1)) } else { stream };
