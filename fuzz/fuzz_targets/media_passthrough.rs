@@ -11,7 +11,8 @@ use timeous_media::ts::PACKET_LEN;
 use timeous_media::{MediaDescription, Release};
 
 /// Header extension of AV1 that tells layers.
-const DESCRIPTOR: &str = "a=extmap:1 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+const DESCRIPTOR: &str =
+    "a=extmap:1 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 const CODECS: [&str; 8] = ["H264", "H265", "VP8", "VP9", "AV1", "opus", "MPEG4-GENERIC", "unknown"];
 
 #[derive(Arbitrary, Debug)]
