@@ -20,12 +20,17 @@ impl Decoded {
     /// # Errors
     /// ffmpeg is not there. What it cannot decode is none.
     pub(super) fn by_ffmpeg(path: &Path) -> Result<Self, DemoError> {
-        let mut command = Command::new("ffmpeg");
-        command.args(["-v", "error", "-threads", "1", "-copyts", "-i"]).arg(path);
-        command.args("-map 0:v? -map 0:a? -fps_mode passthrough -c:a copy -f framehash -".split_whitespace());
-        let done = command.output().map_err(|_| DemoError::NotInstalled("ffmpeg"))?;
-        let errors = String::from_utf8_lossy(&done.stderr).lines().count();
-        Ok(Self { errors, ..Self::parse(&String::from_utf8_lossy(&done.stdout)) })
+        // Apart: of a video without a picture ffmpeg knows no format, and it would give up the sound, too.
+        let [video, audio] = ["-map 0:v? -fps_mode passthrough", "-map 0:a? -c:a copy"].map(|streams| {
+            let mut command = Command::new("ffmpeg");
+            command.args(["-v", "error", "-threads", "1", "-copyts", "-i"]).arg(path);
+            command.args(streams.split_whitespace()).args(["-f", "framehash", "-"]);
+            command.output().map_err(|_| DemoError::NotInstalled("ffmpeg"))
+        });
+        let (video, audio) = (video?, audio?);
+        let errors = String::from_utf8_lossy(&video.stderr).lines().count();
+        let read = |bytes: &[u8]| Self::parse(&String::from_utf8_lossy(bytes));
+        Ok(Self { pictures: read(&video.stdout).pictures, audio: read(&audio.stdout).audio, errors })
     }
 
     /// Reads ffmpeg's `framehash`: a line of stream, times, duration, size and hash for each frame.
