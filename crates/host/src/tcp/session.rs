@@ -31,6 +31,8 @@ pub struct TcpSession {
     secrets: Option<Secrets>,
     /// Parser of records in an in-order stream, if there are any.
     records: Option<Ordered>,
+    /// Sequence number behind a record whose end has not left yet, and its bytes so far.
+    unfinished: (Option<Seq>, Vec<u8>),
     /// Padding bytes sent.
     padding: u64,
     changes_refused: bool,
@@ -53,6 +55,7 @@ impl TcpSession {
             path: PathState::default(),
             secrets,
             records: None,
+            unfinished: (None, Vec::new()),
             padding: 0,
             changes_refused: false,
         }
@@ -124,9 +127,20 @@ impl TcpSession {
 
     /// Records a sent segment of records: the time of each ADU actually in it.
     pub(super) fn records_left(&mut self, now: Instant, segment: &Segment<'_>) {
-        let Self { side, padding, secrets, .. } = self;
+        let Self { side, padding, secrets, unfinished, .. } = self;
         *padding += segment.payload.len() as u64;
-        reader(Framing::of_sent(secrets.as_ref())).push(segment.payload, |datagram| {
+        let (next, front) = std::mem::take(unfinished);
+        let is_rest = !front.is_empty() && next == Some(segment.data_seq());
+        let (front, kept) = if is_rest { (front, None) } else { (Vec::new(), Some((next, front))) };
+        let bytes = [&front, segment.payload].concat();
+        let zero = bytes.iter().rposition(|&byte| byte == 0);
+        let tail = zero.map_or(&[][..], |zero| &bytes[zero + 1..]);
+        *unfinished = match kept {
+            Some(kept) if tail.is_empty() => kept,
+            _ if tail.is_empty() => (None, Vec::new()),
+            _ => (Some(segment.data_seq() + segment.payload.len() as u32), [&[0], tail].concat()),
+        };
+        reader(Framing::of_sent(secrets.as_ref())).push(&bytes, |datagram| {
             *padding -= datagram.payload.len() as u64;
             if let Some(seq) = stamp::read(datagram.payload) {
                 side.adu_left(now, seq);

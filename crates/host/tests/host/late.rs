@@ -295,14 +295,14 @@ fn to_everybody_on_the_way_it_is_tcp() {
     for seed in 0..6 {
         // Encrypted on each second path.
         let secret = (seed % 2 == 1).then(|| Secret::new([7; 32]));
-        let run = |sending, unordered| {
+        let run = |worth, unordered| {
             let mut network = Network::new(seed);
             let tapped = |address| Tapped { host: Machine::new(address), headers: Vec::new() };
             let (here, there) =
                 (network.add_host(left(1), tapped(left(1))), network.add_host(right(1), tapped(right(1))));
             let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(2_000, 25, 40) };
             network.connect(here, there, way.clone(), LinkConfig { loss: Loss::None, ..way });
-            let config = Config { sending, secret: secret.clone(), ..Config::default() };
+            let config = Config { sending: Sending::LateChoice, secret: secret.clone(), ..Config::default() };
             let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
             network.with_host(there, |_, host| {
                 let own = host.host.add_manager(Kind::Cubic);
@@ -314,7 +314,7 @@ fn to_everybody_on_the_way_it_is_tcp() {
                 // The source always has data, all of one length.
                 let source =
                     Cbr::new(Duration::from_micros(1), 600, OnFull::Wait).with_latency(Duration::from_secs(60));
-                let choice = Fickle { rng: Rng::from_seed(seed), worth: 0.0 };
+                let choice = Fickle { rng: Rng::from_seed(seed), worth };
                 let stream = Stream::new(source).choice(std::boxed::Box::new(choice)).slots(64);
                 host.host.add(
                     9_000,
@@ -326,8 +326,8 @@ fn to_everybody_on_the_way_it_is_tcp() {
             let replaced = network.host(here).host.agent(caller).session().unwrap().statistics().replaced;
             (network.host(here).headers.clone(), network.host(there).headers.clone(), replaced)
         };
-        let plain = run(Sending::Records, false);
-        let late = run(Sending::LateChoice, true);
+        let plain = run(1.0, false);
+        let late = run(0.0, true);
         assert_eq!(plain.2, 0);
         assert!(late.2 > 20, "{} replaced: the test tests nothing", late.2);
         assert!(plain.0.len() > 1_000);

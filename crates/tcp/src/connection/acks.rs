@@ -52,7 +52,9 @@ impl Connection {
 
     /// Returns the path's RTTs; queried only where the loss detection needs them.
     pub(super) fn round_trip(&self, cm: &Manager) -> RoundTrip {
-        let path = if self.sender.needs_round_trip() { self.flow.path(cm) } else { None }.unwrap_or_default();
+        let path =
+            if self.sender.needs_round_trip() { self.flow.path(cm, self.handshake.agreed().payload()) } else { None }
+                .unwrap_or_default();
         RoundTrip { smoothed: path.srtt.unwrap_or_default(), least: path.min_rtt.unwrap_or_default() }
     }
 

@@ -59,7 +59,7 @@ impl Connection {
             }
             options.sack.truncate(0);
         }
-        let path = self.flow.path(poll.cm)?;
+        let path = self.flow.path(poll.cm, self.handshake.agreed().payload())?;
         let start = self.write_header(&header, &options, poll.packet);
         let segment = self.window.segment() as usize;
         let room = Room { segment, window: usize::try_from(most).unwrap_or(usize::MAX) };
@@ -97,7 +97,7 @@ impl Connection {
 
     /// Retransmits the segment at index `at`, with or without a grant.
     fn send_again(&mut self, poll: &mut Poll<'_>, at: usize) -> Option<Transmit> {
-        let path = self.flow.path(poll.cm)?;
+        let path = self.flow.path(poll.cm, self.handshake.agreed().payload())?;
         let (span, fin) = self.sender.segment_at(at)?;
         let (header, mut options) = self.stamped(poll.now, self.numbers.seq(span.start), Flags::when(fin, Flags::FIN));
         options.sack.truncate(0);

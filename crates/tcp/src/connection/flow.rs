@@ -3,6 +3,12 @@
 use timeous_cm::{ClientId, CmError, FlowId, FlowSpec, Manager, Update};
 use timeous_core::{Duration, Instant, PathState};
 
+/// Initial window, in segments (RFC 6928).
+const INITIAL_WINDOW: u64 = 10;
+/// Room in a window that is nearly full, in segments. Chosen by `timeous-lab tl-dependencies`: a higher value sends more
+/// frames that cannot be shown; with a lower one the window stays too small for keyframes.
+const NEARLY_FULL: u64 = 3;
+
 /// The flow, from the end of the handshake to the close. Without a flow, a report has no effect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow(Option<FlowId>);
@@ -30,8 +36,16 @@ impl Flow {
         result.ok()
     }
 
-    pub(super) fn path(&self, cm: &Manager) -> Option<PathState> {
-        self.with(|id| cm.query(id))
+    /// Returns the path's state, where segments hold `payload` bytes.
+    ///
+    /// A window that losses have reduced below the initial one grows only while it is full. Where a few segments more would
+    /// fill it, data that is of no use otherwise keeps it large enough for the next keyframe
+    /// (docs/decisions/tcp-window-after-losses.md).
+    pub(super) fn path(&self, cm: &Manager, payload: u64) -> Option<PathState> {
+        let path = self.with(|id| cm.query(id))?;
+        let is_small = path.loss_ppm > 0 && path.window < INITIAL_WINDOW * payload;
+        let is_nearly_full = path.window < path.outstanding + NEARLY_FULL * payload;
+        Some(PathState { contended: path.contended || (is_small && is_nearly_full), ..path })
     }
 
     /// Returns the path's retransmission timeout.
@@ -66,5 +80,33 @@ impl Flow {
     /// Returns the bytes that fit into the congestion window, where a grant holds a segment of `payload` bytes.
     pub(super) fn room(&self, now: Instant, cm: &Manager, payload: u64) -> u64 {
         self.0.map_or(0, |id| cm.room(now, id) + if cm.has_grant(id) { payload } else { 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use timeous_cm::{Loss, NewReno};
+
+    use super::*;
+
+    /// Found by `timeous-lab tl-dependencies`: while frames that cannot be shown were given up, the window stayed too small for
+    /// the next keyframe.
+    #[test]
+    fn a_window_reduced_by_losses_is_contended_where_it_is_nearly_full() {
+        const PAYLOAD: u64 = 1_000;
+        let (now, rtt) = (Instant::ZERO, Duration::from_millis(100));
+        let mut cm = Manager::new(|mtu| Box::new(NewReno::new(mtu)));
+        let flow = Flow(Some(cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), PAYLOAD)));
+        let is_contended = |cm: &Manager| flow.path(cm, PAYLOAD).unwrap().contended;
+        flow.sent(now, &mut cm, 8 * PAYLOAD);
+        assert!(!is_contended(&cm), "nothing was lost");
+        let loss = Some((Loss::Transient, now));
+        let update = Update { acked: 7 * PAYLOAD, lost: PAYLOAD, loss, rtt: Some(rtt), ..Update::default() };
+        flow.with(|id| cm.update(now + rtt, id, update));
+        assert!(!is_contended(&cm), "there is room for more than a frame");
+        flow.sent(now + rtt, &mut cm, 2 * PAYLOAD);
+        assert!(is_contended(&cm));
     }
 }

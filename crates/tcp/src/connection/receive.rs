@@ -101,7 +101,9 @@ impl Connection {
         let headers = to.ip_header() + agreed.header();
         let spec = FlowSpec { headers, ..FlowSpec::to(to, agreed.payload()) };
         self.flow = Flow::open(now, cm, spec, self.handshake.update(now));
-        self.retransmission = RetransmissionTimer::new(self.flow.path(cm).is_some_and(|path| path.srtt.is_some()));
+        self.retransmission = RetransmissionTimer::new(
+            self.flow.path(cm, self.handshake.agreed().payload()).is_some_and(|path| path.srtt.is_some()),
+        );
         self.events.push_back(Event::Connected);
     }
 

@@ -97,7 +97,7 @@ impl Connection {
         if !self.config.tail_loss_probe || !self.sender.wants_probe() {
             return;
         }
-        let srtt = self.flow.path(cm).and_then(|path| path.srtt);
+        let srtt = self.flow.path(cm, self.handshake.agreed().payload()).and_then(|path| path.srtt);
         let wait = match srtt {
             Some(srtt) if self.sender.segments() == 1 => srtt * 2 + MAX_ACK_DELAY,
             Some(srtt) => srtt * 2,

@@ -2,7 +2,8 @@
 //! §3.2).
 //!
 //! Each datagram has a place in the stream, as long as its record. A segment holds one place, or as many datagrams as
-//! wait at the same instant and fit, so that fewer packets can be lost.
+//! wait at the same instant and fit, so that fewer packets can be lost. If content never changes, segments are filled:
+//! what does not fit begins in one and ends in the next, as in a byte stream. A place that may change is never cut.
 //!
 //! If a place is retransmitted and its datagram is not worth it any more, the best fitting unsent datagram takes its
 //! place, or padding: the length is kept.
@@ -29,7 +30,7 @@ use std::ops::Range;
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
 use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
-use crate::record::{TIMED, UNTIMED, WIDE, Writer};
+use crate::record::{TIMED, UNTIMED, WIDE, Writer, substream_len};
 use held::Held;
 use place::{Place, Version};
 
@@ -42,6 +43,9 @@ const REPLACEMENT_PAUSE: Duration = Duration::from_secs(2);
 /// Places that arrived only when restored, after which the path counts as rejecting changes
 /// (docs/decisions/tcp-path-check.md). A lower value gives up more paths that bear changes.
 const MAX_RESTORED: u32 = 3;
+/// Least part of a record at the end of a filled segment, in bytes. Chosen by us: a lower value fills no more than a
+/// thousandth of the segments' bytes, and has more datagrams wait for two segments.
+const MIN_PART: usize = 64;
 
 /// Datagrams as records, each in a place of the stream.
 #[derive(Debug)]
@@ -50,8 +54,9 @@ pub(crate) struct Late {
     replaces: bool,
     records: Writer,
     places: VecDeque<Place>,
-    /// End of the stream.
+    /// End of the stream, and of what has left of it: less, if a record was cut at the end of a segment.
     end: u64,
+    left: u64,
     held: Held,
     /// Pulled, unsent datagrams that were too long for the place that they were pulled for.
     waiting: VecDeque<u32>,
@@ -80,6 +85,7 @@ impl Late {
             records,
             places: VecDeque::new(),
             end: 0,
+            left: 0,
             held: Held::default(),
             waiting: VecDeque::new(),
             missing: VecDeque::new(),
@@ -103,11 +109,62 @@ impl Late {
             .or_else(|| self.next_doubtful(now, path, room, source))
     }
 
-    /// Returns another waiting datagram that fits into the segment that is sent at this instant.
+    /// Returns another waiting datagram whose record fits into `room` bytes of the segment that is sent at this instant.
     fn beside(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        let room = self.records.room(room)?;
         self.next_missing(now, path, room, source)
             .or_else(|| self.next_waiting(now, path, room, source))
             .or_else(|| self.held.pull_beside(now, path, room, source))
+    }
+
+    /// Chooses the datagrams of a segment of `most` bytes, behind the rest of a cut record. Returns them with the length of all:
+    /// the first may be longer than `most`.
+    fn choose(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        (longest, most): (usize, usize),
+        source: &mut dyn AduSource,
+    ) -> (VecDeque<u32>, usize) {
+        let (mut chosen, mut len) = (VecDeque::new(), self.rest());
+        let mut next = match len {
+            0 => self.next(now, path, longest, source),
+            _ => self.beside(now, path, most.saturating_sub(len), source),
+        };
+        while let Some(number) = next {
+            len += self.record_len(number);
+            chosen.push_back(number);
+            next = self.beside(now, path, most.saturating_sub(len), source);
+        }
+        (chosen, len)
+    }
+
+    fn record_len(&self, number: u32) -> usize {
+        let substream = self.held.get(number).map_or(TIMED, |(meta, _)| substream(meta));
+        self.records.record_len(self.held.len(number) + substream_len(substream))
+    }
+
+    /// Keeps chosen datagrams for a later segment.
+    fn keep(&mut self, chosen: VecDeque<u32>) {
+        for number in chosen.into_iter().rev() {
+            let queue = if self.held.has_left(number) { &mut self.doubtful } else { &mut self.waiting };
+            queue.push_front(number);
+        }
+    }
+
+    fn has_waiting(&self, now: Instant, source: &mut dyn AduSource) -> bool {
+        let is_here = [&self.waiting, &self.missing, &self.doubtful].into_iter().any(|numbers| !numbers.is_empty());
+        is_here || source.has_queued(now)
+    }
+
+    /// Returns the bytes of the last record that are still to leave.
+    fn rest(&self) -> usize {
+        (self.end - self.left) as usize
+    }
+
+    /// Returns whether segments are filled: only if no place may change, since a cut one cannot.
+    fn fills(&self) -> bool {
+        !self.replaces
     }
 
     /// Appends the datagram to the stream.
@@ -284,12 +341,14 @@ impl Late {
 impl Payload for Late {
     fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
         self.tell(source);
-        let is_here = [&self.waiting, &self.missing, &self.doubtful].into_iter().any(|numbers| !numbers.is_empty());
-        is_here || source.has_queued(now)
+        self.rest() > 0 || self.has_waiting(now, source)
     }
 
-    /// Returns the largest of the latest sizes.
+    /// Returns the largest of the latest sizes. If segments are filled, the choice itself decides what a window is too small for.
     fn next_size(&self, _: &dyn AduSource) -> Option<u64> {
+        if self.fills() {
+            return Some(self.rest().max(1) as u64);
+        }
         self.sizes.iter().max().copied().filter(|&size| size > 0)
     }
 
@@ -304,16 +363,29 @@ impl Payload for Late {
         let payload_room = self.records.room(room.segment)?;
         self.room = self.room.max(payload_room);
         self.tell_of_overdue(now, path, source);
-        let header = packet.len();
+        let most = room.segment.min(room.window);
+        let (mut chosen, len) = self.choose(now, path, (payload_room, most), source);
+        let is_more = self.fills() && self.has_waiting(now, source);
+        if self.fills() && (len > most || (is_more && most < room.segment)) {
+            // Sent in small parts, what waits would stay in small segments (RFC 1122 §4.2.3.4).
+            self.keep(chosen);
+            return None;
+        }
+        if is_more && most - len >= MIN_PART {
+            chosen.extend(self.next(now, path, payload_room, source));
+        }
+        let (header, rest) = (packet.len(), self.left..self.end);
+        self.bundle(&rest, packet);
         let mut left = None;
-        let mut next = self.next(now, path, payload_room, source);
-        while let Some(number) = next {
+        for number in chosen {
             self.append(now, number, packet);
             tell_all_but_the_last(&mut left, self.held.leave(number), source);
-            let room = room.segment.min(room.window).saturating_sub(packet.len() - header);
-            next = self.records.room(room).and_then(|room| self.beside(now, path, room, source));
+        }
+        if self.fills() {
+            packet.truncate(header + most);
         }
         let len = packet.len() - header;
+        self.left += len as u64;
         self.sizes.rotate_right(1);
         self.sizes[0] = len as u64;
         (len > 0).then_some(Fresh { len, adu: left, token: None })
@@ -371,7 +443,7 @@ impl Payload for Late {
 
     fn arrived(&mut self, arrived: &Arrived) {
         let mut at = self.find(arrived.span.start);
-        while let Some(place) = self.places.get_mut(at).filter(|place| place.end() <= arrived.span.end) {
+        while let Some(place) = self.places.get_mut(at).filter(|place| place.start() < arrived.span.end) {
             if let Some(version) = place.arrive(arrived) {
                 match (place.carries(), version) {
                     (Some(number), Version::Latest) => {

@@ -84,6 +84,11 @@ impl Held {
         self.datagrams.contains_key(&number)
     }
 
+    /// Returns whether it was sent at least once.
+    pub(super) fn has_left(&self, number: u32) -> bool {
+        self.datagrams.get(&number).is_some_and(|datagram| datagram.has_left)
+    }
+
     /// Returns the payload length.
     pub(super) fn len(&self, number: u32) -> usize {
         self.datagrams.get(&number).map_or(0, |datagram| datagram.payload.len())

@@ -33,6 +33,8 @@ pub(super) struct Place {
     /// The peer has, or had, only a part.
     is_cut: bool,
     has_arrived: bool,
+    /// Parts that have arrived, of a place in two segments.
+    parts: Vec<Range<u64>>,
 }
 
 impl Place {
@@ -46,6 +48,7 @@ impl Place {
             has_gone_back: false,
             is_cut: false,
             has_arrived: false,
+            parts: Vec::new(),
         }
     }
 
@@ -101,12 +104,27 @@ impl Place {
         }
     }
 
+    fn is_completed_by(&mut self, span: &Range<u64>) -> bool {
+        let part = span.start.max(self.start)..span.end.min(self.end());
+        if part == (self.start..self.end()) {
+            return true;
+        }
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+        }
+        self.parts.iter().map(|part| part.end - part.start).sum::<u64>() >= self.len() as u64
+    }
+
     pub(super) fn was_cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Notes that all of it has arrived, and returns in which version; `None`: that was known already.
+    /// Notes an arrived segment with a part of this place or all of it. Returns the version that is now complete; `None`: none, or
+    /// that was known already.
     pub(super) fn arrive(&mut self, arrived: &Arrived) -> Option<Version> {
+        if !self.is_completed_by(&arrived.span) {
+            return None;
+        }
         if std::mem::replace(&mut self.has_arrived, true) {
             return None;
         }
