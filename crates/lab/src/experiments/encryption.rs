@@ -157,7 +157,8 @@ fn over_tcp(way: LinkConfig, encryption: Encryption, seed: u64, garbled: bool) -
     };
     let (offers, behaviour) = (Offers::Pictures(LASTING), MiddleboxBehaviour::Pass);
     let broken = Broken { garbled, ..Broken::default() };
-    let outcome = Trial { protocol, offers, way, behaviour, seed, secret: encryption.secret(), broken }.run();
+    let outcome =
+        Trial { protocol, offers, way, playout: PLAYOUT, behaviour, seed, secret: encryption.secret(), broken }.run();
     let adus = outcome.journal.adus().iter();
     let late = adus.flat_map(|adu| adu.left.iter().filter(|&&left| left > adu.meta.enqueued + PLAYOUT)).count();
     Measured {

@@ -3,6 +3,7 @@
 
 pub(crate) mod measure;
 pub(crate) mod offers;
+pub(crate) mod sweep;
 pub(crate) mod trial;
 
 use timeous::core::Duration;

@@ -23,6 +23,12 @@ use crate::experiment::{
 const PROTOCOLS: [Protocol; 3] = [Protocol::ToTcp, Protocol::ToTcpTimed, Protocol::BothTimed];
 const COUNT: u64 = 15_000;
 const LOSS: f64 = 0.08;
+/// Playout of the virtual form: a round trip takes 43 ms, so that no lost datagram can be repaired in time, and every
+/// retransmission is changed.
+const BRIEF: Duration = Duration::from_millis(60);
+/// Least number of changed segments, among 1200 lost ones; and in the real form, where the playout leaves time for a repair.
+const LEAST_CHANGED: f64 = 500.0;
+const REAL_LEAST_CHANGED: f64 = 10.0;
 const TITLE: &str = "Streams of 15 000 datagrams at 8 % loss, the mean over the seeds";
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -64,15 +70,17 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
         cross(behaviours.iter().copied(), protocols.iter().copied()),
         |&(behaviour, protocol), seed| {
             let way = link(Loss::Bernoulli { p: LOSS });
-            measure(&Trial { protocol, offers: Offers::Cadence(count), way, behaviour, seed, secret: None, broken })
+            let offers = Offers::Cadence(count);
+            measure(&Trial { protocol, offers, way, playout: BRIEF, behaviour, seed, secret: None, broken })
         },
     );
-    findings(&streams, protocols, TITLE, setup())
+    findings(&streams, protocols, TITLE, setup(), LEAST_CHANGED)
 }
 
 fn measure(trial: &Trial) -> Measured {
     let outcome = trial.run();
-    let (came, last) = shares(&outcome.arrived);
+    let (came, _) = shares(&outcome.arrived);
+    let (_, last) = shares(&outcome.arrived_in_time());
     Measured {
         in_time: 100.0 * outcome.in_time_share(),
         came,
@@ -87,15 +95,16 @@ fn measure(trial: &Trial) -> Measured {
 
 fn setup() -> Vec<Choice> {
     let mut all = choices();
+    all.retain(|choice| choice.what != "playout");
     all.extend(setup! {
         paper "middleboxes": "pass, cached original, silence, reset" => "§4.2";
         ours "besides": "cutting, joining (5 ms), other sequence numbers" => "Honda et al. saw those, too";
-        ours "sent": "15 000 datagrams at 8 % loss" => "more than a thousand retransmissions. Of 5000, as we had it, \
-            five segments were changed, too few to show anything, since our TCP does not repeat any more what is \
-            merely under way, and repairs nearly all in time";
+        ours "sent": "15 000 datagrams at 8 % loss" => "more than a thousand retransmissions";
+        ours "playout": "60 ms after a datagram was handed over" => "too little for a repair, so that all of these \
+            retransmissions are changed; with 150 ms 13 were";
         ours "after a reset": "the program calls again, and nothing is changed when it is sent again"
             => "a connection cannot outlive a reset; a TCP of unchanged segments does not meet one";
-        ours "goes on where TCP would": "of the last tenth of the datagrams as many come as over the same path \
+        ours "goes on where TCP would": "of the last tenth of the datagrams as many are in time as over the same path \
             without changes, within 5 %" => "what was lost until the path was found out is lost";
     });
     all
@@ -147,7 +156,7 @@ fn shares<T>(arrived: &[Option<T>]) -> (f64, f64) {
 const METRICS: [Metric<Measured>; 6] = [
     metric("came, %", 1, |one| one.came),
     metric("in time, %", 1, |one| one.in_time),
-    metric("of the last tenth, came, %", 1, |one| one.last),
+    metric("of the last tenth, %", 1, |one| one.last),
     metric("segments changed", 1, |one| one.changed as f64),
     metric("found out, of all streams, %", 0, |one| 100.0 * f64::from(u8::from(one.refused))),
     metric("connections", 1, |one| f64::from(one.connections)),
@@ -157,7 +166,13 @@ const METRICS: [Metric<Measured>; 6] = [
 type Streams = Grid<(MiddleboxBehaviour, Protocol), Measured>;
 
 /// Builds the findings for streams by these protocols.
-fn findings(streams: &Streams, protocols: &[Protocol], title: &str, setup: Vec<Choice>) -> Result<Findings, RunError> {
+fn findings(
+    streams: &Streams,
+    protocols: &[Protocol],
+    title: &str,
+    setup: Vec<Choice>,
+    least_changed: f64,
+) -> Result<Findings, RunError> {
     let rows = streams.rows().axis("a middlebox that", |at| name(at.0)).axis("protocol", |at| at.1.name());
     let range = |last: Stats| format!("{:.1} to {:.1}", last.least, last.most);
     let rows = rows.means(&METRICS[..3]).column("least to most", |at| range(at.stats(|one| one.last)));
@@ -180,7 +195,7 @@ fn findings(streams: &Streams, protocols: &[Protocol], title: &str, setup: Vec<C
         setup,
         tables: vec![rows.means(&METRICS[3..]).table(title)],
         figures: vec![chart.draw(protocols.iter().map(line))?],
-        claims: claims(streams, protocols),
+        claims: claims(streams, protocols, least_changed),
         notes: vec![
             "Where the original is sent again, acknowledgements say that the replacement arrived. It did not: what took another's place \
              is lost there, and only what has a deadline ever does."
@@ -213,7 +228,7 @@ fn spread(streams: &Streams, protocols: &[Protocol]) -> String {
     )
 }
 
-fn claims(streams: &Streams, protocols: &[Protocol]) -> Vec<Claim> {
+fn claims(streams: &Streams, protocols: &[Protocol], least_changed: f64) -> Vec<Claim> {
     let mut claims = Vec::new();
     for behaviour in BEHAVIOURS {
         let corrupt = no_corruption(streams.of(|at| at.0 == behaviour).map(|one| (one.corrupt, one.count)));
@@ -230,7 +245,7 @@ fn claims(streams: &Streams, protocols: &[Protocol]) -> Vec<Claim> {
     let last = *protocols.last().expect("there is a protocol");
     let changed = streams.mean(&(MiddleboxBehaviour::Pass, last), |one| one.changed as f64);
     let what = "Segments changed, where they pass: with none, nothing would be shown";
-    claims.push(Claim::number(what, "—", 0, changed).pass(10.0..));
+    claims.push(Claim::number(what, "—", 0, changed).pass(least_changed..));
     claims
 }
 
@@ -265,7 +280,7 @@ fn run_real(run: &Run<'_>) -> Result<Findings, RunError> {
         let title =
             format!("{}: streams of {REAL_COUNT} datagrams at 8 % loss, the mean over the seeds", control.name());
         let streams = Grid::from_runs(these.collect());
-        let found = findings(&streams, &WAYS.map(|(_, protocol)| protocol), &title, setup_real())?;
+        let found = findings(&streams, &WAYS.map(|(_, protocol)| protocol), &title, setup_real(), REAL_LEAST_CHANGED)?;
         all.setup = found.setup;
         all.notes = found.notes;
         all.tables.extend(found.tables);

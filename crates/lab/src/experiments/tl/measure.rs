@@ -1,6 +1,6 @@
 //! Measures of a stream: latency, jitter, throughput, data in time, and data sent in vain.
 
-use timeous::core::{AduMeta, Duration, FrameId, Instant};
+use timeous::core::{AduMeta, DropReason, Duration, Fate, FrameId, Instant};
 use timeous_host::AduRecord;
 
 use super::trial::Outcome;
@@ -24,6 +24,11 @@ impl Outcome {
         each.filter_map(|((at, _), arrived)| Some((*arrived)?.saturating_since(at).as_secs_f64() * 1e3)).collect()
     }
 
+    /// Returns the mean latency of the received datagrams, in milliseconds.
+    pub(crate) fn mean_latency(&self) -> f64 {
+        mean(self.latencies())
+    }
+
     /// Returns the latency that this percentage of the received datagrams do not exceed, in milliseconds.
     pub(crate) fn latency(&self, percent: f64) -> f64 {
         self.latencies().into_iter().collect::<Sorted>().percentile(percent)
@@ -33,7 +38,7 @@ impl Outcome {
     /// 3550 §6.4.1), in milliseconds.
     pub(crate) fn jitter(&self) -> f64 {
         let each = self.offered().zip(&self.arrived).filter_map(|((at, _), to)| Some(((*to)?, at)));
-        let mut came: Vec<_> = each.filter(|&(to, at)| to <= at + PLAYOUT).collect();
+        let mut came: Vec<_> = each.filter(|&(to, at)| to <= at + self.playout).collect();
         came.sort_unstable();
         let transit = |&(to, at): &(Instant, Instant)| to.saturating_since(at).as_secs_f64() * 1e3;
         mean(came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()))
@@ -42,6 +47,11 @@ impl Outcome {
     /// Returns the rate of received datagrams, in kbit/s.
     pub(crate) fn throughput(&self) -> f64 {
         self.kbps(|_| true)
+    }
+
+    /// Returns the rate at which the receiving host got bytes, with headers, framing and repeats, in kbit/s.
+    pub(crate) fn carried_rate(&self) -> f64 {
+        self.carried as f64 * 8.0 / 1e3 / self.lasted.as_secs_f64().max(1e-9)
     }
 
     /// Returns the rate of datagrams received in time for playout, in kbit/s, over the time in
@@ -59,6 +69,12 @@ impl Outcome {
         self.in_time().sum::<usize>() as f64 / offered.max(1) as f64
     }
 
+    /// Returns the delivery times of the datagrams in time, in the order of the offers.
+    pub(crate) fn arrived_in_time(&self) -> Vec<Option<Instant>> {
+        let each = self.offered().zip(&self.arrived);
+        each.map(|((at, _), arrived)| arrived.filter(|&to| to <= at + self.playout)).collect()
+    }
+
     /// Returns the share of the received bytes that came late; zero if nothing was received.
     pub(crate) fn late_share(&self) -> f64 {
         let came = self.offered().zip(&self.arrived).filter(|(_, to)| to.is_some()).map(|((_, len), _)| len);
@@ -68,7 +84,7 @@ impl Outcome {
 
     fn in_time(&self) -> impl Iterator<Item = usize> + '_ {
         let each = self.offered().zip(&self.arrived);
-        each.filter(|((at, _), arrived)| arrived.is_some_and(|to| to <= *at + PLAYOUT)).map(|((_, len), _)| len)
+        each.filter(|((at, _), arrived)| arrived.is_some_and(|to| to <= *at + self.playout)).map(|((_, len), _)| len)
     }
 
     fn kbps(&self, counts: impl Fn(usize) -> bool) -> f64 {
@@ -84,7 +100,7 @@ impl Outcome {
         for adu in self.journal.adus() {
             for &left in &adu.left {
                 all += adu.len as u64;
-                expired += if left + RTT / 2 > adu.meta.enqueued + PLAYOUT { adu.len as u64 } else { 0 };
+                expired += if left + self.passage > adu.meta.enqueued + self.playout { adu.len as u64 } else { 0 };
             }
         }
         expired as f64 / all as f64
@@ -121,13 +137,36 @@ impl Outcome {
         shown as f64 / all.max(1) as f64
     }
 
+    /// Returns the bytes of packets given up for a lost reference, although all of their references were decodable and the rest of
+    /// their frame was in time.
+    pub(crate) fn given_up_wrongly(&self) -> u64 {
+        let whole = self.whole_frames();
+        let mut torn = vec![false; whole.len()];
+        for (adu, arrived) in self.journal.adus().iter().zip(&self.arrived) {
+            let is_there = arrived.is_some_and(|to| to <= adu.meta.enqueued + self.playout);
+            torn[adu.meta.frame.0 as usize] |= !is_there && !is_given_up(adu);
+        }
+        let of_use = |adu: &&AduRecord| {
+            let FrameId(frame) = adu.meta.frame;
+            is_given_up(adu)
+                && !torn[frame as usize]
+                && adu.meta.references.iter().all(|FrameId(other)| whole[other as usize])
+        };
+        self.journal.adus().iter().filter(of_use).map(|adu| adu.len as u64).sum()
+    }
+
     /// Returns for each frame number whether the frame was decodable.
     fn whole_frames(&self) -> Vec<bool> {
         let is_there = |(adu, arrived): (&AduRecord, &Option<Instant>)| {
-            (adu.meta, arrived.is_some_and(|to| to <= adu.meta.enqueued + PLAYOUT))
+            (adu.meta, arrived.is_some_and(|to| to <= adu.meta.enqueued + self.playout))
         };
         whole_frames(&self.journal.adus().iter().zip(&self.arrived).map(is_there).collect::<Vec<_>>())
     }
+}
+
+/// Whether the sender gave the packet up for a lost reference.
+fn is_given_up(adu: &AduRecord) -> bool {
+    adu.fate == Some(Fate::Dropped(DropReason::ReferenceLost))
 }
 
 /// Returns for each frame number whether the frame was decodable: all of its datagrams were there

@@ -19,6 +19,7 @@ pub(crate) struct Cadence {
     timeline: Option<Timeline>,
     payload: Vec<u8>,
     ended: bool,
+    in_chains: bool,
 }
 
 impl Cadence {
@@ -26,7 +27,13 @@ impl Cadence {
     /// hand-over.
     pub(crate) fn new(count: u64, latency: Option<Duration>) -> Self {
         let timeline = latency.map(|latency| Timeline::new(CLOCK).buffered(latency));
-        Self { left: count, number: 0, next: None, timeline, payload: Vec::new(), ended: false }
+        Self { left: count, number: 0, next: None, timeline, payload: Vec::new(), ended: false, in_chains: false }
+    }
+
+    /// Makes each datagram but the first of five depend on the one before it.
+    pub(crate) fn in_chains(mut self) -> Self {
+        self.in_chains = true;
+        self
     }
 
     /// Sets the first number: another connection sent the datagrams before it.
@@ -44,6 +51,7 @@ impl Application for Cadence {
             let path = PathState::default();
             let deadline = self.timeline.as_mut().map(|timeline| timeline.deadline(now, &path, playout));
             let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
+            let meta = if self.in_chains { in_chain(meta, self.number) } else { meta };
             stamp::write(outlet.next_seq(), SIZES[(self.number % 2) as usize], &mut self.payload);
             // The outlet records a datagram that finds no room.
             let _noted = outlet.send(meta, &self.payload);
@@ -61,6 +69,16 @@ impl Application for Cadence {
     fn poll_timeout(&self) -> Option<Instant> {
         if self.ended { None } else { self.next }
     }
+}
+
+/// Datagrams of a chain of dependencies, as in the paper: "every fifth packet was expressed as being independent" (§4.1).
+const CHAIN: u64 = 5;
+
+/// Returns the metadata of the datagram of this number in a chain.
+fn in_chain(meta: AduMeta, number: u64) -> AduMeta {
+    let references =
+        if number.is_multiple_of(CHAIN) { References::NONE } else { References::from([FrameId(number as u32)]) };
+    AduMeta { frame: FrameId(number as u32 + 1), references, ..meta }
 }
 
 /// Payload bytes of a video packet.
@@ -107,18 +125,20 @@ const MOST_AT_ONCE: u32 = 4_096;
 /// Pause after that many.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Greedy datagrams, each with the same useful life.
+/// Greedy datagrams in chains of five, each with the same useful life.
 pub(crate) struct Greedy {
     latency: Option<Duration>,
     len: usize,
     payload: Vec<u8>,
     /// Instant of the last offers, and their number.
     offered: (Instant, u32),
+    /// Number of datagrams so far.
+    number: u64,
 }
 
 impl Greedy {
     pub(crate) fn new(len: usize, latency: Option<Duration>) -> Self {
-        Self { latency, len, payload: Vec::new(), offered: (Instant::ZERO, 0) }
+        Self { latency, len, payload: Vec::new(), offered: (Instant::ZERO, 0), number: 0 }
     }
 }
 
@@ -131,10 +151,11 @@ impl Application for Greedy {
             self.offered.1 += 1;
             stamp::write(outlet.next_seq(), self.len, &mut self.payload);
             let deadline = self.latency.map(|latency| now + latency);
-            let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
+            let meta = in_chain(AduMeta { enqueued: now, deadline, ..AduMeta::default() }, self.number);
             if outlet.send(meta, &self.payload).is_err() {
                 return;
             }
+            self.number += 1;
         }
     }
 

@@ -15,8 +15,8 @@ use timeous_net::sim::{Network, NodeId};
 use timeous_seal::Secret;
 use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
 
+use super::RTT;
 use super::offers::{self, Cadence};
-use super::{PLAYOUT, RTT};
 use crate::experiment::values;
 
 values! {
@@ -40,6 +40,8 @@ values! {
         BothTimed = "D, timelines",
         /// D with timelines and dependencies.
         BothDependent = "D, timelines and dependencies",
+        /// D with timelines and congestion window validation (RFC 7661).
+        BothTimedByUse = "D, timelines, window by use",
         /// `BothDependent` with congestion window validation (RFC 7661).
         BothPausing = "the same, window by use (RFC 7661)",
     }
@@ -47,7 +49,10 @@ values! {
 
 impl Protocol {
     fn is_timed(self) -> bool {
-        matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent | Self::BothPausing)
+        matches!(
+            self,
+            Self::ToTcpTimed | Self::BothTimed | Self::BothTimedByUse | Self::BothDependent | Self::BothPausing
+        )
     }
 
     fn sending(self) -> Sending {
@@ -68,7 +73,7 @@ impl Protocol {
     /// Returns the manager with the protocol's congestion control.
     fn manager(self) -> Manager {
         match self {
-            Self::BothPausing | Self::BothByUse | Self::BothBundled => {
+            Self::BothPausing | Self::BothTimedByUse | Self::BothByUse | Self::BothBundled => {
                 Manager::new(|mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()))
             }
             _ => Manager::new(|mtu| Box::new(NewReno::new(mtu))),
@@ -93,6 +98,8 @@ impl Protocol {
 pub(crate) enum Offers {
     /// Number of datagrams at the paper's cadence.
     Cadence(u64),
+    /// The same in chains of five: the first is independent, each other one refers to the one before it.
+    Chains(u64),
     /// Groups of pictures over this time.
     Pictures(Duration),
 }
@@ -120,6 +127,8 @@ pub(crate) struct Trial {
     pub(crate) protocol: Protocol,
     pub(crate) offers: Offers,
     pub(crate) way: LinkConfig,
+    /// Useful life of a datagram after its hand-over.
+    pub(crate) playout: Duration,
     pub(crate) behaviour: MiddleboxBehaviour,
     pub(crate) seed: u64,
     /// Secret of encrypted records.
@@ -128,11 +137,16 @@ pub(crate) struct Trial {
 }
 
 /// Rate of the link.
-const WIDE: Rate = Rate::from_kbps(2_000);
+pub(crate) const WIDE: Rate = Rate::from_kbps(2_000);
 
 /// Returns the link of all experiments, with this loss.
 pub(crate) fn link(loss: Loss) -> LinkConfig {
-    LinkConfig::with_delay(RTT / 2).with_rate(WIDE, Limit::Packets(50)).with_loss(loss)
+    link_over(RTT, loss)
+}
+
+/// Returns the link with another round-trip time.
+pub(crate) fn link_over(round_trip: Duration, loss: Loss) -> LinkConfig {
+    LinkConfig::with_delay(round_trip / 2).with_rate(WIDE, Limit::Packets(50)).with_loss(loss)
 }
 
 /// Returns the link without losses, but with an outage at the start of each period.
@@ -147,6 +161,11 @@ pub(crate) struct Outcome {
     pub(crate) journal: Journal,
     /// Delivery time of each datagram to the application.
     pub(crate) arrived: Vec<Option<Instant>>,
+    /// Useful life of a datagram, and the path's delay.
+    pub(crate) playout: Duration,
+    pub(crate) passage: Duration,
+    /// Bytes that reached the receiving host, with headers, framing and repeats.
+    pub(crate) carried: u64,
     /// Time from the hand-over of the first datagram to the last delivery.
     pub(crate) lasted: Duration,
     /// Padding bytes handed to the network, besides those of the datagrams.
@@ -215,11 +234,13 @@ impl Trial {
         let here = network.add_host(HERE, Middlebox::new(Machine::new(HERE), self.behaviour));
         let there = network.add_host(THERE, Middlebox::new(Machine::new(THERE), MiddleboxBehaviour::Pass));
         let back = self.way.clone().with_loss(Loss::None);
-        network.connect(here, there, self.way.clone(), back);
-        match self.protocol {
+        let (forward, _) = network.connect(here, there, self.way.clone(), back);
+        let outcome = match self.protocol {
             Protocol::Udp => self.by_udp(&mut network, here, there),
             _ => self.by_tcp(&mut network, here, there),
-        }
+        };
+        let carried = network.link(forward).counters().bytes_out;
+        Outcome { playout: self.playout, passage: self.way.delay, carried, ..outcome }
     }
 
     fn by_udp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
@@ -232,6 +253,7 @@ impl Trial {
             let remote = SocketAddr::new(THERE, PORT);
             let udp = match &self.offers {
                 Offers::Cadence(count) => Udp::sender(remote, Cadence::new(*count, None)),
+                Offers::Chains(count) => Udp::sender(remote, Cadence::new(*count, None).in_chains()),
                 Offers::Pictures(lasting) => {
                     Udp::sender(remote, offers::video(&offers::pictures(self.seed, *lasting), None))
                 }
@@ -278,12 +300,13 @@ impl Trial {
         network.with_host(here, |now, host| {
             let own = host.host_mut().add_manager_of(self.protocol.manager());
             let is_hopeless = self.broken.hopeless && self.protocol == Protocol::BothDependent;
-            let playout = if is_hopeless { Duration::ZERO } else { PLAYOUT };
+            let playout = if is_hopeless { Duration::ZERO } else { self.playout };
             let latency = (self.protocol.is_timed() && !self.broken.no_timelines).then_some(playout);
             let feed = match &self.offers {
                 Offers::Cadence(count) => {
                     self.feed(Cadence::new(count.saturating_sub(offered), latency).numbered_from(offered))
                 }
+                Offers::Chains(count) => self.feed(Cadence::new(*count, latency).in_chains()),
                 Offers::Pictures(lasting) => self.feed(offers::video(&offers::pictures(self.seed, *lasting), latency)),
             };
             let port = 9_000 + offered.min(1) as u16;
@@ -357,6 +380,9 @@ fn outcome(journal: Journal, arrived: Vec<Option<Instant>>) -> Outcome {
     Outcome {
         journal,
         arrived,
+        playout: Duration::ZERO,
+        passage: Duration::ZERO,
+        carried: 0,
         lasted: ended - began,
         framing: 0,
         corrupt: 0,
