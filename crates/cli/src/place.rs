@@ -45,17 +45,32 @@ pub(crate) enum Peer {
     Timeous(Uri),
     /// RTP over plain UDP without congestion control, for comparison or for one's own network.
     Udp(SocketAddr),
-    /// A byte stream of FLV over TCP, for receivers that know nothing of Timeous.
+    /// A byte stream of FLV or MPEG-TS over TCP, for receivers that know nothing of Timeous.
     Player(Uri, Player),
 }
 
 /// Receiver that knows nothing of Timeous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Player {
+pub(crate) struct Player {
+    pub(crate) protocol: Protocol,
+    /// Container of the byte stream; `None`: as the source has it.
+    pub(crate) container: Option<StreamContainer>,
+}
+
+/// How a player gets the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
     /// It reads as soon as it has connected.
     Tcp,
     /// It asks by HTTP first.
     Http,
+}
+
+/// Container of a byte stream for players.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamContainer {
+    Flv,
+    Ts,
 }
 
 /// Options of a stream to a player.
@@ -66,8 +81,13 @@ impl Peer {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.split_once("://") {
             Some(("udp", address)) => udp(address).map(Self::Udp),
-            Some(("tcp", address)) => Ok(Self::Player(to_player(address, "")?, Player::Tcp)),
+            Some(("tcp", address)) => {
+                let (address, container) = container_of(address)?;
+                Ok(Self::Player(to_player(&address, "")?, Player { protocol: Protocol::Tcp, container }))
+            }
             Some(("http", address)) => {
+                let (address, container) = container_of(address)?;
+                let address = address.as_str();
                 // An address of this host is where to listen; a name would be whom to call.
                 let end = address.split_once('?').map_or(address, |(end, _)| end);
                 let host = end.rsplit_once(':').map_or(end, |(host, _)| host);
@@ -78,15 +98,32 @@ impl Peer {
                         "players ask for the stream: write http://:8080, and open http://this-host:8080 in the player";
                     return Err(Failure::Usage(format!("'{text}': {how}")));
                 }
-                Ok(Self::Player(uri, Player::Http))
+                Ok(Self::Player(uri, Player { protocol: Protocol::Http, container }))
             }
             _ => {
                 let uri: Uri = text.parse()?;
                 let is_plain = uri.options.framing == TcpFraming::None;
-                Ok(if is_plain { Self::Player(uri, Player::Tcp) } else { Self::Timeous(uri) })
+                let player = Player { protocol: Protocol::Tcp, container: None };
+                Ok(if is_plain { Self::Player(uri, player) } else { Self::Timeous(uri) })
             }
         }
     }
+}
+
+/// Takes the container out of the keys of a player's address.
+fn container_of(address: &str) -> Result<(String, Option<StreamContainer>), Failure> {
+    let Some((host, keys)) = address.split_once('?') else { return Ok((address.to_owned(), None)) };
+    let mut container = None;
+    let mut others = Vec::new();
+    for key in keys.split('&') {
+        match key.split_once('=') {
+            Some(("as", "flv")) => container = Some(StreamContainer::Flv),
+            Some(("as", "ts")) => container = Some(StreamContainer::Ts),
+            Some(("as", other)) => return Err(Failure::Usage(format!("as={other}: use as=flv or as=ts"))),
+            _ => others.push(key),
+        }
+    }
+    Ok((format!("{host}?{}", others.join("&")), container))
 }
 
 /// Parses `host:port?key=value&…`.
@@ -121,12 +158,18 @@ mod tests {
         assert!(matches!(Place::parse("udp://localhost"), Err(Failure::Usage(_))));
         assert!(matches!(Peer::parse("timeous://h?x=1"), Err(Failure::Usage(_))));
         assert!(matches!(Peer::parse("udp://127.0.0.1:9").unwrap(), Peer::Udp(_)));
-        assert!(matches!(Peer::parse("tcp://127.0.0.1:9/").unwrap(), Peer::Player(_, Player::Tcp)));
+        let is = |peer: &Peer, of| matches!(peer, Peer::Player(_, player) if player.protocol == of);
+        assert!(is(&Peer::parse("tcp://127.0.0.1:9/").unwrap(), Protocol::Tcp));
+        let Peer::Player(uri, player) = Peer::parse("tcp://h:9?as=flv&latency=1s").unwrap() else { panic!() };
+        assert_eq!((player.container, uri.options.latency.as_millis()), (Some(StreamContainer::Flv), 1_000));
+        assert!(Peer::parse("tcp://h:9?as=ogg").is_err());
         assert!(matches!(Peer::parse("timeous://h?transport=tcp&framing=none").unwrap(), Peer::Player(..)));
-        let Peer::Player(uri, Player::Http) = Peer::parse("http://:8080/?latency=300ms").unwrap() else { panic!() };
+        let Peer::Player(uri, _) = Peer::parse("http://:8080/?latency=300ms").unwrap() else { panic!() };
         assert_eq!((uri.options.framing, uri.options.latency.as_millis()), (TcpFraming::None, 300));
         for address in ["http://127.0.0.1:80", "http://[::1]:80/?latency=1s&queue=1s"] {
-            let Peer::Player(uri, Player::Http) = Peer::parse(address).unwrap() else { panic!("{address}") };
+            let peer = Peer::parse(address).unwrap();
+            assert!(is(&peer, Protocol::Http), "{address}");
+            let Peer::Player(uri, _) = peer else { panic!("{address}") };
             assert!(matches!(uri.role, Role::Listener { address: Some(_), port: 80 }), "{:?}", uri.role);
         }
         assert!(matches!(Peer::parse("http://camera:80"), Err(Failure::Usage(_))));

@@ -4,6 +4,7 @@ mod link;
 mod outlet;
 mod packets;
 mod player;
+mod request;
 mod tracks;
 
 use std::collections::VecDeque;
@@ -121,11 +122,16 @@ fn stream(args: &SendArgs, mut uri: Uri, player: Option<Player>) -> Result<(), F
         }
     };
     // Before a player is let in.
-    if let Some(Err(failure)) = player.map(|player| Packets::for_player(source.format(), player)) {
-        early.into_iter().for_each(Outlet::close);
-        return Err(failure);
-    }
-    let outlet = early.map_or_else(|| Outlet::open(&uri, player), Ok)?;
+    let container = match player.map(|player| Packets::for_player(source.format(), player)) {
+        Some(Err(failure)) => {
+            early.into_iter().for_each(Outlet::close);
+            return Err(failure);
+        }
+        Some(Ok(packets)) => packets.container(),
+        None => None,
+    };
+    let mut outlet = early.map_or_else(|| Outlet::open(&uri, player), Ok)?;
+    container.into_iter().for_each(|container| outlet.serve(container));
     Streaming::new((args, player), uri.options.latency, outlet, source, encoder, interrupt)?.run()
 }
 

@@ -1,6 +1,9 @@
-//! FLV byte stream of H.264: each picture is a tag of its own, so that a stream from which pictures were left out is still whole.
+//! FLV byte stream of H.264 and AAC: each picture is a tag of its own, so that a stream from which pictures were left out is still whole.
 //!
 //! Adobe Flash Video File Format Specification 10.1, annex E.
+
+mod remux;
+mod tag;
 
 use timeous_core::{AduMeta, AduSeq};
 
@@ -8,28 +11,10 @@ use crate::frame::Frame;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::packetize::{MediaAdu, Stamp};
 
-/// Header of a stream of video alone (§E.2), and the size of the tag before the first (§E.3).
-const HEADER: [u8; 13] = *b"FLV\x01\x01\0\0\0\x09\0\0\0\0";
-/// Tag of video (§E.4.1).
-const VIDEO: u8 = 9;
-/// Kind of frame and codec in the first byte of a tag (§E.4.3.1): keyframe, and frame between, of H.264.
-const KEYFRAME: u8 = 0x17;
-const BETWEEN: u8 = 0x27;
-/// Kind of content behind it (§E.4.3.2): decoder configuration, and NAL units.
-const CONFIGURATION: u8 = 0;
-const NAL_UNITS: u8 = 1;
-/// Bytes of a tag's header (§E.4.1).
-const TAG_HEADER: usize = 11;
-/// Longest content of a tag, in bytes: 24 bits tell its length.
-const MOST: usize = 0xff_ffff;
+pub use remux::TsToFlv;
+
 /// Bound of what lies between decoding and presentation, in milliseconds: it has 24 bits, one for the sign.
 const MOST_OFFSET: u32 = 1 << 23;
-/// Types of NAL units (H.264 table 7-1).
-const SLICES: std::ops::RangeInclusive<u8> = 1..=5;
-const SPS: u8 = 7;
-const PPS: u8 = 8;
-const DELIMITER: u8 = 9;
-
 /// Turns frames into FLV tags: an ADU for each, behind the [`header`](Self::header) of the stream.
 ///
 /// ```
@@ -60,6 +45,7 @@ impl FlvMuxer {
     /// Bytes before the first tag. Nothing can be read without them.
     #[must_use]
     pub fn header() -> &'static [u8] {
+        const HEADER: [u8; 13] = tag::header(false);
         &HEADER
     }
 
@@ -74,31 +60,11 @@ impl FlvMuxer {
             return None;
         }
         let nals = std::mem::take(&mut self.open);
-        // Filler behind a picture may be a part of its own.
-        if !nals.iter().any(|nal| SLICES.contains(&kind_of(nal))) {
+        let mut bytes = Vec::new();
+        let times = self.times(frame, stamp);
+        if !tag::write_picture(&nals, frame.entry.is_some(), times, &mut bytes) {
             return None;
         }
-        let of = |kind: u8| -> Vec<&[u8]> {
-            let mut sets: Vec<&[u8]> = nals.iter().filter(|nal| kind_of(nal) == kind).map(Vec::as_slice).collect();
-            sets.sort_unstable();
-            sets.dedup();
-            sets
-        };
-        let mut picture = vec![if frame.entry.is_some() { KEYFRAME } else { BETWEEN }, NAL_UNITS];
-        let (decoded, offset) = self.times(frame, stamp);
-        picture.extend_from_slice(&offset.to_be_bytes()[1..]);
-        for nal in nals.iter().filter(|nal| ![SPS, PPS, DELIMITER].contains(&kind_of(nal))) {
-            picture.extend_from_slice(&(nal.len() as u32).to_be_bytes());
-            picture.extend_from_slice(nal);
-        }
-        if picture.len() > MOST {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(picture.len() + 2 * TAG_HEADER);
-        if let Some(configuration) = configuration(&of(SPS), &of(PPS)) {
-            write(decoded, &configuration, &mut bytes);
-        }
-        write(decoded, &picture, &mut bytes);
         let meta = AduMeta {
             seq: AduSeq(self.adu),
             priority: frame.priority,
@@ -126,32 +92,11 @@ impl FlvMuxer {
     }
 }
 
-fn kind_of(nal: &[u8]) -> u8 {
-    nal.first().map_or(0, |byte| byte & 0x1f)
-}
-
-/// Content of a tag with the decoder's configuration; `None`: there are no sets, or more than it has room for.
-fn configuration(sps: &[&[u8]], pps: &[&[u8]]) -> Option<Vec<u8>> {
-    let record = crate::mp4::avc_configuration(sps, pps)?;
-    Some([&[KEYFRAME, CONFIGURATION, 0, 0, 0], &record[..]].concat())
-}
-
-/// Appends a tag of video and its size (§E.3, §E.4.1).
-fn write(at: u32, content: &[u8], out: &mut Vec<u8>) {
-    let len = content.len() as u32;
-    let [high, rest @ ..] = at.to_be_bytes();
-    out.push(VIDEO);
-    out.extend_from_slice(&len.to_be_bytes()[1..]);
-    out.extend_from_slice(&rest);
-    out.extend_from_slice(&[high, 0, 0, 0]);
-    out.extend_from_slice(content);
-    out.extend_from_slice(&(len + TAG_HEADER as u32).to_be_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use timeous_core::{Duration, Priority, References};
 
+    use super::tag::{PPS, SPS, kind_of};
     use super::*;
     use crate::frame::FrameKind;
     use crate::h264::reader::FrameReader;

@@ -57,7 +57,7 @@ mod whole;
 pub use cadence::Cadence;
 pub use clock::{ClockChange, MediaClock};
 pub use error::{MediaError, PacketizeError, RtpError};
-pub use flv::FlvMuxer;
+pub use flv::{FlvMuxer, TsToFlv};
 pub use frame::{EntryPoint, Frame, FrameKind, FramePart, FrameRate};
 pub use h264::annexb;
 pub use h264::left_out::LeftOut;

@@ -126,7 +126,7 @@ impl Link {
             is_over: false,
         };
         // The queue is empty yet.
-        let _has_room = preface.is_none_or(|bytes| player::say(&mut link.sender, &bytes));
+        let _has_room = preface.is_none_or(|bytes| bytes.is_empty() || player::say(&mut link.sender, &bytes));
         link.look_at_path(clock::now());
         link
     }

@@ -8,7 +8,7 @@ use timeous::{Intent, Listener, Receiver, Role, Sender, Uri, clock};
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::notice::tell;
-use crate::place::Player;
+use crate::place::{Player, StreamContainer};
 use crate::send::player::{Arriving, Greeting, asks};
 
 /// Both directions of a receiver.
@@ -44,6 +44,14 @@ impl Outlet {
         }
     }
 
+    /// Sets the container of the stream for players, before [`poll`](Self::poll).
+    pub(super) fn serve(&mut self, container: StreamContainer) {
+        let (Self::Call { player, .. } | Self::Listen { player, .. }) = self;
+        if let Some(player) = player {
+            player.container = Some(container);
+        }
+    }
+
     /// Returns a receiver that has connected, and how it reads if it is a player.
     pub(super) fn poll(&mut self) -> Result<Option<(Both, Option<Player>)>, Failure> {
         match self {
@@ -56,9 +64,13 @@ impl Outlet {
                     }
                 }
                 let mut greeted = None;
+                // A stream that is closed before it has begun is of no container.
+                let container = player.and_then(|player| player.container).unwrap_or(StreamContainer::Flv);
                 for mut next in mem::take(arriving) {
-                    match if greeted.is_none() { next.greet() } else { Greeting::Busy } {
-                        Greeting::Ready(player) => greeted = Some((next.into_both(), Some(player))),
+                    match if greeted.is_none() { next.greet(container) } else { Greeting::Busy } {
+                        Greeting::Ready(protocol) => {
+                            greeted = Some((next.into_both(), Some(Player { protocol, container: Some(container) })));
+                        }
                         Greeting::Busy => arriving.push(next),
                         Greeting::Gone => {}
                     }

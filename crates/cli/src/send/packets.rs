@@ -1,14 +1,16 @@
-//! Packets of a source: RTP of H.264 frames, of a transport stream, or of another codec as they came; or FLV for players.
+//! Packets of a source: RTP of H.264 frames, of a transport stream, or of another codec as they came; or FLV or MPEG-TS for players.
+
+use std::collections::BTreeMap;
 
 use timeous::core::{Duration, SubStream};
 use timeous_media::passthrough::PassthroughPacketizer;
-use timeous_media::ts::TsPacketizer;
-use timeous_media::{FlvMuxer, MediaAdu, Packetizer, PacketizerConfig, Stamp};
+use timeous_media::ts::{StreamKind, TsPacketizer, TsUnit};
+use timeous_media::{FlvMuxer, MediaAdu, Packetizer, PacketizerConfig, Stamp, TsToFlv};
 
 use super::player;
 use crate::failure::Failure;
 use crate::input::{Format, MediaPart};
-use crate::place::Player;
+use crate::place::{Player, Protocol, StreamContainer};
 
 /// Packetizer of a source.
 pub(super) struct Packets {
@@ -25,35 +27,81 @@ enum Packetizers {
     Ts(TsPacketizer),
     /// Any payload.
     Passthrough(PassthroughPacketizer),
-    /// Tags of FLV, for this player.
-    Flv(FlvMuxer, Player),
+    /// Tags of FLV, for a player.
+    Flv(FlvMuxer, Protocol),
+    /// Tags of FLV from a transport stream.
+    TsToFlv(Box<TsToFlv>, Protocol),
+    /// A transport stream as it is, a PES packet at a time, for a player.
+    WholePes(WholePes, Protocol),
+}
+
+/// PES packets of a transport stream that have not ended, by PID, and whether they are its clock alone.
+#[derive(Debug, Default)]
+struct WholePes(BTreeMap<(u16, bool), Vec<u8>>);
+
+/// Most bytes of a PES packet that waits for its end. Chosen by us: what is longer leaves in parts.
+const MAX_WAITING: usize = 16 << 20;
+
+impl WholePes {
+    /// Transport packets of the PES packet that ends with this unit.
+    fn push(&mut self, unit: &TsUnit) -> Option<Vec<u8>> {
+        let open = self.0.entry((unit.stream.pid, unit.stream.kind == StreamKind::Clock)).or_default();
+        open.extend_from_slice(&unit.packets);
+        let is_whole = unit.last || open.len() > MAX_WAITING;
+        is_whole.then(|| std::mem::take(open)).filter(|packets| !packets.is_empty())
+    }
 }
 
 impl Packets {
     /// Creates tags of FLV of a source.
     pub(super) fn for_player(format: Format, player: Player) -> Result<Self, Failure> {
-        match format {
-            Format::Video => Ok(Self { format: Packetizers::Flv(FlvMuxer::default(), player), has_layers: false }),
-            Format::Ts | Format::Passthrough => Err(Failure::Usage(
-                "players over TCP get FLV of H.264, and this source has something else: send raw H.264, as by \
-                 `ffmpeg … -c:v copy -an -f h264 - | timeous send -`"
-                    .to_owned(),
-            )),
+        let Player { protocol, container } = player;
+        let format = match (format, container) {
+            (Format::Video, None | Some(StreamContainer::Flv)) => Packetizers::Flv(FlvMuxer::default(), protocol),
+            (Format::Ts, Some(StreamContainer::Flv)) => Packetizers::TsToFlv(Box::default(), protocol),
+            (Format::Ts, None | Some(StreamContainer::Ts)) => Packetizers::WholePes(WholePes::default(), protocol),
+            (Format::Video, Some(StreamContainer::Ts)) | (Format::Passthrough, _) => {
+                return Err(Failure::Usage(
+                    "players over TCP get FLV of raw H.264, or MPEG-TS as it comes, and this source has something else: send \
+                     MPEG-TS, as by `ffmpeg … -c copy -f mpegts - | timeous send -`"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(Self { format, has_layers: false })
+    }
+
+    /// Container of the byte stream for a player.
+    pub(super) fn container(&self) -> Option<StreamContainer> {
+        match self.format {
+            Packetizers::Flv(..) | Packetizers::TsToFlv(..) => Some(StreamContainer::Flv),
+            Packetizers::WholePes(..) => Some(StreamContainer::Ts),
+            Packetizers::Video(_) | Packetizers::Ts(_) | Packetizers::Passthrough(_) => None,
         }
     }
 
-    /// Header of the byte stream, before the first frame; RTP has none.
+    /// Header of the byte stream, before the first frame; that of MPEG-TS is empty, and RTP has none.
     pub(super) fn preface(&self) -> Option<Vec<u8>> {
-        self.player().map(|player| player::part(player, FlvMuxer::header().to_vec()))
+        let header = match self.format {
+            Packetizers::Flv(..) => FlvMuxer::header(),
+            Packetizers::TsToFlv(..) => TsToFlv::header(),
+            _ => &[],
+        };
+        self.protocol().map(|protocol| player::part(protocol, header.to_vec()))
     }
 
     /// Trailer of the byte stream, behind the last frame.
     pub(super) fn ending(&self) -> Option<&'static [u8]> {
-        self.player().and_then(player::end)
+        self.protocol().and_then(player::end)
     }
 
-    fn player(&self) -> Option<Player> {
-        if let Packetizers::Flv(_, player) = self.format { Some(player) } else { None }
+    fn protocol(&self) -> Option<Protocol> {
+        match self.format {
+            Packetizers::Flv(_, protocol) | Packetizers::TsToFlv(_, protocol) | Packetizers::WholePes(_, protocol) => {
+                Some(protocol)
+            }
+            Packetizers::Video(_) | Packetizers::Ts(_) | Packetizers::Passthrough(_) => None,
+        }
     }
 
     /// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
@@ -83,7 +131,7 @@ impl Packets {
             Packetizers::Video(video) => video.resize(largest),
             Packetizers::Ts(ts) => ts.resize(largest),
             Packetizers::Passthrough(passthrough) => passthrough.resize(largest),
-            Packetizers::Flv(..) => {}
+            Packetizers::Flv(..) | Packetizers::TsToFlv(..) | Packetizers::WholePes(..) => {}
         }
     }
 
@@ -92,7 +140,7 @@ impl Packets {
             Packetizers::Video(video) => video.ssrc(),
             Packetizers::Ts(ts) => ts.ssrc(),
             Packetizers::Passthrough(passthrough) => passthrough.ssrc(),
-            Packetizers::Flv(..) => 0,
+            Packetizers::Flv(..) | Packetizers::TsToFlv(..) | Packetizers::WholePes(..) => 0,
         }
     }
 
@@ -101,7 +149,7 @@ impl Packets {
             Packetizers::Video(video) => video.timestamp(ticks),
             Packetizers::Ts(ts) => ts.timestamp(ticks),
             Packetizers::Passthrough(passthrough) => passthrough.timestamp(ticks),
-            Packetizers::Flv(..) => ticks as u32,
+            Packetizers::Flv(..) | Packetizers::TsToFlv(..) | Packetizers::WholePes(..) => ticks as u32,
         }
     }
 
@@ -116,11 +164,24 @@ impl Packets {
                 frame.nals.splice(0..0, sets.iter().cloned());
                 video.packetize_part(&frame, (part.first, part.last), stamp)
             }
-            (Packetizers::Flv(flv, player), MediaPart::Video(part)) => {
+            (Packetizers::Flv(flv, protocol), MediaPart::Video(part)) => {
                 let mut frame = part.frame.clone();
                 frame.nals.splice(0..0, sets.iter().cloned());
                 let tag = flv.tag(&frame, (part.first, part.last), stamp).into_iter();
-                tag.map(|adu| MediaAdu { rtp: player::part(*player, adu.rtp), ..adu }).collect()
+                tag.map(|adu| MediaAdu { rtp: player::part(*protocol, adu.rtp), ..adu }).collect()
+            }
+            (Packetizers::TsToFlv(flv, protocol), MediaPart::Ts(unit)) => {
+                let (capture, handover) = (Duration::ZERO, Duration::ZERO);
+                let tags = flv.tags(unit).into_iter();
+                tags.map(|(meta, tags)| MediaAdu { meta, capture, handover, rtp: player::part(*protocol, tags) })
+                    .collect()
+            }
+            (Packetizers::WholePes(whole, protocol), MediaPart::Ts(unit)) => {
+                let (capture, handover, meta) = (Duration::ZERO, Duration::ZERO, unit.meta());
+                let packets = whole.push(unit).into_iter();
+                packets
+                    .map(|packets| MediaAdu { meta, capture, handover, rtp: player::part(*protocol, packets) })
+                    .collect()
             }
             (Packetizers::Ts(ts), MediaPart::Ts(unit)) => {
                 let (capture, handover) = (Duration::ZERO, Duration::ZERO);

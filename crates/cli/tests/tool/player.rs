@@ -141,10 +141,87 @@ fn what_a_player_cannot_have_is_refused() {
     let files = Files::new();
     let source = files.write("a.h264", &crate::support::clip(2));
     let said = |arguments: &[&str]| timeous(arguments).ends_with(2);
-    let h265 = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/small.h265");
-    assert!(said(&["send", h265, &format!("http://:{}", free_port())]).contains("raw H.264"));
+    assert!(said(&["send", &source, &format!("http://:{}/?as=ts", free_port())]).contains("raw H.264"));
+    assert!(said(&["send", &source, "tcp://h:9?as=ogg"]).contains("as=flv"));
     assert!(said(&["send", &source, "http://camera.example"]).contains("http://:8080"));
     assert!(said(&["send", &source, "tcp://h?passphrase=file:a"]).contains("encryption=off"));
     assert!(said(&["send", "--journal", "j.csv", &source, "tcp://h"]).contains("--journal"));
     assert!(said(&["recv", "tcp://:7000", "out.mp4"]).contains("timeous://"));
+}
+
+/// Six seconds of video and sound in MPEG-TS.
+fn with_sound(files: &Files) -> Option<String> {
+    let source = files.path("av.ts");
+    let mut ffmpeg = std::process::Command::new("ffmpeg");
+    ffmpeg.args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=6", "-f", "lavfi", "-i"]);
+    ffmpeg.args([
+        "sine=frequency=440:sample_rate=48000:duration=6",
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-g",
+        "25",
+    ]);
+    ffmpeg.args(["-bf", "2", "-pix_fmt", "yuv420p", "-c:a", "aac", "-f", "mpegts", &source]).stdin(Stdio::null());
+    ffmpeg.status().is_ok_and(|status| status.success()).then_some(source)
+}
+
+#[test]
+fn sound_reaches_players_in_flv_and_a_transport_stream_as_it_is() {
+    let (test, files) = ("sound_reaches_players_in_flv_and_a_transport_stream_as_it_is", Files::new());
+    let Some(source) = with_sound(&files) else { return skip(test, "ffmpeg with libx264") };
+    for (container, kind) in [("flv", "flv"), ("ts", "mpegts")] {
+        let port = free_port();
+        let uri = format!("http://:{port}/?as={container}&latency=3s&reconnect=off");
+        let mut sender = timeous(&["send", &source, &uri]);
+        sender.until_it_says(" at ");
+        let address = format!("http://127.0.0.1:{port}/live");
+        let mut asking = decoder(&["-f", kind, "-i", &address]);
+        asking.args(["-map", "0:v:0", "-map", "0:a:0", "-fps_mode", "passthrough", "-f", "framecrc", "-"]);
+        let mut player = Running::start({
+            asking.stdout(Stdio::piped());
+            asking
+        });
+        let mut listed = String::new();
+        player.read().read_to_string(&mut listed).unwrap();
+        assert_eq!(player.ends_with(0), "", "{container}: the decoder has nothing to complain of");
+        sender.ends_with(0);
+        let of = |stream: &str| listed.lines().filter(|line| line.starts_with(stream)).count();
+        let (pictures, sounds) = (of("0,"), of("1,"));
+        // Six seconds of 25 pictures, and of 1024 samples at 48 kHz.
+        assert!(pictures >= 149 && sounds >= 278, "{container}: {pictures} pictures, {sounds} sounds");
+    }
+}
+
+#[test]
+fn gstreamer_plays_the_flv_with_its_sound() {
+    let (test, files) = ("gstreamer_plays_the_flv_with_its_sound", Files::new());
+    let elements = ["flvdemux", "capssetter", "avdec_h264", "aacparse", "avdec_aac", "souphttpsrc"];
+    let has = |element: &str| {
+        let mut inspect = std::process::Command::new("gst-inspect-1.0");
+        inspect.arg(element).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        inspect.status().is_ok_and(|status| status.success())
+    };
+    if !elements.iter().all(|element| has(element)) {
+        return skip(test, &format!("GStreamer with {}", elements.join(", ")));
+    }
+    let Some(source) = with_sound(&files) else { return skip(test, "ffmpeg with libx264") };
+    let port = free_port();
+    let mut sender = timeous(&["send", &source, &format!("http://:{port}/?as=flv&latency=3s&reconnect=off")]);
+    sender.until_it_says(" at ");
+    let [pictures, sounds] = ["video.raw", "sound.raw"].map(|name| files.path(name));
+    let mut play = std::process::Command::new("gst-launch-1.0");
+    play.args(["-q", "souphttpsrc", &format!("location=http://127.0.0.1:{port}/"), "!", "flvdemux", "name=d"]);
+    // A tag is a picture, which the demuxer does not tell.
+    play.args(["d.video", "!", "queue", "!", "capssetter", "caps=video/x-h264,alignment=au", "!", "avdec_h264", "!"]);
+    play.args(["video/x-raw,format=I420", "!", "filesink", &format!("location={pictures}")]);
+    play.args(["d.audio", "!", "queue", "!", "aacparse", "!", "avdec_aac", "!", "filesink"]);
+    play.arg(format!("location={sounds}")).stdin(Stdio::null());
+    Running::start(play).ends_with(0);
+    sender.ends_with(0);
+    let picture = 320 * 180 * 3 / 2;
+    assert!(crate::support::size(&pictures) >= 149 * picture, "{} bytes", crate::support::size(&pictures));
+    // 48000 samples of 32 bits each second.
+    assert!(crate::support::size(&sounds) >= 4 * 48_000 * 11 / 2, "{} bytes", crate::support::size(&sounds));
 }

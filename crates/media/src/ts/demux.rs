@@ -86,6 +86,12 @@ impl Demuxer {
         self.tables.has_maps().then_some(self.video.is_some())
     }
 
+    /// Whether the tables name elementary streams, and H.264 as the first video; `None` before they have come.
+    pub(crate) fn has_h264(&self) -> Option<bool> {
+        let is_h264 = |pid| self.tables.stream_type(pid) == Some(H264);
+        self.tables.has_maps().then(|| self.video.is_some_and(is_h264))
+    }
+
     /// Elementary streams that the tables name, and that are not returned.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = TsStream> + '_ {
         self.tables.streams().filter(|stream| ![self.video, self.audio].contains(&Some(stream.pid)))

@@ -1,0 +1,173 @@
+//! FLV of a transport stream: the first video of H.264 and the first audio of AAC, a tag or some for each PES packet.
+
+use std::collections::BTreeMap;
+
+use timeous_core::AduMeta;
+
+use super::tag;
+use crate::aac::{AacFormat, FRAME_SAMPLES};
+use crate::h264::annexb::NalSplitter;
+use crate::rtp::RTP_CLOCK_HZ;
+use crate::ts::demux::{Demuxer, Elementary, Pes};
+use crate::ts::{StreamKind, TsUnit};
+
+/// Most bytes of a PES packet with its transport packets. Chosen by us, as of a picture elsewhere: more takes memory.
+const MAX_PES: usize = 16 << 20;
+/// Times of PES packets have 33 bits (ISO/IEC 13818-1 §2.4.3.7).
+const TIME_BITS: u32 = 33;
+/// Time before the first, from which times count: sound may begin before the first picture.
+const LEAD: i64 = RTP_CLOCK_HZ as i64;
+
+/// Turns units of a transport stream into FLV tags: an ADU for each PES packet, behind the [`header`](Self::header) of the stream.
+///
+/// Sound is behind its decoder's configuration each time, so that any of it may be left out.
+#[derive(Debug, Default)]
+pub struct TsToFlv {
+    demuxer: Demuxer,
+    /// Transport packets of PES packets that have not ended, by PID.
+    open: BTreeMap<u16, Vec<u8>>,
+    /// Last decoding time, as it came and as it is counted.
+    clock: Option<(u64, i64)>,
+}
+
+impl TsToFlv {
+    /// Bytes before the first tag. Nothing can be read without them.
+    #[must_use]
+    pub fn header() -> &'static [u8] {
+        const HEADER: [u8; 13] = tag::header(true);
+        &HEADER
+    }
+
+    /// Whether the stream has a video that FLV holds; `None` before its tables have come.
+    #[must_use]
+    pub fn has_video(&self) -> Option<bool> {
+        self.demuxer.has_h264()
+    }
+
+    /// Tags of the PES packet that ends with this unit; `None`: more of it comes, or FLV does not hold it.
+    pub fn tags(&mut self, unit: &TsUnit) -> Option<(AduMeta, Vec<u8>)> {
+        if unit.stream.kind == StreamKind::Clock {
+            return None;
+        }
+        let open = self.open.entry(unit.stream.pid).or_default();
+        if unit.first == 0 {
+            open.clear();
+        }
+        if open.len() + unit.packets.len() <= MAX_PES {
+            open.extend_from_slice(&unit.packets);
+        }
+        if !unit.last {
+            return None;
+        }
+        let packets = self.open.remove(&unit.stream.pid)?;
+        let mut tags = Vec::new();
+        for pes in self.demuxer.push(&packets) {
+            match pes.of {
+                Elementary::H264 => self.picture(&pes, &mut tags),
+                Elementary::Audio => self.sound(&pes, &mut tags),
+                Elementary::H265 => {}
+            }
+        }
+        (!tags.is_empty()).then(|| (unit.meta(), tags))
+    }
+
+    fn picture(&mut self, pes: &Pes, tags: &mut Vec<u8>) {
+        let mut splitter = NalSplitter::new(pes.data.len());
+        if splitter.push(&pes.data).and_then(|()| splitter.finish()).is_err() {
+            return;
+        }
+        let nals: Vec<Vec<u8>> = std::iter::from_fn(|| splitter.next_nal()).collect();
+        let is_keyframe = pes.is_entry || nals.iter().any(|nal| tag::kind_of(nal) == tag::IDR);
+        let decoded = self.count(pes.decode);
+        let later = pes.presented.wrapping_sub(pes.decode) & ((1 << TIME_BITS) - 1);
+        // A picture is not shown before it is decoded, nor minutes later.
+        let later = if later < 60 * u64::from(RTP_CLOCK_HZ) { later as i64 } else { 0 };
+        let offset = millis(decoded + later) - millis(decoded);
+        tag::write_picture(&nals, is_keyframe, (millis(decoded), offset), tags);
+    }
+
+    fn sound(&mut self, pes: &Pes, tags: &mut Vec<u8>) {
+        let begin = self.count(pes.presented);
+        let (mut rest, mut last, mut samples) = (pes.data.as_slice(), None, 0);
+        while let Some((format, frame, after)) = AacFormat::read_frame(rest) {
+            let at = millis(begin + samples * i64::from(RTP_CLOCK_HZ) / i64::from(format.hz()));
+            if last != Some(format) {
+                tag::write_audio_format(format, at, tags);
+            }
+            tag::write_audio(frame, at, tags);
+            (rest, last, samples) = (after, Some(format), samples + FRAME_SAMPLES);
+        }
+    }
+
+    /// Counts a time of 33 bits on from the last one.
+    fn count(&mut self, time: u64) -> i64 {
+        let (before, counted) = self.clock.unwrap_or((time, LEAD));
+        let unused = u64::BITS - TIME_BITS;
+        // The difference of 33 bits, with its sign.
+        let step = ((time.wrapping_sub(before) << unused) as i64) >> unused;
+        let counted = counted.saturating_add(step);
+        self.clock = Some((time, counted));
+        counted
+    }
+}
+
+/// Milliseconds of a tag, which wrap after 49 days (§E.4.1); what is before the beginning is at zero.
+fn millis(ticks: i64) -> u32 {
+    (ticks.max(0) * 1_000 / i64::from(RTP_CLOCK_HZ)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::{NalFormat, Sample, Track, TrackFormat, TsMuxer};
+    use crate::h264::annexb;
+    use crate::ts::TsReader;
+
+    /// Kind and time of each tag, and its content.
+    fn read(mut flv: &[u8]) -> Vec<(u8, u32, Vec<u8>)> {
+        let mut tags = Vec::new();
+        while let [kind, a, b, c, t1, t2, t3, t0, _, _, _, rest @ ..] = flv {
+            let len = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+            tags.push((*kind, u32::from_be_bytes([*t0, *t1, *t2, *t3]), rest[..len].to_vec()));
+            assert_eq!(rest[len..len + 4], (len as u32 + 11).to_be_bytes());
+            flv = &rest[len + 4..];
+        }
+        tags
+    }
+
+    #[test]
+    fn pictures_and_sound_keep_their_times_and_a_sound_its_configuration() {
+        let aac = AacFormat::read_config(&[0x12, 0x10]).unwrap();
+        let formats = [TrackFormat::H264(NalFormat::default()), TrackFormat::Aac(aac)];
+        let mut mux = TsMuxer::new(formats.map(|format| Track { format, language: None }).to_vec());
+        let (mut reader, mut flv, mut tags) = (TsReader::new(), TsToFlv::default(), Vec::new());
+        let mut picture = Vec::new();
+        annexb::write([&[0x65, 1, 2, 3][..]], &mut picture);
+        for n in 0..4i64 {
+            let (video, sound) = (picture.clone(), [&aac.header(100).unwrap()[..], &[7; 100]].concat());
+            for (track, presented, data) in [(0, 3_600 * n + 1_800, video), (1, 3_600 * n, sound)] {
+                let sample = Sample { track, decode: 3_600 * n, presented, is_entry: true, data };
+                reader.push(&mux.push(&sample)).unwrap();
+            }
+        }
+        reader.finish();
+        while let Some(unit) = reader.next_unit() {
+            tags.extend(flv.tags(&unit).map_or_else(Vec::new, |(_, tags)| read(&tags)));
+        }
+        let pictures: Vec<_> = tags.iter().filter(|(kind, ..)| *kind == 9).collect();
+        let sounds: Vec<_> = tags.iter().filter(|(kind, ..)| *kind == 8).collect();
+        assert_eq!(pictures.iter().map(|(_, at, _)| at - pictures[0].1).collect::<Vec<_>>(), [0, 40, 80, 120]);
+        assert_eq!(pictures[0].2, [0x17, 1, 0, 0, 20, 0, 0, 0, 4, 0x65, 1, 2, 3]);
+        assert_eq!(sounds.len(), 8, "each frame behind its configuration");
+        assert_eq!(sounds[0].2, [0xaf, 0, 0x12, 0x10]);
+        assert_eq!((sounds[1].2[..2].to_vec(), sounds[1].2.len()), (vec![0xaf, 1], 102));
+        assert_eq!(flv.has_video(), Some(true));
+    }
+
+    #[test]
+    fn times_go_on_when_their_bits_wrap() {
+        let mut flv = TsToFlv::default();
+        let end = (1 << TIME_BITS) - 900;
+        assert_eq!([end, 900, 0, 1_800].map(|time| millis(flv.count(time))), [1_000, 1_020, 1_010, 1_030]);
+    }
+}
