@@ -9,6 +9,7 @@ mod feeder;
 mod field;
 mod input;
 mod lives;
+mod middlebox;
 mod native;
 mod passthrough;
 mod pictures;
