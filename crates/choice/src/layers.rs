@@ -36,9 +36,29 @@ pub struct Layers {
     delivery: Delivery,
     base: Option<Base>,
     holds: bool,
+    /// Whether deadlines count from the first packet, and its delay, by which they are later.
+    counts_from_first: bool,
+    first_way: Duration,
 }
 
 impl Layers {
+    /// Deadlines count from when the first packet left, as at a receiver whose playout begins a fixed time after the
+    /// first packet came ("with the first packet as the time reference", §6): each is later by that packet's delay over
+    /// the idle path, as the policy measures it.
+    #[must_use]
+    pub fn counting_from_first() -> Self {
+        Self { counts_from_first: true, ..Self::default() }
+    }
+
+    /// Time by which an ADU has to arrive.
+    fn due(&self, meta: &AduMeta) -> Option<Instant> {
+        meta.deadline.map(|deadline| deadline + self.first_way)
+    }
+
+    fn is_late(&self, meta: &AduMeta, at: Instant) -> bool {
+        self.due(meta).is_some_and(|due| due < at)
+    }
+
     /// Delay of a packet sent now, behind all bytes in flight at the path's rate. The smoothed RTT still includes
     /// queues that are gone, and lags behind growing ones.
     ///
@@ -79,7 +99,7 @@ impl Layers {
         if let Some((meta, len)) = leaves {
             self.left.push_back((now, len));
             if let Some(base) = self.base.as_mut().filter(|base| base.layer == meta.substream.0) {
-                base.leave(meta);
+                base.leave(meta.deadline.map(|deadline| deadline + self.first_way));
             }
         }
         while self.left.front().is_some_and(|(at, _)| *at + RATE_WINDOW < now) {
@@ -90,7 +110,7 @@ impl Layers {
     /// Drops, deadline by deadline, packets for which the rate does not suffice.
     fn fit(&self, now: Instant, way: Duration, rate: Rate, queue: &mut dyn Queue) {
         let adu = |queue: &dyn Queue, index: usize| {
-            queue.get(index).map(|(meta, len)| (meta.deadline.unwrap_or(Instant::FAR_FUTURE), meta.substream, len))
+            queue.get(index).map(|(meta, len)| (self.due(meta).unwrap_or(Instant::FAR_FUTURE), meta.substream, len))
         };
         let mut before = Vec::new();
         let mut bytes = 0;
@@ -127,15 +147,19 @@ impl Layers {
 impl LateChoice for Layers {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
         self.delivery.look(now, path);
-        Base::look(&mut self.base, queue);
         let rate = self.delivery.rate(path);
         let first = (0..queue.len()).find_map(|index| queue.get(index)).map_or(0, |(_, len)| len);
+        if self.counts_from_first {
+            let half = path.min_rtt.unwrap_or_default() / 2;
+            self.first_way = if rate == Rate::ZERO { half } else { half + rate.time_for(first as u64) };
+        }
+        Base::look(&mut self.base, queue, self.first_way);
         let way = Self::way(path, rate, first);
         for index in 0..queue.len() {
             let Some((meta, _)) = queue.get(index) else { continue };
-            if meta.is_expired(now) {
+            if self.is_late(meta, now) {
                 queue.drop_at(index, DropReason::Expired);
-            } else if meta.is_expired(now + way) {
+            } else if self.is_late(meta, now + way) {
                 queue.drop_at(index, DropReason::TooLate);
             }
         }
@@ -153,7 +177,7 @@ impl LateChoice for Layers {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + Self::way(path, self.delivery.rate(path), 0))
+        !self.is_late(meta, now + Self::way(path, self.delivery.rate(path), 0))
     }
 
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
@@ -217,6 +241,20 @@ mod tests {
             let mut queue = queue(&[1_000]);
             Layers::default().choose(at(0), &PathState { outstanding, ..path }, &mut queue);
             assert_eq!(queue.left().len(), left, "{outstanding} bytes are under way");
+        }
+    }
+
+    #[test]
+    fn deadlines_count_from_the_first_packet_where_asked() {
+        let (srtt, min_rtt) = (Some(Duration::from_millis(200)), Some(Duration::from_millis(80)));
+        let path = PathState { srtt, min_rtt, rate: Rate::from_kbps(80), outstanding: 1_300, ..path() };
+        // It takes 100 ms there, and the first one of 100 bytes took 50.
+        for (deadline, absolute, relative) in [(101, 4, 4), (99, 0, 4), (51, 0, 4), (49, 0, 0)] {
+            for (mut layers, left) in [(Layers::default(), absolute), (Layers::counting_from_first(), relative)] {
+                let mut queue = queue(&[deadline]);
+                layers.choose(at(0), &path, &mut queue);
+                assert_eq!(queue.left().len(), left, "{deadline} ms: {layers:?}");
+            }
         }
     }
 

@@ -27,8 +27,8 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Updates the state from the queue.
-    pub(super) fn look(this: &mut Option<Self>, queue: &dyn Queue) {
+    /// Updates the state from the queue, whose deadlines are later by `first_way`.
+    pub(super) fn look(this: &mut Option<Self>, queue: &dyn Queue, first_way: Duration) {
         let mut found: Option<(AduMeta, u64)> = None;
         for (meta, len) in (0..queue.len()).filter_map(|index| queue.get(index)) {
             let Some(deadline) = meta.deadline else { continue };
@@ -43,7 +43,8 @@ impl Base {
             }
         }
         if let Some((meta, bytes)) = found {
-            Self::take(this, &meta, bytes);
+            let deadline = meta.deadline.map(|deadline| deadline + first_way);
+            Self::take(this, &AduMeta { deadline, ..meta }, bytes);
         }
     }
 
@@ -72,9 +73,9 @@ impl Base {
     }
 
     /// Notes a sent base-layer packet.
-    pub(super) fn leave(&mut self, meta: &AduMeta) {
+    pub(super) fn leave(&mut self, deadline: Option<Instant>) {
         self.open += 1;
-        self.until = meta.deadline.unwrap_or(self.until);
+        self.until = deadline.unwrap_or(self.until);
     }
 
     /// Notes the fate of a sent base-layer packet.
@@ -122,7 +123,7 @@ mod tests {
                     meta.substream = SubStream(n / 10);
                 });
             }
-            Base::look(&mut base, &queue);
+            Base::look(&mut base, &queue, Duration::ZERO);
         }
         base.expect("it was queued")
     }
@@ -141,7 +142,7 @@ mod tests {
             meta.enqueued = at(1_000);
             meta.deadline = Some(at(2_000));
         });
-        Base::look(&mut base, &queue);
+        Base::look(&mut base, &queue, Duration::ZERO);
         let base = base.unwrap();
         assert_eq!((base.layer, base.bytes, base.every), (0, 1_000, Some(Duration::from_secs(1))));
         assert_eq!((base.made, base.life), (at(1_000), Duration::from_secs(1)));
@@ -168,8 +169,7 @@ mod tests {
     #[test]
     fn what_has_left_can_be_sent_again_in_time() {
         let mut base = base(2);
-        let meta = AduMeta { deadline: Some(at(2_000)), ..AduMeta::default() };
-        base.leave(&meta);
+        base.leave(Some(at(2_000)));
         assert!(!base.allows(at(1_300), &path(900), RATE, 100));
         base.settle();
         assert!(base.allows(at(1_300), &path(900), RATE, 100));

@@ -4,6 +4,7 @@
 pub(crate) mod differences;
 pub(crate) mod outcome;
 pub(crate) mod ranking;
+pub(crate) mod real;
 pub(crate) mod setup;
 mod trial;
 

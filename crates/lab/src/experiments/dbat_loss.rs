@@ -9,14 +9,27 @@ const ORDER: Ranking =
     Ranking { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
 const RUNS: Ranking =
     Ranking { what: "runs of ten and more", digits: 1, rises: false, value: |outcome| outcome.lost().bursts as f64 };
-const METRICS: [Metric<Outcome>; 8] = [
+const LENGTHS: Ranking = Ranking {
+    what: "mean run of losses, packets",
+    digits: 2,
+    rises: false,
+    value: |outcome| outcome.lost().mean_run(),
+};
+const LONGEST: Ranking = Ranking {
+    what: "longest run of losses, packets",
+    digits: 1,
+    rises: false,
+    value: |outcome| outcome.lost().longest as f64,
+};
+const METRICS: [Metric<Outcome>; 9] = [
     metric("made", 0, |outcome| outcome.made.len() as f64),
     metric("lost", 0, ORDER.value),
     metric("of them: buffer full", 0, |outcome| outcome.lost().full as f64),
     metric("given up", 0, |outcome| outcome.lost().choice as f64),
     metric("under way", 0, |outcome| outcome.lost().network as f64),
+    metric("mean run", 2, LENGTHS.value),
     metric("runs of ten or more", 0, RUNS.value),
-    metric("longest run", 0, |outcome| outcome.lost().longest as f64),
+    metric("longest run", 0, LONGEST.value),
     metric("marked, at the sender", 0, |outcome| outcome.lost().marked as f64),
 ];
 
@@ -45,13 +58,22 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
 fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
     let order = |order: Ranking, paper: &str| order.claim(paper, &order.spreads(streams, SetupDifference::PAPER, RTT));
     let dbat = Cell { apart: SetupDifference::PAPER, way: StreamTransport::Dbat, rtt: RTT };
-    let marked = streams.stats(&dbat, METRICS[7].value);
+    let bursts = "\"a large number of packets are lost in bursts\" with TCP";
+    let marked = streams.stats(&dbat, METRICS[8].value);
     let what = "marked packets that DBAT's sender lost, the most of the seeds";
+    let [longest, lengths] = [LONGEST, LENGTHS].map(|of| of.spreads(streams, SetupDifference::PAPER, RTT));
     vec![
         order(ORDER, "TCP > TFRC > DBAT"),
-        order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
+        order(RUNS, bursts),
+        Claim::new(
+            "mean runs of losses with TCP, TFRC, DBAT, packets",
+            "",
+            lengths.map(|one| format!("{:.2}", one.mean)).join(", "),
+            lengths[0].mean,
+        ),
+        LONGEST.over(("TCP's", "TFRC's and DBAT's"), bursts, [&longest[..1], &longest[1..]]),
         Claim::new(what, "", format!("{marked:.1}"), marked.most).aim(..=0.0),
-        ORDER.letter("TCP > TFRC > DBAT", streams, RTT),
+        ORDER.letter("TCP > TFRC > DBAT", streams, SetupDifference::PAPER, RTT),
         ORDER.today(today, RTT),
     ]
 }

@@ -49,7 +49,7 @@ sabotages! {
 }
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
-    let (streams, today) = dbat::run(run, &[RTT]);
+    let (streams, today) = dbat::run(run, SetupDifference::PAPER, &[RTT]);
     let table = |streams: &Streams, with| {
         let title = format!("From 30 to 200 s, {with}: mean of the seeds, least and most");
         streams.rows().axis("way", |cell| cell.way.name()).spreads(&METRICS).table(&title)
@@ -105,7 +105,7 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
         order(ALL),
         Claim::order("TCP's stream is below its fair share", "below", format!("{fair:.2}"), fair.mean < 1.0),
         Claim::mean("TFRC's stream over its fair share", "about 1", 2, tfrcs),
-        BESIDE_FTP.letter("TCP < TFRC < DBAT", streams, RTT),
+        BESIDE_FTP.letter("TCP < TFRC < DBAT", streams, SetupDifference::PAPER, RTT),
         Claim::new("to the letter: share of TCP's rate", "above 1", format!("{letter:.2}"), letter).pass(1.0..),
         BESIDE_FTP.today(today, RTT),
     ]

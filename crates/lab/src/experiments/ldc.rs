@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::json;
-use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Rate, Rng, SubStream};
+use timeous::core::{
+    AduMeta, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Queue, Rate, Rng, SubStream,
+};
 use timeous_choice::{Chain, Layers};
 use timeous_cm::Kind;
 use timeous_host::{Application, Arrivals, Feed, Journal, Outlet, Refused, Socket, Stream, Tcp};
@@ -30,27 +32,44 @@ pub(crate) fn run(
     if run.real {
         return run_real(run, &start_ups[..real], findings);
     }
-    let broken = Broken {
-        no_choice: run.sabotage.is_some_and(|sabotage| sabotage.name == NO_CHOICE[0]),
-        early: run.sabotage.is_some_and(|sabotage| sabotage.name == EARLY[0]),
-    };
+    let broken = Broken::of(run);
     findings(&run.grid("streams", Cell::all(start_ups), |cell, seed| trial(cell, seed, broken)))
+}
+
+/// Runs each sender over a link without limit and losses (figure 4).
+pub(crate) fn without_limit(run: &Run<'_>) -> Views {
+    let broken = Broken::of(run);
+    let cells = Sender::ALL.map(|sender| Cell { start_up: START_UPS[0], rate: NO_LIMIT, sender });
+    run.grid("streams without limit", cells.to_vec(), |cell, seed| trial(cell, seed, broken))
 }
 
 /// Names and descriptions of the sabotages of these experiments.
 pub(crate) const NO_CHOICE: [&str; 2] = ["no-choice", "the ring sends everything in order, and knows no deadlines"];
 pub(crate) const EARLY: [&str; 2] = ["early", "the sender is told of deadlines after half of the start-up time"];
+pub(crate) const UNMEASURED: [&str; 2] = ["unmeasured", "deadlines are taken without the first packet's way"];
+pub(crate) const CHOSEN: [&str; 2] = ["chosen", "plain TCP chooses, too"];
 
 /// Parts of a trial that are broken on purpose.
 #[derive(Clone, Copy, Debug)]
 struct Broken {
     no_choice: bool,
     early: bool,
+    unmeasured: bool,
+    chosen: bool,
+}
+
+impl Broken {
+    fn of(run: &Run<'_>) -> Self {
+        let is = |[name, _]: [&str; 2]| run.sabotage.is_some_and(|sabotage| sabotage.name == name);
+        Self { no_choice: is(NO_CHOICE), early: is(EARLY), unmeasured: is(UNMEASURED), chosen: is(CHOSEN) }
+    }
 }
 
 /// Rates of the link.
 pub(crate) const RATES: [Rate; 3] = [Rate::from_kbps(1_024), Rate::from_kbps(512), Rate::from_kbps(256)];
 pub(crate) const LOSS: f64 = 0.05;
+/// Rate of a link without limit, which loses nothing either.
+const NO_LIMIT: Rate = Rate::from_bps(u64::MAX);
 pub(crate) const LAYERS: usize = 8;
 /// Length of the stream in seconds.
 pub(crate) const SECONDS: u64 = 60;
@@ -66,14 +85,12 @@ pub(crate) const QUEUE: usize = 20;
 /// Time from the arrival of the first packet to its playout.
 pub(crate) const START_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(20)];
 
-/// Returns the delay of the first packet, of `bytes` bytes, over the idle link.
-pub(crate) fn first_way(rate: Rate, bytes: usize) -> Duration {
-    DELAY + rate.time_for(bytes as u64)
-}
-
 /// Returns the links to the viewer and back.
 fn links(rate: Rate) -> [LinkConfig; 2] {
     let back = LinkConfig::with_delay(DELAY);
+    if rate == NO_LIMIT {
+        return [back.clone(), back];
+    }
     let (capacity, queue, loss) = (Capacity::Fixed(rate), Limit::Packets(QUEUE), Loss::Bernoulli { p: LOSS });
     [LinkConfig { capacity, queue, loss, ..back.clone() }, back]
 }
@@ -92,14 +109,16 @@ pub(crate) fn choices() -> Vec<Choice> {
         ours "playout": "a second's data play 1 s (or 10, 20) after the first packet came, plus their place in the \
             stream" => "the paper's time reference is the first packet; before a second has passed no second of all \
             layers is whole";
-        ours "deadline": "the playout: the start-up time after the data were made, and the first packet's way over \
-            the idle link" => "the paper's sender keeps to playout speed \"with the first packet as the time \
-            reference\"; one that is told of deadlines earlier than the playout would give up, at the end of each \
-            second, what is in time";
+        ours "deadline": "the start-up time after the data were made; the sender knows nothing of the link"
+            => "the paper's sender keeps to playout speed \"with the first packet as the time reference\"";
         ours "late choice": "`Layers`: too late, or from the top layer down what the rate of the last 4 s leaves no \
-            time for; what is not of the lowest layer waits while too much is under way for that one"
-            => "the paper's application drops from the highest layer until it can send at playout speed, and says no \
-            more";
+            time for; what is not of the lowest layer waits while too much is under way for that one. It adds to \
+            deadlines the first packet's way over the idle link, by the round trip and the rate that it has measured"
+            => "the playout begins when that packet has come, and a sender that gives up what is in time loses some of \
+            each second";
+        ours "to the letter": "a layer's second is left out whole if none of it has left when the start-up time is \
+            over, and nothing else is" => "the paper's application drops from the highest layer until it can send at \
+            playout speed; its ADU is a layer's second, and what is in the kernel's queue stays there";
         ours "send buffer of plain TCP": "as Linux tunes it; its writer waits" => "the paper's regular send()";
         ours "transport": "our own TCP in virtual time; late choice at the instant of sending" => "the paper's patch";
     }
@@ -161,6 +180,38 @@ values! {
         Plain = "plain",
         /// Packet ring with late choice.
         LateChoice = "late choice",
+        /// Packet ring with the paper's choice, by whole seconds of a layer.
+        Letter = "to the letter",
+    }
+}
+
+impl Sender {
+    /// Beginning of a claim about this sender.
+    pub(crate) fn prefix(self) -> &'static str {
+        if self == Self::Letter { "to the letter: " } else { "" }
+    }
+}
+
+/// The paper's choice (§6): a second of a layer is one ADU. It is dropped whole if none of it has left when its time is
+/// over.
+#[derive(Debug)]
+struct WholeSeconds {
+    /// Time for which data are worth sending, from when they were made.
+    lasts: Duration,
+    /// Second of a layer of which a packet has left.
+    begun: FrameId,
+}
+
+impl LateChoice for WholeSeconds {
+    fn choose(&mut self, now: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for index in 0..queue.len() {
+            let Some((meta, _)) = queue.get(index) else { continue };
+            if meta.frame != self.begun && now >= meta.enqueued + self.lasts {
+                queue.drop_at(index, DropReason::Expired);
+            }
+        }
+        let first = (0..queue.len()).find_map(|index| queue.get(index));
+        self.begun = first.map_or(self.begun, |(meta, _)| meta.frame);
     }
 }
 
@@ -204,10 +255,12 @@ pub(crate) type Views = Grid<Cell, ViewerOutcome>;
 /// Outcome of a trial, within the 60 s and until the last playout.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct ViewerOutcome {
-    /// Bytes that arrived in the 60 s.
+    /// Bytes that arrived in the 60 s, and those of each layer's whole packets among them.
     pub(crate) received: u64,
-    /// Bytes that arrived until the last playout, and bytes among them that were in time.
+    pub(crate) received_layers: [u64; LAYERS],
+    /// Bytes that arrived until the last playout, of each layer, and bytes among them that were in time.
     pub(crate) arrived: u64,
+    pub(crate) arrived_layers: [u64; LAYERS],
     pub(crate) in_time: u64,
     /// Share of each layer's bytes that were in time.
     pub(crate) layers: [f64; LAYERS],
@@ -220,12 +273,22 @@ pub(crate) struct ViewerOutcome {
 impl ViewerOutcome {
     /// Returns an outcome with these bytes in the 60 s, and nothing else yet.
     fn of(received: u64) -> Self {
-        Self { received, arrived: 0, in_time: 0, layers: [0.0; LAYERS], lateness: Vec::new() }
+        Self {
+            received,
+            received_layers: [0; LAYERS],
+            arrived: 0,
+            arrived_layers: [0; LAYERS],
+            in_time: 0,
+            layers: [0.0; LAYERS],
+            lateness: Vec::new(),
+        }
     }
 
     /// Counts a packet that arrived.
-    fn count(&mut self, second: u64, layer: usize, at: Instant, playout: Instant) {
+    fn count(&mut self, (second, layer): (u64, usize), at: Instant, end: Instant, playout: Instant) {
         self.arrived += SIZE as u64;
+        self.arrived_layers[layer] += SIZE as u64;
+        self.received_layers[layer] += if at < end { SIZE as u64 } else { 0 };
         if at <= playout {
             self.in_time += SIZE as u64;
             self.layers[layer] += SIZE as f64 / (SECONDS * BYTES) as f64;
@@ -238,8 +301,6 @@ impl ViewerOutcome {
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_000;
-/// Bytes of IP's and TCP's headers, without options.
-const HEADERS: usize = 40;
 /// Start of the stream: its connection is open by then.
 const BEGIN: Duration = Duration::from_secs(5);
 
@@ -253,12 +314,18 @@ fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
 
     let begin = Instant::ZERO + BEGIN;
     let start_up = if broken.early { trial.start_up / 2 } else { trial.start_up };
-    let latency = start_up + first_way(trial.rate, SIZE + HEADERS);
-    let source = LayeredSource::new(begin, (!broken.no_choice).then_some(latency));
-    let choice: Box<dyn LateChoice> = if broken.no_choice { Box::<Chain>::default() } else { Box::<Layers>::default() };
-    let feed: Feed = match trial.sender {
+    let sender = if broken.chosen { Sender::LateChoice } else { trial.sender };
+    let told = !broken.no_choice && sender == Sender::LateChoice;
+    let source = LayeredSource::new(begin, told.then_some(start_up));
+    let choice: Box<dyn LateChoice> = match sender {
+        _ if broken.no_choice => Box::<Chain>::default(),
+        Sender::Letter => Box::new(WholeSeconds { lasts: start_up, begun: FrameId::NONE }),
+        _ if broken.unmeasured => Box::<Layers>::default(),
+        Sender::Plain | Sender::LateChoice => Box::new(Layers::counting_from_first()),
+    };
+    let feed: Feed = match sender {
         Sender::Plain => Socket::new(source).into(),
-        Sender::LateChoice => Stream::new(source).slots(4_096).choice(choice).into(),
+        Sender::LateChoice | Sender::Letter => Stream::new(source).slots(4_096).choice(choice).into(),
     };
     let config = Config { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..Config::default() };
     let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
@@ -276,12 +343,13 @@ fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
 fn view(trial: &Cell, begin: Instant, journal: &Journal, arrivals: &Arrivals) -> ViewerOutcome {
     let arrived = of_those_that_left(journal, arrivals);
     let first = arrived.first().map_or(begin, |(_, at)| *at);
-    let mut viewed = ViewerOutcome::of(arrivals.bytes_between(begin, begin + Duration::from_secs(SECONDS)));
+    let end = begin + Duration::from_secs(SECONDS);
+    let mut viewed = ViewerOutcome::of(arrivals.bytes_between(begin, end));
     for (seq, at) in arrived {
         let meta = journal.adus()[seq].meta;
         let second = meta.enqueued.saturating_since(begin);
         let playout = first + trial.start_up + second;
-        viewed.count(second.as_millis() / 1_000, usize::from(meta.substream.0), at, playout);
+        viewed.count((second.as_millis() / 1_000, usize::from(meta.substream.0)), at, end, playout);
     }
     viewed
 }
@@ -397,9 +465,9 @@ fn plan(&Wish { control, way, cell: ref trial, seed }: &Wish) -> Plan {
         encrypted: false,
         behaviour: None,
         seed: seed ^ trial.rate.as_bps() << 20,
-        offers: offers(trial.start_up + first_way(trial.rate, PACKET)),
+        offers: offers(trial.start_up),
         slots: SLOTS,
-        choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Layers::default()) }),
+        choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Layers::counting_from_first()) }),
         lasting: Duration::from_secs(SECONDS) + trial.start_up,
     }
 }
@@ -423,7 +491,7 @@ fn view_real(trial: &Cell, log: &Log) -> ViewerOutcome {
     let mut viewed = ViewerOutcome::of(received);
     for (index, at) in log.arrived.iter().enumerate().filter_map(|(index, at)| Some((index, (*at)?))) {
         let (second, layer) = ((index / (LAYERS * PACKETS)) as u64, index / PACKETS % LAYERS);
-        viewed.count(second, layer, at, first + trial.start_up + Duration::from_secs(second));
+        viewed.count((second, layer), at, end, first + trial.start_up + Duration::from_secs(second));
     }
     viewed
 }

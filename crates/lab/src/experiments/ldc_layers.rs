@@ -16,16 +16,67 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     forms: Forms::BothBySeed,
     seeds: 10,
     takes: "3 s; real 8 min, as root",
-    sabotages: &[NO_CHOICE],
+    sabotages: &[NO_CHOICE, CHOSEN],
     run,
 };
 
 sabotages! {
-    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1] => ["percent of the base layer in time"];
+    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1] => ["percent of the base layer in time", "to the letter: percent of the base layer received"];
+    CHOSEN = ldc::CHOSEN[0], ldc::CHOSEN[1] => ["plain TCP at"];
 }
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
-    ldc::run(run, &START_UPS[..1], 1, findings)
+    let found = ldc::run(run, &START_UPS[..1], 1, findings)?;
+    if run.real {
+        return Ok(found);
+    }
+    let free = ldc::without_limit(run);
+    let table = free.rows().axis("sender", |cell| cell.sender.name());
+    let table = table.each(0..LAYERS, layer_name, |at, &layer| format!("{:.1}", in_time(at, layer)));
+    let table =
+        table.table("Without limit and losses (figure 4): bytes of each layer in time, % (means over the seeds)");
+    Ok(Findings {
+        tables: found.tables.into_iter().chain([table]).collect(),
+        claims: found.claims.into_iter().chain(free.points().iter().map(whole)).collect(),
+        ..found
+    })
+}
+
+fn layer_name(layer: &usize) -> String {
+    format!("layer {}", layer + 1)
+}
+
+/// Returns the claim about all layers over a link without limit.
+fn whole(at: &At<'_, Cell, ViewerOutcome>) -> Claim {
+    let what = format!(
+        "{}: percent in time of the least complete layer without limit, the worst seed",
+        at.point.sender.name()
+    );
+    let least = least((0..LAYERS).map(|layer| at.stats(|one| 100.0 * one.layers[layer]).least));
+    percent(what, "complete", least).pass(COMPLETE..)
+}
+
+/// Returns the claim about how evenly plain TCP's bytes are spread over the layers.
+fn spread(at: &At<'_, Cell, ViewerOutcome>) -> Claim {
+    let seconds = |bytes: u64| bytes as f64 / BYTES as f64;
+    let apart = |one: &ViewerOutcome| {
+        let [most, least] = [one.received_layers.iter().max(), one.received_layers.iter().min()];
+        seconds(most.zip(least).map_or(0, |(most, least)| most - least))
+    };
+    let what = format!(
+        "plain TCP at {} kbit/s: seconds between the layers with most and least received, the worst seed",
+        at.point.kbps()
+    );
+    Claim::number(what, "even, but for the last second", 2, at.stats(apart).most).pass(..=1.0)
+}
+
+/// Returns the claim about the base layer that came, as figure 6 counts it.
+fn came(at: &At<'_, Cell, ViewerOutcome>) -> Claim {
+    let kbps = at.point.kbps();
+    let what =
+        format!("to the letter: percent of the base layer received, in time or not, at {kbps} kbit/s, the worst seed");
+    let received = at.stats(|one| 100.0 * one.arrived_layers[0] as f64 / (SECONDS * BYTES) as f64);
+    percent(what, "complete", received.least).pass(COMPLETE..)
 }
 
 fn findings(views: &Views) -> Result<Findings, RunError> {
@@ -33,7 +84,7 @@ fn findings(views: &Views) -> Result<Findings, RunError> {
         .rows()
         .axis("link, kbit/s", Cell::kbps)
         .axis("sender", |cell| cell.sender.name())
-        .each(0..LAYERS, |layer| format!("layer {}", layer + 1), |at, &layer| format!("{:.1}", in_time(at, layer)))
+        .each(0..LAYERS, layer_name, |at, &layer| format!("{:.1}", in_time(at, layer)))
         .table("Bytes of each layer in time, % (means over the seeds)");
     let chart = Chart {
         title: "Layers in time",
@@ -46,12 +97,17 @@ fn findings(views: &Views) -> Result<Findings, RunError> {
         Series::new(&format!("{}, {} kbit/s", at.point.sender.name(), at.point.kbps()), points)
     };
     let points = views.points();
-    let late = points.iter().filter(|at| at.point.sender == Sender::LateChoice);
+    let claims = points.iter().flat_map(|at| match at.point.sender {
+        Sender::Plain => vec![spread(at)],
+        Sender::LateChoice => vec![base(at), fitting(at, views)],
+        Sender::Letter => vec![came(at), base(at)],
+    });
+    let claims = claims.collect();
     Ok(Findings {
         setup: choices(),
         tables: vec![table],
         figures: vec![chart.draw(points.iter().map(line))?],
-        claims: late.flat_map(|at| [base(at), fitting(at, views)]).collect(),
+        claims,
         data: views.data(),
         ..Findings::default()
     })
@@ -70,8 +126,11 @@ fn percent(what: String, paper: &str, percent: f64) -> Claim {
 /// Returns the claim about the base layer in the worst seed.
 fn base(at: &At<'_, Cell, ViewerOutcome>) -> Claim {
     let least = at.stats(|one| 100.0 * one.layers[0]).least;
-    let what = format!("percent of the base layer in time at {} kbit/s, the worst seed", at.point.kbps());
-    percent(what, "complete", least).pass(COMPLETE..)
+    let prefix = at.point.sender.prefix();
+    let what = format!("{prefix}percent of the base layer in time at {} kbit/s, the worst seed", at.point.kbps());
+    let claim = percent(what, "complete", least);
+    // The paper counts what came, in time or not.
+    if at.point.sender == Sender::Letter { claim } else { claim.pass(COMPLETE..) }
 }
 
 /// Returns the claim about the least complete of the layers that fit into plain TCP's received

@@ -53,17 +53,25 @@ fn findings(views: &Views) -> Result<Findings, RunError> {
     };
     let cells = views.points().into_iter().map(|at| *at.point).filter(|cell| cell.sender == Sender::Plain);
     let cells: Vec<Cell> = cells.collect();
+    let senders: Vec<Sender> =
+        Sender::ALL.into_iter().filter(|sender| views.first(|at| at.sender == *sender).is_some()).collect();
     let table = Rows::of(cells.clone())
         .column("start-up, s", Cell::seconds)
         .column("link, kbit/s", Cell::kbps)
-        .number("plain, kB in time", 0, |cell| in_time(cell, Sender::Plain))
-        .number("late choice", 0, |cell| in_time(cell, Sender::LateChoice))
-        .number("plain, % of what came", 1, |cell| share(cell, Sender::Plain))
-        .number("late choice", 1, |cell| share(cell, Sender::LateChoice))
+        .each(
+            senders.clone(),
+            |sender| format!("{}, kB in time", sender.name()),
+            |cell, sender| format!("{:.0}", in_time(cell, *sender)),
+        )
+        .each(
+            senders,
+            |sender| format!("{}, % of what came", sender.name()),
+            |cell, sender| format!("{:.1}", share(cell, *sender)),
+        )
         .table("In time (means over the seeds)");
     let claims = cells.iter().flat_map(|cell| {
         let at = format!("at {} kbit/s, {} s of start-up", cell.kbps(), cell.seconds());
-        let [plain, late] = Sender::ALL.map(|sender| in_time(cell, sender));
+        let [plain, late] = [Sender::Plain, Sender::LateChoice].map(|sender| in_time(cell, sender));
         let has_all = least(of(cell, Sender::LateChoice).map(|one| one.in_time as f64)) == ALL as f64;
         let measured = format!("{late:.0} against {plain:.0} kB{}", if has_all { ", all that there are" } else { "" });
         let what = format!("more bytes in time with late choice, or all that there are, {at}");

@@ -23,6 +23,7 @@ const WINDOWS: &str = "windows of 20 segments";
 const NO_SACK: &str = "no SACK, RACK, probes; starts with 2";
 const TODAY: &str = "today's TCP";
 const NS2_TCP: &str = "ns-2's TCP: no SACK …, windows of 20 of 536 bytes";
+const NS2_KB: &str = "ns-2's TCP, packets of 1 kB";
 const NS2_ALL: &str = "all of ns-2's and Goddard's";
 const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
@@ -78,11 +79,13 @@ impl SetupDifference {
 
     /// ns-2's full TCP with its defaults, as in the paper (§4).
     pub(crate) const PAPER: Self = Self { window: true, segments: true, reno: true, ..Self::TODAY };
+    /// The same with packets of 1 kB, in which the paper counts the send buffer.
+    pub(crate) const PAPER_KB: Self = Self { segments: false, ..Self::PAPER };
     /// The paper's TCP with further properties of simulator and streamer.
     pub(crate) const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::PAPER };
 
     /// Candidate causes of the paper's buffering time over TCP, alone and combined.
-    pub(crate) const OF_TCP: [(&'static str, Self); 15] = {
+    pub(crate) const OF_TCP: [(&'static str, Self); 16] = {
         let none = Self::TODAY;
         let shifted = Self { shifted: true, ..none };
         [
@@ -91,6 +94,7 @@ impl SetupDifference {
             ("segments of 536 bytes", Self { segments: true, ..none }),
             (NO_SACK, Self { reno: true, ..none }),
             (NS2_TCP, Self::PAPER),
+            (NS2_KB, Self::PAPER_KB),
             ("over TCP the player counts no losses", Self { blind: true, ..none }),
             ("empty buffer: the rate by the pair alone", Self { by_pair: true, ..none }),
             ("the streamer sends on during a probe", Self { sends_on: true, ..none }),
@@ -105,7 +109,7 @@ impl SetupDifference {
     };
 
     /// Candidate causes of TFRC's stream being later and less complete than TCP's.
-    pub(crate) const OF_ORDER: [(&'static str, Self); 13] = {
+    pub(crate) const OF_ORDER: [(&'static str, Self); 14] = {
         let none = Self::TODAY;
         let few = Self { first: FIRST, content: true, ..none };
         [
@@ -121,6 +125,7 @@ impl SetupDifference {
             (WINDOWS, Self { window: true, ..none }),
             ("windows of 20 segments, of 536 bytes each", Self { window: true, segments: true, ..none }),
             (NS2_TCP, Self::PAPER),
+            (NS2_KB, Self::PAPER_KB),
             (NS2_ALL, Self::NS2_ALL),
         ]
     };

@@ -26,7 +26,9 @@ pub(crate) struct LossCounts {
     pub(crate) choice: u64,
     /// Lost in the network.
     pub(crate) network: u64,
-    /// Runs of ten or more consecutive losses.
+    /// Runs of consecutive losses.
+    pub(crate) runs: u64,
+    /// Runs of ten or more.
     pub(crate) bursts: u64,
     /// Length of the longest run.
     pub(crate) longest: u64,
@@ -37,6 +39,11 @@ pub(crate) struct LossCounts {
 impl LossCounts {
     pub(crate) fn all(&self) -> u64 {
         self.full + self.choice + self.network
+    }
+
+    /// Returns the mean length of a run; zero if nothing was lost.
+    pub(crate) fn mean_run(&self) -> f64 {
+        self.all() as f64 / self.runs.max(1) as f64
     }
 }
 
@@ -89,6 +96,7 @@ impl Outcome {
             lost.marked += u64::from(made.marked && made.gone.is_some());
             if !arrived {
                 run += 1;
+                lost.runs += u64::from(run == 1);
                 lost.bursts += u64::from(run == BURST);
                 lost.longest = lost.longest.max(run);
             }

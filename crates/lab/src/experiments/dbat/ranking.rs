@@ -50,10 +50,19 @@ impl Ranking {
         Claim::order(self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
     }
 
+    /// Returns the claim that a transport's mean is over that of others.
+    pub(crate) fn over(&self, (over, others): (&str, &str), paper: &str, [most, rest]: [&[Stats]; 2]) -> Claim {
+        let measured = most.iter().chain(rest).map(|spread| format!("{:.*}", self.digits, spread.mean));
+        let measured = measured.collect::<Vec<_>>().join(", ");
+        let least = most.iter().map(|spread| spread.mean).fold(f64::INFINITY, f64::min);
+        let holds = rest.iter().all(|spread| least > spread.mean);
+        Claim::order(format!("{}: {over} over {others}", self.what), paper, measured, holds)
+    }
+
     /// Returns the claim of DBAT to the letter, with the paper's TCP.
-    pub(crate) fn letter(&self, paper: &str, streams: &Streams, rtt: u64) -> Claim {
+    pub(crate) fn letter(&self, paper: &str, streams: &Streams, apart: SetupDifference, rtt: u64) -> Claim {
         let ways = [StreamTransport::Tcp, StreamTransport::Tfrc, StreamTransport::PaperDbat];
-        let spreads = ways.map(|way| streams.stats(&Cell { apart: SetupDifference::PAPER, way, rtt }, self.value));
+        let spreads = ways.map(|way| streams.stats(&Cell { apart, way, rtt }, self.value));
         let claim = self.claim(paper, &spreads);
         Claim { what: format!("to the letter: {}", claim.what), ..claim }
     }
@@ -95,7 +104,7 @@ impl Ranking {
         (chart, line): (Chart<'_>, impl Fn(&Outcome) -> Vec<(f64, f64)>),
         claims: impl Fn(&Streams, &Streams) -> Vec<Claim>,
     ) -> Result<Findings, RunError> {
-        let (streams, today) = trial::run(run, &[RTT]);
+        let (streams, today) = trial::run(run, SetupDifference::PAPER, &[RTT]);
         let table = |streams: &Streams, with| {
             let title = format!("{title}, {with}: mean of the seeds, least and most");
             streams.rows().axis("way", |cell| cell.way.name()).spreads(metrics).table(&title)

@@ -1,7 +1,8 @@
 //! Setup of Hasan et al. §4: the link, its cross traffic, and the transports of the stream.
 
-use timeous::core::{Duration, Instant, Rate};
-use timeous_choice::dbat::{DropRule, Settings};
+use timeous::Uri;
+use timeous::core::{Duration, Instant, LateChoice, Rate};
+use timeous_choice::dbat::{Dbat, DropRule, Marking, Settings};
 use timeous_host::sources::WebTraffic;
 
 use super::super::goddard::message::PACKET;
@@ -18,7 +19,9 @@ pub(crate) const RTT: u64 = 150;
 pub(crate) const ACCESS: Duration = Duration::from_millis(1);
 /// Bytes of a packet on the link, headers included.
 pub(crate) const WIRE: u64 = PACKET as u64 + 40;
-/// Largest threshold of DBAT, in bytes: three quarters of the send buffer.
+/// Stream whose policy is the row `policy=dbat`, with all its defaults.
+const SHIPPED: &str = "timeous://player?policy=dbat";
+/// Largest threshold of DBAT for few rates, in bytes: three quarters of the send buffer.
 const MOST: u64 = (server::BUFFER * PACKET) as u64 / 4 * 3;
 /// Start and end of FTP.
 pub(crate) const FTP: [Instant; 2] = [Instant::from_nanos(100_000_000), Instant::from_nanos(200_000_000_000)];
@@ -34,24 +37,31 @@ values! {
         Tcp = "TCP",
         /// DCCP with TFRC (CCID 3), from a ring that drops at its tail.
         Tfrc = "TFRC",
-        /// TFRC with DBAT on the ring, as Timeous has it for a source with a few rates.
-        Dbat = "TFRC, DBAT",
+        /// TFRC with the tool's DBAT on the ring.
+        Dbat = "TFRC, policy=dbat",
+        /// TFRC with DBAT by the library's settings for a source with a few rates.
+        FewRates = "TFRC, DBAT for few rates",
         /// TFRC with DBAT exactly as in the paper.
         PaperDbat = "TFRC, DBAT to the letter",
     }
 }
 
 impl StreamTransport {
-    /// Returns DBAT's settings, if it is used.
-    pub(crate) fn dbat(self) -> Option<Settings> {
-        match self {
-            Self::Tcp | Self::Tfrc => None,
+    /// Returns DBAT, if it is used. `asks`: whether the paper's asks TFRC to keep to the stream's rate.
+    pub(crate) fn dbat(self, asks: bool) -> Option<Box<dyn LateChoice>> {
+        let settings = match self {
+            Self::Tcp | Self::Tfrc => return None,
             Self::Dbat => {
-                let beyond = DropRule::Excess;
-                Some(Settings { most: Some(MOST), beyond, spare_what_remains: true, ..Settings::default() })
+                let uri: Uri = SHIPPED.parse().expect("the tool's own policy");
+                return Some(uri.options.choice());
             }
-            Self::PaperDbat => Some(Settings::PAPER),
-        }
+            Self::FewRates => {
+                let beyond = DropRule::Excess;
+                Settings { most: Some(MOST), beyond, spare_what_remains: true, ..Settings::default() }
+            }
+            Self::PaperDbat => Settings { ask_for_rate: asks, ..Settings::PAPER },
+        };
+        Some(Box::new(Dbat::new(settings, Marking::default())))
     }
 }
 
@@ -122,13 +132,13 @@ fn transports() -> Vec<Choice> {
         paper "under DBAT": "TFRC" => "§4";
         ours "TFRC": "DCCP's CCID 3" => "loss events are found at the receiver, as in ns-2";
         ours "TCP": "the streams' and all others': as RFC 6582 has it, without SACK, RACK and tail loss probes, two \
-            segments at first, each acknowledged, windows of 20 segments of 536 bytes; and beside it today's: NewReno \
-            with SACK, no timestamps, no ECN" => "§4 has ns-2's full TCP, and says of its send buffer alone that it \
+            segments at first, each acknowledged, windows of 20 segments, of 536 bytes, and in dbat-buffering of the \
+            paper's 1 kB; and beside it today's: NewReno with SACK, no timestamps, no ECN" => "§4 has ns-2's full TCP, and says of its send buffer alone that it \
             was made adjustable: so all else is ns-2's, by its source";
-        ours "DBAT": "Timeous's for a source of a few rates: with thresholds within three quarters of the send \
-            buffer, told of room, too, giving up no more than what is beyond Max_Th (`Beyond::Excess`), and sparing \
-            what a higher rate has left (`spare_what_remains`): settings of the library's, which `policy=dbat` of the \
-            tool does without; and beside it to the letter of figure 5 and of §3.2, where only the player asks for more, and \
+        ours "DBAT": "`policy=dbat` of the tool with all its defaults, told of room, too; and beside it with the library's \
+            settings for a source of a few rates: thresholds within three quarters of the send buffer, giving up no \
+            more than what is beyond Max_Th (`DropRule::Excess`), and sparing what a higher rate has left \
+            (`spare_what_remains`); and to the letter of figure 5 and of §3.2, where only the player asks for more, and \
             TFRC keeps between the stream's rate, as far as the equation allows, and a quarter more"
             => "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a \
             second, the next one if the path carries it, and after one that did not stay for 8 s it waits twice as \
@@ -144,11 +154,13 @@ fn transports() -> Vec<Choice> {
 /// Returns notes on where the order differs from the paper's, and on attempts to explain it.
 pub(crate) fn notes() -> Vec<String> {
     vec![
-        "TCP stalls less than the paper's since what its send buffer refuses is lost, and the player can see that and take a lower \
+        "The paper's row of TCP may be one of its simulator's application. Here TCP's buffer seldom runs empty: with packets of 1 kB, seed 1, never \
+         at 150 and 450 ms, and its time is that of the start. What its send buffer refuses is lost, and the player can see that and take a lower \
          rate. In ns-2 it cannot: TcpApp notes what is written before the agent has taken it, and its peer counts bytes, so that the \
-         player gets without a gap the oldest that it has not got, ever later (§4.1: \"TCP hides the packet loss information\"). That \
-         makes ten times as much at 150 and 450 ms, about the paper's size (dbat-buffering). That the authors' full TCP left TcpApp as it is \
-         agrees with their text, and is not known; at 20 ms it does not fit, where the paper has 0.39 % and that would make twenty."
+         player gets without a gap the oldest that it has not got, ever later (§4.1: \"TCP hides the packet loss information\"). With that \
+         alone added TCP buffers 8 to 16 % of the time at 150 ms and 9 to 43 % at 450 ms, about the paper's size (dbat-buffering). That the authors' full TCP \
+         left TcpApp as it is agrees with their text, and is not known; at 20 ms it does not fit, where the paper has 0.39 %, the time in which a second of \
+         media comes at the least, and that makes 3 to 30."
             .to_owned(),
         "The paper's TCP is ns-2's. With today's in its place the orders turn: of buffering at 150 and at 450 ms, of latency and of losses. \
          Where today's has no SACK, no RACK and no tail loss probes and starts with two segments, and nothing else is otherwise, they are the paper's \
@@ -173,7 +185,8 @@ pub(crate) fn notes() -> Vec<String> {
          for half a minute TFRC does not allow the next rate."
             .to_owned(),
         "By the letter of figure 5, Max_Th is 108 kB at 960 kbit/s and 450 ms: the send buffer of 64 kB overflows before anybody \
-         is told, and DBAT does nothing. So Timeous keeps the thresholds within the buffer."
+         is told, and DBAT does nothing; nor does `policy=dbat` there, whose ring holds more in the tool (`maxth=48k` keeps the thresholds \
+         within such a buffer, as the settings for few rates do)."
             .to_owned(),
         "Of runs of ten and more DBAT has some, and TFRC hardly any: what is too much goes at once, oldest first, and the eleven \
          between two marked packets follow each other."

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rng};
-use timeous_choice::dbat::{Dbat, Marking, Settings};
 use timeous_cm::Kind;
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::{Bulk, Web};
@@ -31,7 +30,7 @@ pub(crate) const TODAY: &str = "with today's TCP";
 
 /// Runs every transport at each of these round-trip times (milliseconds) for each seed, with the paper's TCP and with
 /// today's.
-pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
+pub(crate) fn run(run: &Run<'_>, paper: SetupDifference, rtts: &[u64]) -> (Streams, Streams) {
     let broken = broken(run);
     let of = |what, aparts: &[SetupDifference]| {
         let cells = Cell::all(aparts, rtts, &StreamTransport::ALL);
@@ -39,7 +38,7 @@ pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> (Streams, Streams) {
     };
     // No bound is about today's TCP.
     let today = if run.extent == Extent::Least { &[][..] } else { &[SetupDifference::TODAY] };
-    (of("streams", &[SetupDifference::PAPER]), of("streams beside today's TCP", today))
+    (of("streams", &[paper]), of("streams beside today's TCP", today))
 }
 
 /// Name and description of the sabotage of all these experiments.
@@ -189,12 +188,8 @@ impl Topology {
             // The ring has more slots than the buffer has places: the streamer itself limits the
             // queue.
             let stream = Stream::new(server()).slots(128);
-            match way.dbat().filter(|_| !broken.without_dbat) {
-                Some(settings) => {
-                    let ask_for_rate = settings.ask_for_rate && !broken.without_range;
-                    let settings = Settings { ask_for_rate, ..settings };
-                    stream.choice(Box::new(Dbat::new(settings, Marking::default())))
-                }
+            match way.dbat(!broken.without_range).filter(|_| !broken.without_dbat) {
+                Some(dbat) => stream.choice(dbat),
                 None => stream,
             }
         };
