@@ -100,9 +100,9 @@ pub(super) fn run(cell: &Cell, seed: u64, way: TcpSender) -> Outcome {
     };
     network.connect(here, there, forward, LinkConfig::with_delay(cell.rtt / 2));
     let is_ours = way == TcpSender::Timeous;
-    let sending = if is_ours { Sending::LateChoice } else { Sending::Records };
+    // The plain applications find all of worth, so that nothing changes: TCP takes no more from them than it sends at once.
     let receiving = if is_ours { Receiving::Unordered } else { Receiving::Stream };
-    let config = Config { sending, receive_buffer: 1 << 20, ..Config::default() };
+    let config = Config { sending: Sending::LateChoice, receive_buffer: 1 << 20, ..Config::default() };
     let stream = Stream::new(DelayedSource::new(source)).slots(4_096).choice(way.choice());
     let caller = Tcp::caller(SocketAddr::new(THERE, PORT), Instant::ZERO, stream, config.clone(), rng.fork());
     let accepted = Config { receiving, ..config };
