@@ -114,7 +114,7 @@ impl Structure {
         let chains = among(bits, targets + 1)?;
         if chains > 0 {
             for _ in 0..targets {
-                among(bits, chains + 1)?;
+                among(bits, chains)?;
             }
             for _ in 0..templates.len() as u32 * chains {
                 bits.number(4)?;
@@ -201,7 +201,7 @@ pub(super) mod tests {
             to.put(0, 1);
         }
         // One chain of at most three; each target by chain 0 of one; the distances in it.
-        to.put(1, 2).put(0, 1).put(0, 1).put(0, 1);
+        to.put(1, 2);
         (0..count).for_each(|at| {
             to.put(at as u32, 4);
         });
