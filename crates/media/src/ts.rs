@@ -5,6 +5,7 @@ pub(crate) mod demux;
 mod descriptor;
 pub(crate) mod packet;
 mod packetize;
+pub(crate) mod pes_clock;
 mod playout;
 mod psi;
 mod reader;
@@ -13,6 +14,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod unit;
+mod whole_pes;
 
 pub use constant::ConstantRate;
 pub use packet::{PACKET_LEN, is_transport_stream};
@@ -21,3 +23,4 @@ pub use playout::{TsOutput, TsPlayout, TsRelease};
 pub use reader::{TsCounts, TsReader};
 pub use stream::{StreamKind, TsStream};
 pub use unit::TsUnit;
+pub use whole_pes::WholePes;

@@ -260,6 +260,10 @@ impl Sender {
             let (span, before, least) = (span.clone(), self.heard_at, path.least);
             self.payload.arrived(&Arrived { span, now, before, least, una, is_prompt, echo });
         }
+        if let Some(span) = feedback.front.clone() {
+            let (before, least) = (self.heard_at, path.least);
+            self.payload.arrived(&Arrived { span, now, before, least, una, is_prompt: false, echo });
+        }
         self.heard_at = now;
         self.payload.release(self.una());
     }

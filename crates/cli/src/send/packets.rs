@@ -1,16 +1,16 @@
 //! Packets of a source: RTP of H.264 frames, of a transport stream, or of another codec as they came; or FLV or MPEG-TS for players.
 
-use std::collections::BTreeMap;
-
 use timeous::core::{Duration, SubStream};
 use timeous_media::passthrough::PassthroughPacketizer;
-use timeous_media::ts::{StreamKind, TsPacketizer, TsUnit};
+use timeous_media::ts::{TsPacketizer, WholePes};
 use timeous_media::{FlvMuxer, MediaAdu, Packetizer, PacketizerConfig, Stamp, TsToFlv};
 
 use super::player;
 use crate::failure::Failure;
 use crate::input::{Format, MediaPart};
+use crate::notice::tell;
 use crate::place::{Player, Protocol, StreamContainer};
+use crate::track::TrackName;
 
 /// Packetizer of a source.
 pub(super) struct Packets {
@@ -33,23 +33,6 @@ enum Packetizers {
     TsToFlv(Box<TsToFlv>, Protocol),
     /// A transport stream as it is, a PES packet at a time, for a player.
     WholePes(WholePes, Protocol),
-}
-
-/// PES packets of a transport stream that have not ended, by PID, and whether they are its clock alone.
-#[derive(Debug, Default)]
-struct WholePes(BTreeMap<(u16, bool), Vec<u8>>);
-
-/// Most bytes of a PES packet that waits for its end. Chosen by us: what is longer leaves in parts.
-const MAX_WAITING: usize = 16 << 20;
-
-impl WholePes {
-    /// Transport packets of the PES packet that ends with this unit.
-    fn push(&mut self, unit: &TsUnit) -> Option<Vec<u8>> {
-        let open = self.0.entry((unit.stream.pid, unit.stream.kind == StreamKind::Clock)).or_default();
-        open.extend_from_slice(&unit.packets);
-        let is_whole = unit.last || open.len() > MAX_WAITING;
-        is_whole.then(|| std::mem::take(open)).filter(|packets| !packets.is_empty())
-    }
 }
 
 impl Packets {
@@ -173,6 +156,12 @@ impl Packets {
             (Packetizers::TsToFlv(flv, protocol), MediaPart::Ts(unit)) => {
                 let (capture, handover) = (Duration::ZERO, Duration::ZERO);
                 let tags = flv.tags(unit).into_iter();
+                for stream in flv.take_left_out() {
+                    tell(format_args!(
+                        "left out: {}: FLV holds the first H.264 and the first AAC: as=ts sends all",
+                        TrackName::from(stream)
+                    ));
+                }
                 tags.map(|(meta, tags)| MediaAdu { meta, capture, handover, rtp: player::part(*protocol, tags) })
                     .collect()
             }

@@ -166,14 +166,18 @@ fn below_tfrc(streams: &Streams, apart: SetupDifference, rtt: u64, way: StreamTr
     Claim { what: format!("{letter}{rtt} ms, {}", claim.what), ..claim }
 }
 
-/// Returns the claim about rebuffering alone. A tie is in order: none of both ran empty.
-fn apart_from_start(streams: &Streams, apart: SetupDifference, rtt: u64) -> Claim {
-    let means = PAPERS.map(|way| streams.mean(&Cell { apart, way, rtt }, again).max(0.0));
+/// Returns the claim about rebuffering alone; none where no buffer ran empty again, which has no order. A tie is in order.
+fn apart_from_start(streams: &Streams, apart: SetupDifference, rtt: u64) -> Option<Claim> {
+    let means = PAPERS.map(|way| streams.mean(&Cell { apart, way, rtt }, again));
+    if means.iter().all(|mean| *mean == 0.0) {
+        return None;
+    }
     let what = format!(
         "{rtt} ms, % of the time rebuffering, without the start: DBAT no more than TFRC, and TFRC no more than TCP"
     );
-    let measured = means.map(|mean| format!("{mean:.2}")).join(", ");
-    Claim::order(what, "not apart", measured, means[0] >= means[1] && means[1] >= means[2])
+    // A mean of zeros may be negative.
+    let measured = means.map(|mean| format!("{:.2}", mean + 0.0)).join(", ");
+    Some(Claim::order(what, "not apart", measured, means[0] >= means[1] && means[1] >= means[2]))
 }
 
 /// Returns the paper's means in their order.
@@ -193,7 +197,7 @@ fn papers_claims(streams: &Streams, apart: SetupDifference) -> Vec<Claim> {
     for way in [StreamTransport::Dbat, StreamTransport::PaperDbat] {
         claims.extend(RTTS.map(|rtt| below_tfrc(streams, apart, rtt, way)));
     }
-    claims.extend(RTTS.map(|rtt| apart_from_start(streams, apart, rtt)));
+    claims.extend(RTTS.into_iter().filter_map(|rtt| apart_from_start(streams, apart, rtt)));
     for rtt in RTTS {
         let says = paper(StreamTransport::Dbat, rtt).map(|percent| format!("{percent:.2}")).unwrap_or_default();
         let dbat = |value: fn(&Outcome) -> f64| streams.stats(&Cell { apart, way: StreamTransport::Dbat, rtt }, value);

@@ -1,6 +1,6 @@
 //! FLV of a transport stream: the first video of H.264 and the first audio of AAC, a tag or some for each PES packet.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use timeous_core::AduMeta;
 
@@ -9,12 +9,9 @@ use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::h264::annexb::NalSplitter;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::demux::{Demuxer, Elementary, Pes};
-use crate::ts::{StreamKind, TsUnit};
+use crate::ts::pes_clock::{PesClock, wrapped};
+use crate::ts::{TsStream, TsUnit, WholePes};
 
-/// Most bytes of a PES packet with its transport packets. Chosen by us, as of a picture elsewhere: more takes memory.
-const MAX_PES: usize = 16 << 20;
-/// Times of PES packets have 33 bits (ISO/IEC 13818-1 §2.4.3.7).
-const TIME_BITS: u32 = 33;
 /// Time before the first, from which times count: sound may begin before the first picture.
 const LEAD: i64 = RTP_CLOCK_HZ as i64;
 
@@ -24,10 +21,10 @@ const LEAD: i64 = RTP_CLOCK_HZ as i64;
 #[derive(Debug, Default)]
 pub struct TsToFlv {
     demuxer: Demuxer,
-    /// Transport packets of PES packets that have not ended, by PID.
-    open: BTreeMap<u16, Vec<u8>>,
-    /// Last decoding time, as it came and as it is counted.
-    clock: Option<(u64, i64)>,
+    whole: WholePes,
+    clock: PesClock,
+    /// PIDs that were told to be left out.
+    told: BTreeSet<u16>,
 }
 
 impl TsToFlv {
@@ -38,28 +35,16 @@ impl TsToFlv {
         &HEADER
     }
 
-    /// Whether the stream has a video that FLV holds; `None` before its tables have come.
-    #[must_use]
-    pub fn has_video(&self) -> Option<bool> {
-        self.demuxer.has_h264()
+    /// Returns elementary streams that FLV does not hold, each once: all but the first video, if it is H.264, and the first AAC.
+    pub fn take_left_out(&mut self) -> Vec<TsStream> {
+        let Self { demuxer, told, .. } = self;
+        let video = demuxer.video().filter(|_| demuxer.has_h264() == Some(false));
+        demuxer.left_out().chain(video).filter(|stream| told.insert(stream.pid)).collect()
     }
 
     /// Tags of the PES packet that ends with this unit; `None`: more of it comes, or FLV does not hold it.
     pub fn tags(&mut self, unit: &TsUnit) -> Option<(AduMeta, Vec<u8>)> {
-        if unit.stream.kind == StreamKind::Clock {
-            return None;
-        }
-        let open = self.open.entry(unit.stream.pid).or_default();
-        if unit.first == 0 {
-            open.clear();
-        }
-        if open.len() + unit.packets.len() <= MAX_PES {
-            open.extend_from_slice(&unit.packets);
-        }
-        if !unit.last {
-            return None;
-        }
-        let packets = self.open.remove(&unit.stream.pid)?;
+        let packets = self.whole.push(unit)?;
         let mut tags = Vec::new();
         for pes in self.demuxer.push(&packets) {
             match pes.of {
@@ -78,16 +63,16 @@ impl TsToFlv {
         }
         let nals: Vec<Vec<u8>> = std::iter::from_fn(|| splitter.next_nal()).collect();
         let is_keyframe = pes.is_entry || nals.iter().any(|nal| tag::kind_of(nal) == tag::IDR);
-        let decoded = self.count(pes.decode);
-        let later = pes.presented.wrapping_sub(pes.decode) & ((1 << TIME_BITS) - 1);
+        let decoded = self.clock.count(pes.decode);
+        let later = wrapped(pes.presented as i64 - pes.decode as i64);
         // A picture is not shown before it is decoded, nor minutes later.
-        let later = if later < 60 * u64::from(RTP_CLOCK_HZ) { later as i64 } else { 0 };
+        let later = if later < 60 * i64::from(RTP_CLOCK_HZ) { later.max(0) } else { 0 };
         let offset = millis(decoded + later) - millis(decoded);
         tag::write_picture(&nals, is_keyframe, (millis(decoded), offset), tags);
     }
 
     fn sound(&mut self, pes: &Pes, tags: &mut Vec<u8>) {
-        let begin = self.count(pes.presented);
+        let begin = self.clock.count(pes.presented);
         let (mut rest, mut last, mut samples) = (pes.data.as_slice(), None, 0);
         while let Some((format, frame, after)) = AacFormat::read_frame(rest) {
             let at = millis(begin + samples * i64::from(RTP_CLOCK_HZ) / i64::from(format.hz()));
@@ -98,22 +83,11 @@ impl TsToFlv {
             (rest, last, samples) = (after, Some(format), samples + FRAME_SAMPLES);
         }
     }
-
-    /// Counts a time of 33 bits on from the last one.
-    fn count(&mut self, time: u64) -> i64 {
-        let (before, counted) = self.clock.unwrap_or((time, LEAD));
-        let unused = u64::BITS - TIME_BITS;
-        // The difference of 33 bits, with its sign.
-        let step = ((time.wrapping_sub(before) << unused) as i64) >> unused;
-        let counted = counted.saturating_add(step);
-        self.clock = Some((time, counted));
-        counted
-    }
 }
 
-/// Milliseconds of a tag, which wrap after 49 days (§E.4.1); what is before the beginning is at zero.
-fn millis(ticks: i64) -> u32 {
-    (ticks.max(0) * 1_000 / i64::from(RTP_CLOCK_HZ)) as u32
+/// Milliseconds of a tag, which wrap after 49 days (§E.4.1), of a counted time; what is long before the beginning is at zero.
+fn millis(counted: i64) -> u32 {
+    ((counted + LEAD).max(0) / i64::from(RTP_CLOCK_HZ / 1_000)) as u32
 }
 
 #[cfg(test)]
@@ -161,13 +135,6 @@ mod tests {
         assert_eq!(sounds.len(), 8, "each frame behind its configuration");
         assert_eq!(sounds[0].2, [0xaf, 0, 0x12, 0x10]);
         assert_eq!((sounds[1].2[..2].to_vec(), sounds[1].2.len()), (vec![0xaf, 1], 102));
-        assert_eq!(flv.has_video(), Some(true));
-    }
-
-    #[test]
-    fn times_go_on_when_their_bits_wrap() {
-        let mut flv = TsToFlv::default();
-        let end = (1 << TIME_BITS) - 900;
-        assert_eq!([end, 900, 0, 1_800].map(|time| millis(flv.count(time))), [1_000, 1_020, 1_010, 1_030]);
+        assert!(flv.take_left_out().is_empty());
     }
 }

@@ -10,7 +10,7 @@ use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::TsStream;
 use crate::ts::demux::{Demuxer, Elementary, Pes};
-use crate::ts::packet::TIME_VALUES;
+use crate::ts::pes_clock::{PesClock, wrapped};
 
 /// Tracks of the file.
 const VIDEO: usize = 0;
@@ -18,8 +18,6 @@ const AUDIO: usize = 1;
 /// Longest fragment, as of files without audio.
 const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 const FRAGMENT_BYTES: usize = 4 << 20;
-/// Step of the times beyond which the source has begun anew: ten seconds. Chosen by us: longer than what is given up at a time.
-const MOST_STEP: i64 = 10 * RTP_CLOCK_HZ as i64;
 /// Most PES packets that wait for the first picture and sound. Chosen by us: over five seconds.
 const MOST_WAITING: usize = 256;
 /// Writes a transport stream's first H.264 or H.265, and AAC into a fragmented MP4 file.
@@ -41,8 +39,7 @@ pub struct TsMp4Writer {
     h264: SampleFormat,
     h265: H265Format,
     fragment: Fragment,
-    /// Clock that does not wrap: the last time, as it came and as it is counted.
-    clock: Option<(i64, i64)>,
+    clock: PesClock,
     /// Time that is zero in the file.
     zero: Option<i64>,
     /// Format of the audio; `None` before a frame of it has come.
@@ -121,7 +118,7 @@ impl TsMp4Writer {
     }
 
     fn store(&mut self, pes: Pes) -> Result<(), Mp4Error> {
-        let decode = self.count(pes.decode);
+        let decode = self.clock.count(pes.decode);
         let presented = decode + wrapped(pes.presented as i64 - pes.decode as i64);
         match pes.of {
             Elementary::H264 | Elementary::H265 => self.store_picture(&pes, decode, presented),
@@ -201,23 +198,4 @@ impl TsMp4Writer {
         let last = self.fragment.span(VIDEO).map_or(0, |(_, last)| last);
         self.end_fragment_at(last + self.usual[VIDEO].max(1));
     }
-
-    /// Counts a time on, over wraps of its 33 bits; a source that begins anew goes on where it was.
-    fn count(&mut self, time: u64) -> i64 {
-        let time = time as i64;
-        let counted = match self.clock {
-            None => 0,
-            Some((last, counted)) => {
-                let step = wrapped(time - last);
-                if step.abs() > MOST_STEP { counted } else { counted + step }
-            }
-        };
-        self.clock = Some((time, counted));
-        counted
-    }
-}
-
-/// Difference of two times of 33 bits.
-fn wrapped(difference: i64) -> i64 {
-    (difference + TIME_VALUES / 2).rem_euclid(TIME_VALUES) - TIME_VALUES / 2
 }

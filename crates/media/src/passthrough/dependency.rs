@@ -200,7 +200,7 @@ pub(super) mod tests {
             });
             to.put(0, 1);
         }
-        // One chain of at most three; each target by chain 0 of one; the distances in it.
+        // One chain of at most three, so that no bits tell by which a target is protected; the distances in it.
         to.put(1, 2);
         (0..count).for_each(|at| {
             to.put(at as u32, 4);

@@ -92,6 +92,11 @@ impl Demuxer {
         self.tables.has_maps().then(|| self.video.is_some_and(is_h264))
     }
 
+    /// The video, as the tables describe it.
+    pub(crate) fn video(&self) -> Option<TsStream> {
+        self.tables.streams().find(|stream| Some(stream.pid) == self.video)
+    }
+
     /// Elementary streams that the tables name, and that are not returned.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = TsStream> + '_ {
         self.tables.streams().filter(|stream| ![self.video, self.audio].contains(&Some(stream.pid)))

@@ -22,6 +22,8 @@ pub(super) struct Feedback {
     pub(super) acked_tokens: Vec<u64>,
     /// Stream offsets of the segments that have arrived.
     pub(super) arrived: Vec<Range<u64>>,
+    /// Those of the front of a segment that is acknowledged in part.
+    pub(super) front: Option<Range<u64>>,
     /// Send time of the oldest newly acknowledged segment that was sent only once (Karn's algorithm).
     pub(super) oldest_clean: Option<Instant>,
     /// The lowest end among those.

@@ -163,6 +163,7 @@ impl Scoreboard {
                 // Acknowledged in part: the rest stays.
                 let bytes = (ack - first.start) * u64::from(first.copies) + first.bundled;
                 feedback.carried(first);
+                feedback.front = Some(first.start..ack);
                 (first.start, first.bundled) = (ack, 0);
                 self.pipe -= bytes;
                 feedback.acked += bytes;

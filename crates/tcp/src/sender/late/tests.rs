@@ -268,3 +268,29 @@ fn a_window_too_small_for_what_waits_and_for_a_segment_holds_it_back() {
     assert!(filled(&mut late, &mut source, 700).is_some());
     assert_eq!(source.sent, [0, 1, 2], "of the last one of a segment the driver tells");
 }
+
+/// Found by reading: of what was acknowledged within a segment, the source never heard.
+#[test]
+fn what_is_acknowledged_within_a_segment_is_settled_and_so_is_a_record_cut_by_it() {
+    use crate::sender::{Acknowledgement, Detection, RoundTrip, Sender};
+    for replaces in [false, true] {
+        let mut source = script(&[290; 3]);
+        let late = Late::new(replaces, Writer::default());
+        let mut sender = Sender::new(Box::new(late), 1_000, Detection::DupThresh, false);
+        let room = Room { segment: 1_000, window: 5_000 };
+        let fresh = sender.pull(at(0), &path(), room, &mut source, &mut Vec::new()).unwrap();
+        assert_eq!(fresh.len, 3 * numbered_len(290), "all in one segment");
+        sender.sent_fresh(at(0), &fresh);
+        let mut settled = |ack: usize| {
+            let (ack, dsack, is_bare, ece, echoed) = (ack as u64, None, true, false, None);
+            sender.on_ack(
+                at(50),
+                &Acknowledgement { ack, sacked: &[], dsack, is_bare, ece, echoed },
+                RoundTrip::default(),
+            );
+            std::iter::from_fn(|| sender.poll_settled()).map(|one| one.token).collect::<Vec<_>>()
+        };
+        assert_eq!(settled(numbered_len(290) + 100), [0], "{replaces}");
+        assert_eq!(settled(3 * numbered_len(290)), [1, 2], "{replaces}");
+    }
+}
