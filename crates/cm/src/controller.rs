@@ -16,7 +16,6 @@ mod queueing;
 pub mod scream;
 pub(crate) mod steered;
 pub mod tfrc;
-mod trains;
 
 use timeous_core::{ArrivalModel, Duration, Instant, Rate};
 

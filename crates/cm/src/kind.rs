@@ -19,10 +19,10 @@ use crate::controller::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// [`Copa`], for live streams: keeps queues short.
-    Copa,
-    /// [`Live`], for live streams: by the model of the path, for links whose rate varies.
+    /// [`Live`], for live streams: by the model of the path.
     Live,
+    /// [`Copa`], as published: keeps queues short.
+    Copa,
     /// [`Scream`], for live streams: keeps queues short on paths with little loss.
     Scream,
     /// [`Bbr`], model-based: holds its share against flows that fill a short queue.
@@ -40,7 +40,7 @@ pub enum Kind {
 impl Kind {
     /// All controllers.
     pub const ALL: [Self; 8] =
-        [Self::Copa, Self::Live, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
+        [Self::Live, Self::Copa, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
     /// Name of the controller.
     pub const fn name(self) -> &'static str {
@@ -59,14 +59,11 @@ impl Kind {
     /// What the controller is, and how it fares beside other flows, for the reference.
     pub const fn description(self) -> [&'static str; 2] {
         match self {
-            Self::Copa => [
-                "Copa: keeps queues short; the default of live streams",
-                "a fair share in the mean where the queue is no longer than the deadline",
-            ],
             Self::Live => [
-                "by the model of the path: a short queue that covers the link's variation; for mobile links",
-                "up to one and a half fair shares",
+                "by the model of the path: a short queue that covers the variation of the link; the default of live streams",
+                "around a fair share",
             ],
+            Self::Copa => ["Copa (Arun & Balakrishnan), as published, to compare with", ""],
             Self::Scream => ["SCReAM (RFC 8298): keeps queues short on paths with little loss", ""],
             Self::Bbr => {
                 ["a model of the path (rate and round trip)", "holds its share beside flows that fill a short queue"]
@@ -109,7 +106,7 @@ impl FromStr for Kind {
 
 /// Error: unknown controller name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}: take copa, live, scream, bbr, aimd, newreno, cubic or tfrc")]
+#[error("there is no controller {0:?}: take live, copa, scream, bbr, aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);
 
 #[cfg(test)]

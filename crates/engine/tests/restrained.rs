@@ -73,7 +73,7 @@ fn a_controller_by_delay_leaves_the_queue_empty_that_the_kernel_alone_fills() {
     let Some(network) = deep_queue() else { return };
     let (filled, all) = longest_round_trip(&network, None);
     assert_eq!(all, DATAGRAMS);
-    let (short, all) = longest_round_trip(&network, Some(Kind::Copa));
+    let (short, all) = longest_round_trip(&network, Some(Kind::Live));
     assert_eq!(all, DATAGRAMS, "what is held back leaves");
     assert!(short * 3 < filled, "{} ms beside {} ms", short.as_millis(), filled.as_millis());
 }

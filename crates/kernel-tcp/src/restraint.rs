@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn restraint() -> (Manager, Restraint) {
-        restraint_by(Kind::Copa)
+        restraint_by(Kind::Live)
     }
 
     fn restraint_by(kind: Kind) -> (Manager, Restraint) {
@@ -280,7 +280,7 @@ mod tests {
     /// Regression: the ACK of a single segment is delayed by 40 ms, which looked like a standing queue on a fast path.
     #[test]
     fn a_second_segment_keeps_the_first_company_whatever_the_window_is() {
-        // NewReno, since Copa's window is at least two segments.
+        // NewReno, since Live's window is at least two segments.
         let (mut manager, mut restraint) = restraint_by(Kind::NewReno);
         give(&mut restraint, &mut manager, at(0), 2);
         restraint.heard(at(1), &mut manager, 2_000, &info(0, 0, 0, 0));

@@ -204,7 +204,7 @@ pub struct Options {
     /// Congestion control of both directions; must be the same at both ends.
     pub ccid: Ccid,
     /// Congestion controller of CCID 2, shared by all flows of the process or daemon to one host: the last opened
-    /// stream sets it. `None`: Copa for a stream with deadlines; else unchanged, AIMD by default. Over TCP it acts
+    /// stream sets it. `None`: [`Kind::Live`] for a stream with deadlines; else unchanged, AIMD by default. Over TCP it acts
     /// besides the kernel's own, which acts alone if this is `None`.
     pub controller: Option<Kind>,
     /// DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
@@ -309,10 +309,10 @@ impl Options {
         Some(self.keep_alive.unwrap_or(self.timeout / 4)).filter(|after| !after.is_zero())
     }
 
-    /// Congestion controller in effect: Copa for a live stream, to keep the queue short; else unchanged.
+    /// Congestion controller in effect: [`Kind::Live`] for a live stream, to keep the queue short; else unchanged.
     pub(crate) fn deciding(&self) -> Option<Kind> {
         let live = self.ccid == Ccid::Ccid2 && self.has_deadlines();
-        self.controller.or_else(|| live.then_some(Kind::Copa))
+        self.controller.or_else(|| live.then_some(Kind::Live))
     }
 
     /// Whether a caller reconnects after an end or a failed call: unless the URI says `reconnect=off`.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use timeous_core::{Duration, Instant, Rng};
 
 use super::{Acked, Congestion, Controller, Sent};
+use crate::path_model::{Departure, Observed, PathModel};
 use crate::rtt::RttEstimator;
 
 /// Bottleneck link with a drop-tail queue.
@@ -44,11 +45,12 @@ pub(super) struct Run {
     pub(super) back: Option<Duration>,
 }
 
-/// Packet in flight: send time, time of its acknowledgement or loss report, and whether it was lost.
+/// Packet in flight: send time, time of its acknowledgement or loss report, whether it was lost, and its place in the path model.
 struct UnderWay {
     left: Instant,
     news: Instant,
     lost: bool,
+    departure: Departure,
 }
 
 impl Run {
@@ -56,7 +58,7 @@ impl Run {
     pub(super) fn of(mut controller: Box<dyn Controller>, mtu: u64, link: Bottleneck, seconds: u64) -> Self {
         let end = Instant::ZERO + Duration::from_secs(seconds);
         let half = Instant::ZERO + Duration::from_secs(seconds) / 2;
-        let (mut rng, mut rtt) = (Rng::from_seed(1), RttEstimator::default());
+        let (mut rng, mut rtt, mut model) = (Rng::from_seed(1), RttEstimator::default(), PathModel::default());
         let (mut now, mut free_at, mut next_release) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut reduced_at = None;
@@ -91,7 +93,9 @@ impl Run {
                 // A loss is detected about when the next packet is acknowledged.
                 let arrives = free_at.max(now) + link.rtt;
                 let news = under_way.back().map_or(arrives, |before| before.news.max(arrives));
-                under_way.push_back(UnderWay { left: now, news, lost });
+                model.sent(now, (mtu, 0), rtt.min());
+                let departure = model.departure(0, rtt.min());
+                under_way.push_back(UnderWay { left: now, news, lost, departure });
                 controller.on_sent(now, Sent { bytes: mtu, outstanding: outstanding + mtu, app_limited: false });
                 let pace = rtt.smoothed().map_or(Duration::ZERO, |srtt| controller.pace(srtt).time_for(mtu));
                 next_release = now + pace;
@@ -113,6 +117,14 @@ impl Run {
                 }
                 let sample = now.saturating_since(packet.left);
                 rtt.sample(sample);
+                model.acked(mtu);
+                model.arrived(
+                    Observed { departure: packet.departure, answered: now, uncertain: Duration::ZERO },
+                    rtt.min(),
+                );
+                if let Some(model) = model.predictions(rtt.min()).filter(|_| controller.heeds_model()) {
+                    controller.on_model(now, &model);
+                }
                 let window_limited = controller.is_used(outstanding + 2 * mtu);
                 let acked = Acked { bytes: mtu, outstanding, rtt: Some(sample), srtt: rtt.smoothed(), window_limited };
                 controller.on_acked(now, acked);

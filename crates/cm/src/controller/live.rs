@@ -15,6 +15,7 @@
 //! - Where others fill the queue, it competes with CUBIC's window.
 
 mod beside;
+mod rival;
 
 use timeous_core::{ArrivalModel, Duration, Instant, Rate};
 
@@ -42,7 +43,7 @@ const PACE_GAIN_BESIDE: f64 = 1.2;
 /// Divisor of the queueing delay at an overflow: the target then
 /// (docs/decisions/live-controller.md).
 const OVERFLOW_DIVISOR: u64 = 4;
-/// Share of the longest recent queueing delay from which the queue counts as full, as for Copa.
+/// Share of the longest recent queueing delay from which the queue counts as full.
 const FULL_QUEUE_RATIO: f64 = 0.75;
 /// Loss rate above which losses are congestion (RFC 8085 §3.1), and the range of the factor of the
 /// window then.
@@ -53,7 +54,7 @@ const MARK_FACTOR: f64 = 0.8;
 /// Consecutive timeouts beyond which congestion is persistent: `kPersistentCongestionThreshold`
 /// (RFC 9002 §7.6.1).
 const PERSISTENT_TIMEOUTS: u32 = 3;
-/// Consecutive RTT samples above the target queue that end slow start, as for Copa.
+/// Consecutive RTT samples with a queue of a packet or of `MIN_TARGET` that end slow start.
 const SLOW_START_EXIT_SAMPLES: u32 = 3;
 
 /// Controller of live streams by the path model.
@@ -128,7 +129,8 @@ impl Live {
     }
 
     fn begin(&mut self, acked: &Acked, look: &Look, in_a_row: u32) {
-        let is_queued = look.waited.saturating_sub(self.packet_time()) > self.target();
+        // Not the whole target: the first predictions err most, and a window that doubles fills the queue meanwhile.
+        let is_queued = look.waited.saturating_sub(self.packet_time()) > self.packet_time().max(MIN_TARGET);
         let in_a_row = if is_queued { in_a_row + 1 } else { 0 };
         if in_a_row >= SLOW_START_EXIT_SAMPLES {
             self.window = self.fits(look).unwrap_or((self.window / 2.0).max(self.least()));
@@ -280,6 +282,7 @@ impl Controller for Live {
     }
 
     fn on_spurious_timeout(&mut self, _: u64) {
+        self.beside.timed_out_for_nothing();
         if let Some((window, _)) = self.silence.take() {
             self.window = window;
         }
@@ -288,7 +291,7 @@ impl Controller for Live {
     /// Halves the window per timeout (RFC 2861 §3.2); slow start then goes on until a queue builds
     /// up.
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
-        self.path.paused(now);
+        self.path.paused();
         if timeouts == 0 {
             if let (Some(look), Some(best)) = (self.path.look(), self.best.get()) {
                 self.window = self.window.max(best * look.base.as_secs_f64() + self.mtu);

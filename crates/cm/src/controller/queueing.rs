@@ -4,22 +4,12 @@ use timeous_core::{Duration, Instant};
 
 use super::Acked;
 use super::extreme::{Greatest, Least};
-use super::trains::Trains;
 
 /// Window of the maximum queueing delay, which shows the queue's capacity. Chosen by us. A higher value remembers a
 /// longer queue that is gone, and takes losses in a full queue for random ones.
 const MAX_DELAY_WINDOW: Duration = Duration::from_secs(5);
-/// Window of the maximum delivery rate. Chosen by us. A higher value keeps the rate of a link that has become slower; a
-/// lower one forgets the rate of bursts.
-const MAX_RATE_WINDOW: Duration = Duration::from_secs(10);
 /// Window of the maximum jitter, in which packets overtook each other (docs/decisions/reordering.md).
 const JITTER_WINDOW: Duration = Duration::from_secs(10);
-/// Window of the maximum delivery rate that the link may carry without cross traffic, whose share hides it. Chosen by
-/// us. A higher value remembers a link that has become slower.
-const LINK_RATE_WINDOW: Duration = Duration::from_secs(60);
-/// Limit of that rate, in multiples of the recent maximum rate. Chosen by us, since links become slower. A lower value
-/// takes a queue of cross traffic for a packet's transmission time; a higher one, the other way round.
-const MAX_LINK_RATE_FACTOR: f64 = 4.0;
 /// Minimum time without RTT samples after which the base RTT is the minimum of `PAUSE_RTT_WINDOW`. Chosen by us, for
 /// docs/decisions/pauses-and-cross-traffic.md. A higher value takes a queue of cross traffic for the base RTT.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
@@ -29,9 +19,6 @@ const PAUSE_RTT_WINDOW: Duration = Duration::from_secs(60);
 /// Minimum duration of a round, which otherwise is a round trip. Chosen by us: acknowledgements are aggregated. A
 /// higher value sees changes of the rate later; a lower one overestimates it.
 const MIN_ROUND: Duration = Duration::from_millis(40);
-/// Minimum delay beyond a packet's transmission time of a packet that queued behind another. Chosen by us: timers are
-/// no finer. A higher value misses short queues, and lets trains span gaps in which the link was idle.
-const MIN_QUEUED_DELAY: Duration = Duration::from_millis(1);
 /// Packets over which the loss rate is computed. Chosen by us: over 100 packets, 5 % of bursty loss would reach 10 % in
 /// one block of seven by chance. A higher value responds to persistent loss later.
 const LOSS_RATE_PACKETS: u64 = 300;
@@ -50,16 +37,11 @@ pub(super) struct Queueing {
     peak: Greatest<Duration>,
     /// Jitter: by how much packets arrived later than ones sent after them.
     overtaken: Greatest<Duration>,
-    fastest: Greatest<f64>,
-    ever: Greatest<f64>,
     latest: Duration,
     srtt: Duration,
     round: Option<Round>,
     rate: Option<f64>,
     counted: Counted,
-    trains: Trains,
-    flights: Trains,
-    acked_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +76,6 @@ pub(super) struct Look {
     pub(super) most: Duration,
     /// Maximum queueing delay of the last seconds.
     pub(super) peak: Duration,
-    /// Transmission time of a packet at the maximum recent delivery rate; zero while none is known.
-    pub(super) packet_time: Duration,
-    /// The same at the link's rate without cross traffic, which may have taken most of it since.
-    pub(super) least_packet_time: Duration,
 }
 
 impl Queueing {
@@ -112,16 +90,11 @@ impl Queueing {
             highest: Greatest::default(),
             peak: Greatest::default(),
             overtaken: Greatest::default(),
-            fastest: Greatest::default(),
-            ever: Greatest::default(),
             latest: Duration::ZERO,
             srtt: Duration::ZERO,
             round: None,
             rate: None,
             counted: Counted::default(),
-            trains: Trains::default(),
-            flights: Trains::of_flights(),
-            acked_at: Instant::ZERO,
         }
     }
 
@@ -143,47 +116,12 @@ impl Queueing {
         // Old jitter expires.
         self.overtaken(now, Duration::ZERO);
         self.count_round(now, acked.bytes);
-        let waited = acked.rtt.and_then(|rtt| self.has_waited(now, acked.bytes, rtt));
-        self.trains.acked(now, acked.bytes, self.mtu, waited);
-        self.flights.acked(now, acked.bytes, self.mtu, waited);
-        self.acked_at = now;
         self.look()
-    }
-
-    /// Whether the packet with this RTT waited behind another and reached the link before it had finished the
-    /// previously acknowledged packet; otherwise the queue may have run empty meanwhile.
-    fn has_waited(&self, now: Instant, bytes: u64, rtt: Duration) -> Option<bool> {
-        let fastest = self.fastest.get().into_iter().chain(self.trains.latest()).fold(0.0, f64::max);
-        let takes =
-            |bytes: u64| if fastest > 0.0 { Duration::from_secs_f64(bytes as f64 / fastest) } else { Duration::ZERO };
-        let waited = rtt.saturating_sub(self.longest_without_queue(self.base.get()?));
-        let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + MIN_QUEUED_DELAY;
-        Some(waited > takes(self.mtu) + MIN_QUEUED_DELAY && was_there)
     }
 
     /// Returns the longest RTT without a queue: base RTT and jitter, which is believed up to half of the base RTT.
     fn longest_without_queue(&self, base: Duration) -> Duration {
         base + self.overtaken.get().unwrap_or(Duration::ZERO).min(base / 2)
-    }
-
-    /// Link rate in bytes per second, if packet trains measured it within this time.
-    pub(super) fn link_rate(&self, now: Instant, within: Duration) -> Option<f64> {
-        self.trains.rate(now, within)
-    }
-
-    /// Maximum link rate over the period that [`Self::is_unsteady`] compares.
-    pub(super) fn best_link_rate(&self, now: Instant) -> Option<f64> {
-        self.trains.best(now)
-    }
-
-    /// Whether the link rate measured by trains varies.
-    pub(super) fn is_unsteady(&self) -> bool {
-        self.trains.is_unsteady()
-    }
-
-    /// Link rate by trains as short as a first flight.
-    pub(super) fn flight_rate(&self, now: Instant, within: Duration) -> Option<f64> {
-        self.flights.rate(now, within)
     }
 
     fn count_round(&mut self, now: Instant, bytes: u64) {
@@ -197,23 +135,17 @@ impl Queueing {
         let lasted = now.saturating_since(round.began);
         if lasted >= self.srtt.max(MIN_ROUND) {
             let rate = round.acked as f64 / lasted.as_secs_f64();
-            self.delivers(now, rate);
+            self.rate = Some(rate);
             self.round = Some(Round { began: now, latest: now, acked: 0 });
         }
     }
 
-    fn delivers(&mut self, now: Instant, rate: f64) {
-        self.rate = Some(rate);
-        self.fastest.measured(now, MAX_RATE_WINDOW, rate);
-        self.ever.measured(now, LINK_RATE_WINDOW, rate);
-    }
-
     /// Ends the round at a pause, during which there is no delivery rate to measure.
-    pub(super) fn paused(&mut self, now: Instant) {
+    pub(super) fn paused(&mut self) {
         let Some(Round { began, latest, acked }) = self.round.take() else { return };
         let lasted = latest.saturating_since(began);
         if lasted >= MIN_ROUND {
-            self.delivers(now, acked as f64 / lasted.as_secs_f64());
+            self.rate = Some(acked as f64 / lasted.as_secs_f64());
         }
     }
 
@@ -251,24 +183,12 @@ impl Queueing {
     pub(super) fn after_silence(&mut self) {
         (self.standing, self.highest, self.peak) = (Least::default(), Greatest::default(), Greatest::default());
         (self.round, self.counted) = (None, Counted::default());
-        self.trains.pause();
-        self.flights.pause();
-    }
-
-    /// Drops all measurements after a route change.
-    pub(super) fn rerouted(&mut self) {
-        let Self { mtu, base_window, srtt, .. } = *self;
-        *self = Self { srtt, ..Self::new(mtu, base_window) };
     }
 
     pub(super) fn look(&self) -> Option<Look> {
         let (base, standing) = (self.base.get()?, self.standing.get()?);
         let longest = self.longest_without_queue(base);
         let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(longest);
-        let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
-        let time_at = |rate: f64| Duration::from_secs_f64(self.mtu as f64 / rate);
-        let most =
-            fastest.map(|rate| self.ever.get().map_or(rate, |ever| ever.clamp(rate, MAX_LINK_RATE_FACTOR * rate)));
         Some(Look {
             base,
             standing,
@@ -277,33 +197,6 @@ impl Queueing {
             waited: self.latest.saturating_sub(longest),
             most: beyond(self.highest.get()),
             peak: beyond(self.peak.get()),
-            packet_time: fastest.map_or(Duration::ZERO, time_at),
-            least_packet_time: most.map_or(Duration::ZERO, time_at),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MTU: u64 = 1_000;
-
-    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, which made the link look twenty times slower.
-    #[test]
-    fn what_came_to_an_empty_queue_is_no_part_of_the_train_before() {
-        let mut path = Queueing::new(MTU, Duration::from_secs(10));
-        let mut now = Instant::ZERO;
-        for _ in 0..3 {
-            now += Duration::from_millis(700);
-            for n in 0..5 {
-                // A packet every 10 ms. The first packet of each burst meets a short queue of cross traffic.
-                now += Duration::from_millis(10);
-                let rtt = Some(Duration::from_millis(if path.base().is_none() { 100 } else { 115 + 10 * n }));
-                path.acked(now, &Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: true });
-            }
-        }
-        assert_eq!(path.link_rate(now, Duration::from_millis(100)), Some(100_000.0));
-        assert!(!path.is_unsteady());
     }
 }

@@ -51,11 +51,11 @@ fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32
     network.connect(near, west, LinkConfig::default(), LinkConfig::default());
     network.connect(far, east, LinkConfig::default(), LinkConfig::default());
     let listener = network.with_host(far, |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
     });
     let caller = network.with_host(near, |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         let source = Frames::new(trace.clone(), PACKET).with_latency(ms(latency + 20));
         let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
         host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))

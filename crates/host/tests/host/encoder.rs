@@ -201,7 +201,7 @@ fn run_with(parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> 
 /// Runs as the tool does: with parity, and with a random phase of the frames.
 fn run_like_the_tool(seed: u64, ccid: Ccid) -> Found {
     let begins = FRAME * Rng::from_seed(seed + 7_777).below(1_000) / 1_000;
-    run_from(begins, Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed))
+    run_from(begins, Parity::Auto, seed, ccid, Kind::Live, Habit::x264(seed))
 }
 
 fn run_from(begins: Duration, parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> Found {
@@ -340,7 +340,7 @@ fn an_encoder_over_ccid_3_follows_the_fall() {
 #[test]
 fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     for (ccid, kind, seeds) in
-        [(Ccid::Ccid2, Kind::Copa, 8), (Ccid::Ccid2, Kind::Aimd, 4), (Ccid::Ccid3, Kind::Copa, 8)]
+        [(Ccid::Ccid2, Kind::Live, 8), (Ccid::Ccid2, Kind::Aimd, 4), (Ccid::Ccid3, Kind::Live, 8)]
     {
         for seed in 1..=seeds {
             let found = run(seed, ccid, kind, Habit::x264(seed));
@@ -359,7 +359,7 @@ fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
 #[test]
 fn parity_makes_hardly_a_frame_late() {
     for (ccid, seeds) in [(Ccid::Ccid2, 4), (Ccid::Ccid3, 12)] {
-        let found = (1..=seeds).map(|seed| run_with(Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed)));
+        let found = (1..=seeds).map(|seed| run_with(Parity::Auto, seed, ccid, Kind::Live, Habit::x264(seed)));
         let late: Vec<usize> = found.map(|found| found.late).collect();
         assert!(late.iter().sum::<usize>() <= 1, "{ccid:?}: {late:?}");
     }

@@ -108,11 +108,11 @@ fn watched(share: f64, seed: u64) -> [usize; 3] {
     let narrow = LinkConfig { queue: Limit::Bytes(kbps * 300 / 8), ..link(kbps, DELAY, 0) };
     let mut net = Dumbbell::new(seed, 1, narrow);
     let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
     });
     let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         let source = Film { parts: film.iter().copied().collect(), opened: None, payload: Vec::new() };
         let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
         host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))

@@ -51,11 +51,11 @@ fn shares(pattern: Pattern, choice: Box<dyn LateChoice>, latency: u64, seed: u64
     let kbps = total as u64 * 8 / u64::from(SECONDS) / 1_000 * 2 / 3;
     let mut net = Dumbbell::new(seed, 1, link(kbps, 10, 20));
     let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
     });
     let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         let source = Frames::new(trace.clone(), PACKET).with_latency(ms(latency));
         let stream = Stream::new(source).choice(choice).repair(Priority(1));
         host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))

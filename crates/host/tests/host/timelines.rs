@@ -54,11 +54,11 @@ fn over_dccp(delay: u64, interval: Duration, source: Stream) -> BTreeSet<usize> 
     let mut net = Dumbbell::new(8_102, 1, link(KBPS, delay, 50));
     let settings = DccpSettings::default;
     let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), settings(), Rng::from_seed(1)))
     });
     let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Copa);
+        let own = host.add_manager(Kind::Live);
         host.add(9_000, own, Dccp::caller(remote(1), source, settings(), Rng::from_seed(2)))
     });
     net.network.run_until(at(COUNT * interval.as_millis() + 5_000));

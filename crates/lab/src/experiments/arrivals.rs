@@ -228,8 +228,8 @@ fn trial(cell: &Cell, seed: u64, sabotage: Option<Sabotage>) -> Measured {
     let settings = DccpSettings::default();
     let caller = Dccp::caller(there, stream, settings.clone(), rng.fork());
     let listener = Dccp::listener(|| Stream::new(Sink), settings, rng.fork());
-    let sender = network.place(from, 5_004, Kind::Copa, caller);
-    let receiver = network.place(to, 5_004, Kind::Copa, listener);
+    let sender = network.place(from, 5_004, Kind::Live, caller);
+    let receiver = network.place(to, 5_004, Kind::Live, listener);
     network.run_until(Instant::ZERO + END + DEADLINE);
 
     let session = network.host(from).agent(sender).session();

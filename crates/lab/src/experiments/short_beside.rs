@@ -24,7 +24,7 @@ use crate::experiments::bloat::trial::outcome_by;
 use crate::experiments::fault::{self, Fault};
 
 /// Controllers; with a single seed the first one only.
-const KINDS: [Kind; 6] = [Kind::Copa, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];
+const KINDS: [Kind; 7] = [Kind::Live, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc, Kind::Copa];
 const FLOWS: [u8; 2] = [1, 4];
 /// Least rate of the other flows, relative to an even share.
 const OTHERS: f64 = 0.5;
@@ -68,10 +68,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 sabotages! {
-    FIXED = "fixed", "the window in Copa's place stays at 50 packets, whatever the queue"
+    FIXED = "fixed", "the window stays at 50 packets, whatever the queue"
         => ["what each other has then, of an even share, beside 1 CUBIC, 0.25 deadlines"];
     IDLE = "idle", "the greedy stream takes an eighth of the link"
-        => ["share of Copa, of an even one, beside 1 CUBIC, 0.25 deadlines"];
+        => ["share of the controller for live streams, of an even one, beside 1 CUBIC, 0.25 deadlines"];
     PATIENT = "patient", "the live stream knows no deadlines and makes no late choice"
         => ["packets that left after their deadline", "share of frames decodable in time, beside 1 CUBIC, 0.25"];
 }
@@ -117,7 +117,7 @@ pub(super) fn choices() -> Vec<Choice> {
         ours "greedy stream": "packets of 1100 bytes without deadlines, 1.5 times the link"
             => "the controller's share, whatever a policy gives up";
         ours "time": "60 s, measured from 10 s on" => "CUBIC has found its window";
-        ours "with one seed": "Copa alone" => "a test has to be short";
+        ours "with one seed": "the controller for live streams alone" => "a test has to be short";
     }
 }
 
@@ -144,13 +144,18 @@ fn claims(measured: &Flows) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (flows, queue) in places() {
         let place = format!("beside {flows} CUBIC, {}", queue.name());
-        let copa = Cell { who: MeasuredFlow::Greedy(Kind::Copa), flows, queue };
-        let share = measured.mean(&copa, |one| one.share);
+        let own = Cell { who: MeasuredFlow::Greedy(Kind::Live), flows, queue };
+        let share = measured.mean(&own, |one| one.share);
         // "Generally within a factor of two of the sending rate of a TCP flow" (RFC 5348 §1).
-        let claim = Claim::number(format!("share of Copa, of an even one, {place}"), "about 1", 2, share);
+        let claim = Claim::number(
+            format!("share of the controller for live streams, of an even one, {place}"),
+            "about 1",
+            2,
+            share,
+        );
         claims.push(claim.pass(0.5..=2.0));
-        let others = measured.mean(&copa, |one| one.others);
-        let alone = measured.mean(&Cell { who: MeasuredFlow::Tcp, ..copa }, |one| one.others);
+        let others = measured.mean(&own, |one| one.others);
+        let alone = measured.mean(&Cell { who: MeasuredFlow::Tcp, ..own }, |one| one.others);
         let what = format!("what each other has then, of an even share, {place}");
         let said = format!("{others:.2}; beside one CUBIC flow more: {alone:.2}");
         claims.push(Claim::new(what, "—", said, others).pass(OTHERS..));
@@ -161,9 +166,9 @@ fn claims(measured: &Flows) -> Vec<Claim> {
             BottleneckQueue::Tail(1.0) => (FULL, 0.5),
             BottleneckQueue::Tail(_) | BottleneckQueue::Codel => (SHORT, 0.8),
         };
-        let copa = Cell { who: MeasuredFlow::Live(Kind::Copa), flows, queue };
+        let own = Cell { who: MeasuredFlow::Live(Kind::Live), flows, queue };
         let what = format!("share of frames decodable in time, beside {flows} CUBIC, {}", queue.name());
-        let claim = Claim::number(what, "—", 2, measured.mean(&copa, |one| one.decodable));
+        let claim = Claim::number(what, "—", 2, measured.mean(&own, |one| one.decodable));
         claims.push(claim.pass(least..).aim(aim..));
     }
     let late = measured.outcomes().map(|one| one.late as u64).sum();

@@ -25,7 +25,7 @@ const QUEUED: f64 = 100.0;
 /// Longest time until returned capacity is used, in seconds.
 const UNTIL_USED: f64 = 2.0;
 /// Controllers; with one seed the first four.
-const KINDS: [Kind; 6] = [Kind::Copa, Kind::Scream, Kind::Aimd, Kind::Bbr, Kind::Cubic, Kind::Tfrc];
+const KINDS: [Kind; 7] = [Kind::Live, Kind::Scream, Kind::Aimd, Kind::Bbr, Kind::Cubic, Kind::Tfrc, Kind::Copa];
 const RATES: [Rate; 3] = [Rate::from_kbps(300), Rate::from_kbps(1_000), Rate::from_kbps(5_000)];
 const RTTS: [u64; 3] = [20, 80, 200];
 /// Queue lengths, in deadlines.
@@ -51,9 +51,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 sabotages! {
-    FILLING = "filling", "CUBIC, which fills queues, in Copa's place" => ["ms in the queue"];
+    FILLING = "filling", "CUBIC, which fills queues, in the place of the controller for live streams" => ["ms in the queue"];
     IDLE = "idle", "the stream takes a third of the link"
-        => ["share of the link that Copa uses", "s until returned capacity is used"];
+        => ["share of the link that the controller for live streams uses", "s until returned capacity is used"];
     GONE = "gone", "the link's rate does not come back" => ["s until returned capacity is used"];
 }
 
@@ -129,13 +129,15 @@ fn by(flows: &Flows, kinds: &[Kind], title: &str, of: fn(&Cell) -> u64) -> Table
 }
 
 fn claims(flows: &Flows) -> Vec<Claim> {
-    let of = |metric: fn(&Measured) -> f64| flows.of(|cell| cell.kind == Kind::Copa).map(metric);
+    let of = |metric: fn(&Measured) -> f64| flows.of(|cell| cell.kind == Kind::Live).map(metric);
     let used = mean(of(|one| one.used));
     let queued = mean(of(|one| one.queued[1]));
     let back = most(of(|one| one.back));
     let what = "ms in the queue that 95 of 100 packets stay below, mean";
     vec![
-        Claim::number("share of the link that Copa uses, mean", "full", 3, used).pass(USED..).aim(0.9..),
+        Claim::number("share of the link that the controller for live streams uses, mean", "full", 3, used)
+            .pass(USED..)
+            .aim(0.9..),
         Claim::number(what, "—", 0, queued).pass(..=QUEUED),
         Claim::number("s until returned capacity is used, worst", "—", 2, back).pass(..=UNTIL_USED),
     ]

@@ -316,7 +316,7 @@ pub const KEYS: [Key; 35] = [
         name: "controller",
         topic: Topic::Transport,
         meaning: "congestion controller with `ccid=2`: see [controllers](#controllers)",
-        default: "`copa`; `aimd` with `policy=fifo`; over TCP the kernel's alone",
+        default: "`live`; `aimd` with `policy=fifo`; over TCP the kernel's alone",
         set: |parsed, value| put(&mut parsed.options.controller, named(&Kind::ALL, Kind::name, value).map(Some)),
     },
     Key {

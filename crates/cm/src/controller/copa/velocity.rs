@@ -2,9 +2,8 @@
 
 use timeous_core::{Duration, Instant};
 
-/// Round trips in one direction after which the velocity doubles per round trip. Chosen by us; the paper has three
-/// (Arun & Balakrishnan §2.1). A lower value regains capacity sooner and overshoots further.
-const DOUBLING_ROUNDS: u32 = 2;
+/// Round trips in one direction after which the velocity doubles per round trip (Arun & Balakrishnan §2.1).
+const DOUBLING_ROUNDS: u32 = 3;
 
 /// Velocity of the window.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +30,7 @@ impl Velocity {
             self.began = Some((now, window));
             let went = if grows { window > before } else { window < before };
             self.rounds = if went { self.rounds + 1 } else { 0 };
-            self.factor = if self.rounds > DOUBLING_ROUNDS { self.factor * 2.0 } else { 1.0 };
+            self.factor = if self.rounds >= DOUBLING_ROUNDS { self.factor * 2.0 } else { 1.0 };
         }
         self.factor
     }

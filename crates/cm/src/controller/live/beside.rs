@@ -2,14 +2,14 @@
 //! window with an allowance for bursts.
 //!
 //! A queue longer than its target for five round trips, although the window was reduced to what
-//! fits, is filled by others. Every thirty round trips of competition it drains its own packets: if
-//! the queue is empty then, it was its own.
+//! fits, is filled by others. Each time that the window has grown to four times in competition, it
+//! drains its own packets: if the queue is empty then, it was its own.
 
 use timeous_core::{Duration, Instant};
 
-use super::super::copa::rival::Rival;
 use super::super::queueing::Look;
 use super::super::{Acked, Congestion, TimedOut};
+use super::rival::Rival;
 
 /// Round trips without a nearly empty queue after which cross traffic is assumed (Arun &
 /// Balakrishnan §2.2).
@@ -17,12 +17,13 @@ const CROSS_TRAFFIC_ROUNDS: u64 = 5;
 /// Share of the maximum queueing delay of four round trips below which the queue is nearly empty
 /// (Arun & Balakrishnan §2.2).
 const NEARLY_EMPTY_RATIO: f64 = 0.1;
-/// Round trips between drains, and the window during one, as a share of the bandwidth-delay
-/// product; both as for Copa. More drains, and deeper ones, give up more of the share.
-const DRAIN_INTERVAL_ROUNDS: u64 = 30;
+/// Growth of the competitive window from one drain to the next, and the window during one, as a
+/// share of the bandwidth-delay product (docs/decisions/live-controller.md). More drains, and deeper
+/// ones, give up more of the share.
+const DRAIN_GROWTH: f64 = 4.0;
 const DRAIN_FACTOR: f64 = 0.75;
-/// Time for which the competitive window is kept after competition, as for Copa: competing flows
-/// empty the queue now and then.
+/// Time for which the competitive window is kept after competition. Chosen by us: competing flows
+/// empty the queue now and then. A lower value begins competition anew.
 const COMPETITION_MEMORY: Duration = Duration::from_secs(10);
 
 /// The controller's view of the path at an acknowledgement.
@@ -42,8 +43,9 @@ pub(super) struct Beside {
     emptied: Option<(Instant, f64)>,
     rival: Option<Rival>,
     competes: bool,
-    /// End of the last drain, and of the current one.
-    drained_at: Instant,
+    /// Window at the beginning of competition or after its last drain.
+    found_with: f64,
+    /// End of the current drain.
     drain: Option<Instant>,
 }
 
@@ -72,8 +74,8 @@ impl Beside {
         let Found { look, window, .. } = found;
         match self.drain {
             Some(until) if now < until => return Some(*window),
-            Some(_) => (self.drain, self.drained_at) = (None, now),
-            None if now.saturating_since(self.drained_at) > look.srtt * DRAIN_INTERVAL_ROUNDS => {
+            Some(_) => (self.drain, self.found_with) = (None, rival.window() as f64),
+            None if *window > self.found_with * DRAIN_GROWTH => {
                 self.drain = Some(now + (look.base + look.waited.max(look.queued)) * 2);
                 return Some(window * look.base.as_secs_f64() / look.standing.as_secs_f64() * DRAIN_FACTOR);
             }
@@ -88,16 +90,15 @@ impl Beside {
         let (since, before) = *self.emptied.get_or_insert((now, window));
         let is_empty = beyond <= target || beyond.as_secs_f64() <= look.most.as_secs_f64() * NEARLY_EMPTY_RATIO;
         if is_empty || starts {
-            // Flows that fill a queue lose packets once it is full, and so would this one among them.
-            let was_own = self.drain.is_some() || self.rival.as_ref().is_some_and(Rival::in_slow_start);
+            let was_own = self.drain.is_some();
             self.rival.take_if(|_| self.competes && was_own);
             self.emptied = Some((now, if self.competes { before } else { window }));
             (self.competes, self.drain) = (false, None);
         } else if !self.competes {
             let rounds = if self.is_known() { 0 } else { CROSS_TRAFFIC_ROUNDS };
             if now.saturating_since(since) > look.srtt * rounds {
-                (self.competes, self.drained_at) = (true, now);
-                self.rival.get_or_insert_with(|| Rival::new(now, mtu as u64, before as u64, true));
+                let rival = self.rival.get_or_insert_with(|| Rival::new(now, mtu as u64, before as u64));
+                (self.competes, self.found_with) = (true, rival.window() as f64);
             }
         }
     }
@@ -123,10 +124,25 @@ impl Beside {
         }
     }
 
+    pub(super) fn timed_out_for_nothing(&mut self) {
+        if let Some(rival) = &mut self.rival {
+            rival.timed_out_for_nothing();
+        }
+    }
+
     pub(super) fn idle(&mut self, now: Instant, timeouts: u32) {
         (self.emptied, self.drain) = (None, None);
         if let Some(rival) = &mut self.rival {
             rival.idle(now, timeouts);
         }
+    }
+}
+
+#[cfg(test)]
+impl Beside {
+    /// Competition with nobody, with a window of this many bytes.
+    pub(super) fn mistaken(window: u64, mtu: u64) -> Self {
+        let rival = Some(Rival::new(Instant::ZERO, mtu, window));
+        Self { rival, competes: true, found_with: window as f64, ..Self::default() }
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of the controller with a scripted path and in a closed loop with a simulated link.
 
+use proptest::prelude::*;
+
 use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
@@ -144,4 +146,116 @@ fn without_a_model_the_delivery_rate_keeps_the_queue_short() {
     let link = Bottleneck { packets: 200.0, rtt: millis(100), queue: 200, loss: 0.0, slower: None };
     let run = Run::of(Box::new(Live::new(MTU)), MTU, link, 30);
     assert!(run.used > 0.85 && run.mean_queue < 20.0, "{run:?}");
+}
+
+/// Link of a hundred packets per second with an RTT of 100 ms.
+const LINK: Bottleneck =
+    Bottleneck { packets: 100.0, rtt: Duration::from_millis(100), queue: 400, loss: 0.0, slower: None };
+
+fn over(link: Bottleneck, seconds: u64) -> Run {
+    Run::of(Box::new(Live::new(MTU)), MTU, link, seconds)
+}
+
+#[test]
+fn alone_on_a_link_it_fills_it_with_a_few_packets_in_the_queue() {
+    for (packets, rtt) in [(30.0, 20), (100.0, 100), (500.0, 200), (500.0, 20)] {
+        let run = over(Bottleneck { packets, rtt: millis(rtt), ..LINK }, 30);
+        assert!(run.used >= 0.9 && run.mean_queue <= 10.0, "{packets} packets/s, {rtt} ms: {run:?}");
+    }
+}
+
+#[test]
+fn one_packet_lost_in_twenty_leaves_nine_tenths_of_the_link() {
+    let run = over(Bottleneck { loss: 0.05, ..LINK }, 60);
+    assert!(run.used >= 0.85 && run.mean_queue <= 5.0, "{run:?}");
+}
+
+#[test]
+fn a_queue_of_two_packets_loses_little() {
+    let run = over(Bottleneck { queue: 2, ..LINK }, 60);
+    assert!(run.used >= 0.8 && run.dropped <= 0.05, "{run:?}");
+}
+
+#[test]
+fn capacity_that_comes_back_is_used_within_two_seconds() {
+    for (packets, rtt) in [(36.0, 20_u32), (36.0, 200), (120.0, 80), (600.0, 20), (600.0, 200)] {
+        for loss in [0.0, 0.01, 0.05] {
+            let run = over(Bottleneck { packets, rtt: millis(rtt.into()), loss, slower: Some((10, 15)), ..LINK }, 20);
+            let back = run.back.expect("it is used again");
+            // A path that holds 120 packets, of which each round trip adds one, takes longer with losses.
+            let most = if packets * f64::from(rtt) >= 120_000.0 && loss > 0.0 { 4_000 } else { 2_000 };
+            assert!(back <= millis(most), "{packets} packets/s, {rtt} ms, {loss}: after {back:?}");
+        }
+    }
+}
+
+/// Behind a deep queue without cross traffic its own window is a queue, too.
+#[test]
+fn a_queue_of_its_own_taken_for_others_does_not_stay_full() {
+    let mut live = Live::new(MTU);
+    live.beside = Beside::mistaken(50 * MTU, MTU);
+    let link = Bottleneck { packets: 200.0, rtt: millis(50), queue: 800, loss: 0.0, slower: None };
+    let run = Run::of(Box::new(live), MTU, link, 30);
+    assert!(run.used > 0.9 && run.mean_queue < 30.0, "{run:?}");
+}
+
+#[test]
+fn an_idle_path_halves_the_window_each_timeout() {
+    let mut live = Live::new(MTU);
+    live.adopt(80 * MTU, Some(40 * MTU));
+    live.on_idle(Instant::ZERO, 0);
+    assert_eq!(live.window(), 80 * MTU);
+    live.on_idle(Instant::ZERO, 2);
+    assert_eq!(live.window(), 20 * MTU);
+    live.on_idle(Instant::ZERO, u32::MAX);
+    assert_eq!(live.window(), 10 * MTU);
+}
+
+#[test]
+fn what_the_application_limits_does_not_grow_the_window() {
+    let mut script = Script::steady();
+    let before = script.live.window();
+    for _ in 0..6_000 {
+        script.now += millis(10);
+        let rtt = Some(millis(100));
+        script.live.on_acked(script.now, Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: false });
+    }
+    assert_eq!(script.live.window(), before, "a minute later");
+}
+
+/// The first predictions of a narrow link err by more than the queue that slow start builds up.
+#[test]
+fn slow_start_ends_with_a_queue_however_much_predictions_err() {
+    let mut script = Script { live: Live::new(MTU), now: Instant::ZERO };
+    script.acks(5, 100);
+    script.model(102.8 * 8.0, 1_000);
+    script.acks(10, 200);
+    assert!(script.live.start.is_none());
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_heard_the_window_is_a_number_within_bounds(
+        news in prop::collection::vec((0_u8..7, 0_u64..3_000, 0_u64..20_000), 1..300),
+    ) {
+        let (mut live, mut now, mut acked) = (Live::new(MTU), Instant::ZERO, 0);
+        let start = live.window();
+        for (kind, millis, bytes) in news {
+            now += Duration::from_millis(millis);
+            let rtt = Some(Duration::from_millis(millis % 700));
+            match kind {
+                0 => live.on_congestion(now, Congestion { outstanding: bytes, marked: millis % 2 == 0 }),
+                1 => live.on_timeout(now, TimedOut { outstanding: bytes, again: millis % 2 == 0 }),
+                2 => live.on_idle(now, (millis % 5) as u32),
+                3 => live.on_lost(now, bytes),
+                _ => {
+                    acked += bytes;
+                    let window_limited = millis % 3 != 0;
+                    live.on_acked(now, Acked { bytes, outstanding: bytes, rtt, srtt: rtt, window_limited });
+                }
+            }
+            prop_assert!(live.window.is_finite() && live.window >= 1.0, "{}", live.window);
+            prop_assert!(live.window() <= start + 3 * acked + MTU, "{} of {acked}", live.window());
+        }
+    }
 }

@@ -131,7 +131,7 @@ impl SenderKind {
             Self::TcpLike => Kind::NewReno,
             Self::Tfrc => Kind::Tfrc,
             Self::NoController => Kind::Aimd,
-            Self::Timeous | Self::Told | Self::NoPlan | Self::NoRepair => Kind::Copa,
+            Self::Timeous | Self::Told | Self::NoPlan | Self::NoRepair => Kind::Live,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Copa's competitive mode: a CUBIC window (RFC 9438) with extra credit for a source that sends in bursts.
+//! Window in competition: CUBIC's (RFC 9438), with extra credit for a source that sends in bursts.
 //!
 //! Fairness is judged by the mean. A keyframe is a burst as large as a window, and between keyframes the stream uses
 //! less than its share. What CUBIC's window would have allowed and the application did not use is saved and may later
@@ -72,13 +72,13 @@ impl Fastest {
     }
 }
 
-/// Window in competitive mode. It also runs while Copa is in default mode for a while, since competing flows empty the
-/// queue now and then before they fill it again.
+/// Window in competition. It also runs for a while after it, since competing flows empty the queue now and then before
+/// they fill it again.
 #[derive(Clone, Debug)]
-pub(in crate::controller) struct Rival {
-    pub(in crate::controller) cubic: Cubic,
-    /// Last time in competitive mode.
-    pub(in crate::controller) at: Instant,
+pub(super) struct Rival {
+    cubic: Cubic,
+    /// Last time in competition.
+    pub(super) at: Instant,
     /// Credit in bytes times round trips: what the fair share allowed and the application did not use. Negative: debt.
     saved: f64,
     counted_at: Instant,
@@ -94,17 +94,17 @@ pub(in crate::controller) struct Rival {
 }
 
 impl Rival {
-    /// Creates the window with what cross traffic has left of Copa's window. It begins in slow start if the cross
-    /// traffic `is_sure`, as those flows did.
-    pub(in crate::controller) fn new(now: Instant, mtu: u64, window: u64, is_sure: bool) -> Self {
+    /// Creates the window with what cross traffic has left of the window before. It begins in slow start, as those flows
+    /// did.
+    pub(super) fn new(now: Instant, mtu: u64, window: u64) -> Self {
         let mut cubic = Cubic::new(mtu);
-        cubic.adopt(window, (!is_sure).then_some(window));
+        cubic.adopt(window, None);
         let (used, link) = (Greatest::default(), Fastest::since(now));
         Self { cubic, at: now, saved: 0.0, counted_at: now, used, link, free_at: None, is_bounded: false, burst: 0 }
     }
 
     /// Window in bytes, including the extra allowance of bursts.
-    pub(in crate::controller) fn window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         let window = self.cubic.window();
         if !self.is_bounded {
             return window;
@@ -113,17 +113,13 @@ impl Rival {
     }
 
     /// Notes that the application had nothing to send although window and pace allowed it.
-    pub(in crate::controller) fn left_unused(&mut self, now: Instant) {
+    pub(super) fn left_unused(&mut self, now: Instant) {
         self.free_at = Some(now);
-    }
-
-    pub(in crate::controller) fn in_slow_start(&self) -> bool {
-        self.cubic.in_slow_start()
     }
 
     /// Handles an acknowledgement; `holds` if this window is in effect. It grows while at least half of it was used in
     /// the sampling period (RFC 7661 §4.3), which includes the time between bursts.
-    pub(in crate::controller) fn acked(&mut self, now: Instant, acked: &Acked, holds: bool) {
+    pub(super) fn acked(&mut self, now: Instant, acked: &Acked, holds: bool) {
         self.link.came(now, acked.bytes);
         if let Some(srtt) = acked.srtt.filter(|srtt| !srtt.is_zero()) {
             let under_way = acked.outstanding + acked.bytes;
@@ -154,22 +150,22 @@ impl Rival {
 
     /// Responds to congestion from the used amount, since little is in flight between bursts (RFC 7661 §4.4.1). If
     /// another window was in effect, the amount is CUBIC's own.
-    pub(in crate::controller) fn congested(&mut self, now: Instant, congestion: Congestion, holds: bool) {
+    pub(super) fn congested(&mut self, now: Instant, congestion: Congestion, holds: bool) {
         let used = self.used.get().unwrap_or(0).max(congestion.outstanding);
         let outstanding = if holds { used } else { self.cubic.window() };
         self.cubic.on_congestion(now, Congestion { outstanding, ..congestion });
     }
 
-    pub(in crate::controller) fn timed_out(&mut self, now: Instant, timed_out: TimedOut) {
+    pub(super) fn timed_out(&mut self, now: Instant, timed_out: TimedOut) {
         self.cubic.on_timeout(now, timed_out);
         (self.saved, self.burst) = (0.0, 0);
     }
 
-    pub(in crate::controller) fn timed_out_for_nothing(&mut self) {
+    pub(super) fn timed_out_for_nothing(&mut self) {
         self.cubic.on_spurious_timeout(u64::MAX);
     }
 
-    pub(in crate::controller) fn idle(&mut self, now: Instant, timeouts: u32) {
+    pub(super) fn idle(&mut self, now: Instant, timeouts: u32) {
         self.cubic.on_idle(now, timeouts);
         (self.saved, self.burst, self.counted_at) = (0.0, 0, now);
     }
