@@ -298,12 +298,12 @@ mod tests {
     #[test]
     fn a_timeout_leaves_the_window_of_two_segments() {
         let (mut manager, mut restraint) = restraint();
-        give(&mut restraint, &mut manager, at(0), 4);
-        restraint.heard(at(400), &mut manager, 0, &info(0, 4, 1, 1));
+        give(&mut restraint, &mut manager, at(0), 10);
+        restraint.heard(at(400), &mut manager, 0, &info(0, 10, 1, 1));
         let path = manager.query(restraint.flow()).unwrap();
         assert!(path.window <= 2_000, "{}", path.window);
         assert!(!restraint.may_send(at(400), &mut manager), "enough is under way");
-        restraint.heard(at(401), &mut manager, 0, &info(0, 4, 1, 1));
+        restraint.heard(at(401), &mut manager, 0, &info(0, 10, 1, 1));
         assert_eq!(manager.query(restraint.flow()).unwrap().window, path.window, "told once");
     }
 }
