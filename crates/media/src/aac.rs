@@ -1,5 +1,9 @@
 //! AAC: its configuration in containers (AudioSpecificConfig) and its headers in a stream (ADTS).
 
+mod adts;
+
+pub(crate) use adts::AdtsFrames;
+
 /// Samples of a frame (ISO/IEC 14496-3 §4.5.2.1.1).
 pub(crate) const FRAME_SAMPLES: i64 = 1_024;
 /// Sampling frequencies by their index, in Hz (ISO/IEC 14496-3 table 1.18).
@@ -57,15 +61,19 @@ impl AacFormat {
 
     /// Reads a header of ADTS; returns the format, the frame behind it, and the rest.
     pub(crate) fn read_frame(bytes: &[u8]) -> Option<(Self, &[u8], &[u8])> {
-        let &[0xff, second, third, fourth, fifth, sixth, _, ..] = bytes else { return None };
-        let rate = third >> 2 & 0x0f;
-        let len = usize::from(fourth & 3) << 11 | usize::from(fifth) << 3 | usize::from(sixth >> 5);
-        if second & 0xf6 != 0xf0 || usize::from(rate) >= RATES.len() {
-            return None;
-        }
+        let len = Self::frame_len(bytes)??;
+        let &[_, second, third, fourth, ..] = bytes else { return None };
         let header = if second & 1 == 0 { HEADER_CHECKED } else { HEADER };
-        let format = Self { profile: third >> 6, rate, channels: (third & 1) << 2 | fourth >> 6 };
+        let format = Self { profile: third >> 6, rate: third >> 2 & 0x0f, channels: (third & 1) << 2 | fourth >> 6 };
         Some((format, bytes.get(header..len)?, &bytes[len..]))
+    }
+
+    /// Length of the frame that begins here, with its header: `Some(None)`: none begins; `None`: too few bytes to tell.
+    fn frame_len(bytes: &[u8]) -> Option<Option<usize>> {
+        let &[first, second, third, fourth, fifth, sixth, _, ..] = bytes else { return None };
+        let len = usize::from(fourth & 3) << 11 | usize::from(fifth) << 3 | usize::from(sixth >> 5);
+        let is_one = first == 0xff && second & 0xf6 == 0xf0 && usize::from(third >> 2 & 0x0f) < RATES.len();
+        Some((is_one && len >= HEADER).then_some(len))
     }
 
     /// Sampling frequency in Hz.

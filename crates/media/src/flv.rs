@@ -45,7 +45,7 @@ impl FlvMuxer {
     /// Bytes before the first tag. Nothing can be read without them.
     #[must_use]
     pub fn header() -> &'static [u8] {
-        const HEADER: [u8; 13] = tag::header(false);
+        const HEADER: [u8; 13] = tag::header(true, false);
         &HEADER
     }
 

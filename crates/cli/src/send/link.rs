@@ -103,13 +103,12 @@ impl PathDelay {
 impl Link {
     pub(super) fn new(sender: Sender, receiver: Receiver, packets: Packets) -> Self {
         let (peer, latency) = (sender.peer(), sender.options().latency);
-        let preface = packets.preface();
         let mut link = Self {
             sender,
             receiver,
             peer,
+            is_player: packets.are_for_player(),
             packets,
-            is_player: preface.is_some(),
             entries: BTreeMap::new(),
             tracks: SentTracks::default(),
             next_description: Instant::ZERO,
@@ -125,10 +124,16 @@ impl Link {
             wants_keyframe: false,
             is_over: false,
         };
-        // The queue is empty yet.
-        let _has_room = preface.is_none_or(|bytes| bytes.is_empty() || player::say(&mut link.sender, &bytes));
+        link.say_preface();
         link.look_at_path(clock::now());
         link
+    }
+
+    /// Queues the header of a player's byte stream, as soon as it is known: nothing is queued before.
+    fn say_preface(&mut self) {
+        if let Some(bytes) = self.packets.take_preface() {
+            let _has_room = player::say(&mut self.sender, &bytes);
+        }
     }
 
     /// Takes in statistics of the path, now and then.
@@ -200,7 +205,9 @@ impl Link {
         let stamp = timeous_media::Stamp { is_queued: self.sender.ring().queued_len() > 0, ..due.stamp };
         let deadline = self.deadline(due.captured);
         self.packets.resize(self.sender.max_payload());
-        for adu in self.packets.packetize(part, sets, &stamp) {
+        let adus = self.packets.packetize(part, sets, &stamp);
+        self.say_preface();
+        for adu in adus {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
                 // The rest of the frame would be useless.
                 let is_new = self.tracks.no_room(part, due.encoding);

@@ -15,6 +15,8 @@ use crate::track::TrackName;
 /// Packetizer of a source.
 pub(super) struct Packets {
     format: Packetizers,
+    /// Whether the header of a player's byte stream was taken.
+    has_begun: bool,
     /// Whether each layer of video is a sub-stream, as the policy `layers` wants it.
     has_layers: bool,
 }
@@ -51,7 +53,7 @@ impl Packets {
                 ));
             }
         };
-        Ok(Self { format, has_layers: false })
+        Ok(Self { format, has_begun: false, has_layers: false })
     }
 
     /// Container of the byte stream for a player.
@@ -63,14 +65,21 @@ impl Packets {
         }
     }
 
-    /// Header of the byte stream, before the first frame; that of MPEG-TS is empty, and RTP has none.
-    pub(super) fn preface(&self) -> Option<Vec<u8>> {
-        let header = match self.format {
-            Packetizers::Flv(..) => FlvMuxer::header(),
-            Packetizers::TsToFlv(..) => TsToFlv::header(),
-            _ => &[],
-        };
-        self.protocol().map(|protocol| player::part(protocol, header.to_vec()))
+    /// Whether a player reads them as one byte stream.
+    pub(super) fn are_for_player(&self) -> bool {
+        self.protocol().is_some()
+    }
+
+    /// Header of the byte stream, once, as soon as it is known: before the first frame. RTP and MPEG-TS have none.
+    pub(super) fn take_preface(&mut self) -> Option<Vec<u8>> {
+        let header = match &self.format {
+            _ if self.has_begun => None,
+            Packetizers::Flv(..) => Some(FlvMuxer::header().to_vec()),
+            Packetizers::TsToFlv(flv, _) => flv.header(),
+            _ => None,
+        }?;
+        self.has_begun = true;
+        self.protocol().map(|protocol| player::part(protocol, header))
     }
 
     /// Trailer of the byte stream, behind the last frame.
@@ -105,7 +114,7 @@ impl Packets {
                 ..PacketizerConfig::default()
             })?),
         };
-        Ok(Self { format, has_layers })
+        Ok(Self { format, has_begun: false, has_layers })
     }
 
     /// Fills later packets up to `largest` bytes: the path carries another size.

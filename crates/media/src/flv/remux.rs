@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use timeous_core::AduMeta;
 
 use super::tag;
-use crate::aac::{AacFormat, FRAME_SAMPLES};
+use crate::aac::AdtsFrames;
 use crate::h264::annexb::NalSplitter;
 use crate::rtp::RTP_CLOCK_HZ;
-use crate::ts::demux::{Demuxer, Elementary, Pes};
+use crate::ts::demux::{Demuxer, Elementary, Pes, PesTimes};
 use crate::ts::pes_clock::{PesClock, wrapped};
 use crate::ts::{TsStream, TsUnit, WholePes};
 
@@ -23,16 +23,17 @@ pub struct TsToFlv {
     demuxer: Demuxer,
     whole: WholePes,
     clock: PesClock,
+    frames: AdtsFrames,
     /// PIDs that were told to be left out.
     told: BTreeSet<u16>,
 }
 
 impl TsToFlv {
-    /// Bytes before the first tag. Nothing can be read without them.
-    #[must_use]
-    pub fn header() -> &'static [u8] {
-        const HEADER: [u8; 13] = tag::header(true);
-        &HEADER
+    /// Bytes before the first tag, by the elementary streams that the tables name; `None` before these have come. Nothing can be read
+    /// without them.
+    pub fn header(&self) -> Option<Vec<u8>> {
+        let has_video = self.demuxer.has_h264()?;
+        Some(tag::header(has_video, self.demuxer.has_audio()).to_vec())
     }
 
     /// Returns elementary streams that FLV does not hold, each once: all but the first video, if it is H.264, and the first AAC.
@@ -63,8 +64,9 @@ impl TsToFlv {
         }
         let nals: Vec<Vec<u8>> = std::iter::from_fn(|| splitter.next_nal()).collect();
         let is_keyframe = pes.is_entry || nals.iter().any(|nal| tag::kind_of(nal) == tag::IDR);
-        let decoded = self.clock.count(pes.decode);
-        let later = wrapped(pes.presented as i64 - pes.decode as i64);
+        let Some(PesTimes { presented, decode }) = pes.times else { return };
+        let decoded = self.clock.count(decode);
+        let later = wrapped(presented as i64 - decode as i64);
         // A picture is not shown before it is decoded, nor minutes later.
         let later = if later < 60 * i64::from(RTP_CLOCK_HZ) { later.max(0) } else { 0 };
         let offset = millis(decoded + later) - millis(decoded);
@@ -72,15 +74,14 @@ impl TsToFlv {
     }
 
     fn sound(&mut self, pes: &Pes, tags: &mut Vec<u8>) {
-        let begin = self.clock.count(pes.presented);
-        let (mut rest, mut last, mut samples) = (pes.data.as_slice(), None, 0);
-        while let Some((format, frame, after)) = AacFormat::read_frame(rest) {
-            let at = millis(begin + samples * i64::from(RTP_CLOCK_HZ) / i64::from(format.hz()));
-            if last != Some(format) {
-                tag::write_audio_format(format, at, tags);
+        let presented = pes.times.map(|times| self.clock.count(times.presented));
+        let mut last = None;
+        for frame in self.frames.push(&pes.data, presented) {
+            let at = millis(frame.at);
+            if last.replace(frame.format) != Some(frame.format) {
+                tag::write_audio_format(frame.format, at, tags);
             }
-            tag::write_audio(frame, at, tags);
-            (rest, last, samples) = (after, Some(format), samples + FRAME_SAMPLES);
+            tag::write_audio(&frame.data, at, tags);
         }
     }
 }
@@ -93,7 +94,7 @@ fn millis(counted: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::{NalFormat, Sample, Track, TrackFormat, TsMuxer};
+    use crate::container::{AacFormat, NalFormat, Sample, Track, TrackFormat, TsMuxer};
     use crate::h264::annexb;
     use crate::ts::TsReader;
 
@@ -136,5 +137,57 @@ mod tests {
         assert_eq!(sounds[0].2, [0xaf, 0, 0x12, 0x10]);
         assert_eq!((sounds[1].2[..2].to_vec(), sounds[1].2.len()), (vec![0xaf, 1], 102));
         assert!(flv.take_left_out().is_empty());
+        assert_eq!(flv.header().unwrap()[..5], *b"FLV\x01\x05");
+    }
+
+    /// Packets of one PES packet of audio in one transport packet, with a time or without.
+    fn sound(data: &[u8], presented: Option<u64>, counter: u8) -> Vec<u8> {
+        let stamp = presented.map_or(Vec::new(), |time| {
+            let [a, b, c] = [time >> 30 & 7, time >> 15 & 0x7fff, time & 0x7fff].map(|part| part << 1 | 1);
+            [&[0x20 | a as u8][..], &(b as u16).to_be_bytes(), &(c as u16).to_be_bytes()].concat()
+        });
+        let flags = if presented.is_some() { 0x80 } else { 0 };
+        let mut pes = vec![0, 0, 1, 0xc0, 0, (3 + stamp.len() + data.len()) as u8, 0x80, flags, stamp.len() as u8];
+        pes.extend([&stamp[..], data].concat());
+        let stuffing = 183 - pes.len() as u8;
+        let mut packet = vec![0x47, 0x41, 0, 0x30 | counter, stuffing];
+        packet.extend((0..stuffing).map(|at| if at == 0 { 0 } else { 0xff }));
+        [packet, pes].concat()
+    }
+
+    /// Found by reading: a frame cut by the border of a PES packet was lost, and the rest of its packets, too.
+    #[test]
+    fn frames_of_sound_cut_by_the_border_of_a_pes_packet_are_whole() {
+        let aac = AacFormat::read_config(&[0x11, 0x90]).unwrap();
+        let mut mux = TsMuxer::new(vec![Track { format: TrackFormat::Aac(aac), language: None }]);
+        let sample = Sample { track: 0, decode: 0, presented: 0, is_entry: true, data: Vec::new() };
+        // Tables, and the PID of the sound.
+        let tables = mux.push(&sample)[..2 * 188].to_vec();
+        let (mut reader, mut flv) = (TsReader::new(), TsToFlv::default());
+        let frames: Vec<u8> = (0..6u8).flat_map(|n| [&aac.header(100).unwrap()[..], &[n; 100]].concat()).collect();
+        reader.push(&tables).unwrap();
+        assert_eq!(flv.header(), None, "nothing is known");
+        // Of 1920 ticks each; in the third packet none begins.
+        for (counter, (range, time)) in (0..).zip([
+            (0..150, Some(0)),
+            (150..300, Some(3_840)),
+            (300..310, None),
+            (310..460, Some(5_760)),
+            (460..600, None),
+            (600..642, None),
+        ]) {
+            reader.push(&sound(&frames[range], time.map(|time| time + 90_000), counter)).unwrap();
+        }
+        reader.finish();
+        let mut tags = Vec::new();
+        while let Some(unit) = reader.next_unit() {
+            tags.extend(flv.tags(&unit).map_or_else(Vec::new, |(_, tags)| read(&tags)));
+        }
+        let sounds: Vec<_> = tags.iter().filter(|(kind, _, data)| *kind == 8 && data[1] == 1).collect();
+        assert_eq!(sounds.iter().map(|(_, _, data)| data[2]).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert!(sounds.iter().all(|(_, _, data)| data.len() == 102));
+        let times: Vec<u32> = sounds.iter().map(|(_, at, _)| at - sounds[0].1).collect();
+        assert_eq!(times, [0, 21, 42, 64, 85, 106]);
+        assert_eq!(flv.header().unwrap()[..5], *b"FLV\x01\x04", "sound alone");
     }
 }

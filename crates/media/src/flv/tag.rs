@@ -29,11 +29,9 @@ pub(super) fn kind_of(nal: &[u8]) -> u8 {
 }
 
 /// Header of a stream (§E.2), and the size of the tag before the first (§E.3).
-pub(super) const fn header(has_audio: bool) -> [u8; 13] {
-    let mut header = *b"FLV\x01\x01\0\0\0\x09\0\0\0\0";
-    if has_audio {
-        header[4] = 5;
-    }
+pub(super) const fn header(has_video: bool, has_audio: bool) -> [u8; 13] {
+    let mut header = *b"FLV\x01\0\0\0\0\x09\0\0\0\0";
+    header[4] = has_video as u8 | (has_audio as u8) << 2;
     header
 }
 

@@ -6,10 +6,10 @@ use super::boxes::{self, Fragment, Sample, aac_track};
 use super::error::Mp4Error;
 use super::samples::{CodedFrame, SampleFormat};
 use super::samples_h265::H265Format;
-use crate::aac::{AacFormat, FRAME_SAMPLES};
+use crate::aac::{AacFormat, AdtsFrames, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::TsStream;
-use crate::ts::demux::{Demuxer, Elementary, Pes};
+use crate::ts::demux::{Demuxer, Elementary, Pes, PesTimes};
 use crate::ts::pes_clock::{PesClock, wrapped};
 
 /// Tracks of the file.
@@ -40,6 +40,11 @@ pub struct TsMp4Writer {
     h265: H265Format,
     fragment: Fragment,
     clock: PesClock,
+    frames: AdtsFrames,
+    /// Frames until the format of the audio is known.
+    first_frames: AdtsFrames,
+    /// Codec of the file's video.
+    codec: Option<Elementary>,
     /// Time that is zero in the file.
     zero: Option<i64>,
     /// Format of the audio; `None` before a frame of it has come.
@@ -91,7 +96,7 @@ impl TsMp4Writer {
             return self.store(pes);
         }
         if pes.of == Elementary::Audio && self.audio.is_none() {
-            self.audio = AacFormat::read_frame(&pes.data).map(|(format, ..)| format);
+            self.audio = self.first_frames.push(&pes.data, Some(0)).first().map(|frame| frame.format);
         }
         self.waiting.push_back(pes);
         if self.waiting.len() > MOST_WAITING {
@@ -118,18 +123,27 @@ impl TsMp4Writer {
     }
 
     fn store(&mut self, pes: Pes) -> Result<(), Mp4Error> {
-        let decode = self.clock.count(pes.decode);
-        let presented = decode + wrapped(pes.presented as i64 - pes.decode as i64);
-        match pes.of {
-            Elementary::H264 | Elementary::H265 => self.store_picture(&pes, decode, presented),
-            Elementary::Audio => {
-                self.store_sound(&pes, presented);
+        let times = pes.times.map(|PesTimes { presented, decode }| {
+            let counted = self.clock.count(decode);
+            (counted, counted + wrapped(presented as i64 - decode as i64))
+        });
+        match (pes.of, times) {
+            (Elementary::Audio, _) => {
+                self.store_sound(&pes, times.map(|(_, presented)| presented));
                 Ok(())
             }
+            (Elementary::H264 | Elementary::H265, Some((decode, presented))) => {
+                self.store_picture(&pes, decode, presented)
+            }
+            // A picture without a time cannot be stored.
+            (Elementary::H264 | Elementary::H265, None) => Ok(()),
         }
     }
 
     fn store_picture(&mut self, pes: &Pes, decode: i64, presented: i64) -> Result<(), Mp4Error> {
+        if self.codec.is_some_and(|codec| codec != pes.of) {
+            return Err(Mp4Error::Format("its codec changed within the stream, and a file has one".to_owned()));
+        }
         let frame = if pes.of == Elementary::H265 {
             self.h265.sample(&pes.data, pes.is_entry)?
         } else {
@@ -141,7 +155,7 @@ impl TsMp4Writer {
             let audio = self.audio.map(aac_track);
             self.has_audio_track = audio.is_some();
             self.out.extend(boxes::header([video].into_iter().chain(audio).collect())?);
-            self.zero = Some(decode);
+            (self.zero, self.codec) = (Some(decode), Some(pes.of));
         }
         let zero = self.zero.unwrap_or(decode);
         let at = (decode - zero).max(self.earliest[VIDEO]);
@@ -156,25 +170,21 @@ impl TsMp4Writer {
         Ok(())
     }
 
-    /// Stores the frames of a PES packet of audio.
-    fn store_sound(&mut self, pes: &Pes, presented: i64) {
+    /// Stores the frames that end in a PES packet of audio.
+    fn store_sound(&mut self, pes: &Pes, presented: Option<i64>) {
+        let frames = self.frames.push(&pes.data, presented);
         let Some(zero) = self.zero.filter(|_| self.has_audio_track) else { return };
-        let mut rest = pes.data.as_slice();
-        let mut index = 0;
-        while let Some((format, frame, after)) = AacFormat::read_frame(rest) {
-            rest = after;
-            let hz = i64::from(format.hz());
-            let duration = FRAME_SAMPLES * i64::from(RTP_CLOCK_HZ) / hz;
-            let at = presented - zero + index * FRAME_SAMPLES * i64::from(RTP_CLOCK_HZ) / hz;
-            index += 1;
+        for frame in frames {
+            let duration = FRAME_SAMPLES * i64::from(RTP_CLOCK_HZ) / i64::from(frame.format.hz());
+            let at = frame.at - zero;
             // Rounding and jitter of time stamps do not leave gaps.
             let at = if (at - self.earliest[AUDIO]).abs() < duration / 2 { self.earliest[AUDIO] } else { at };
-            if at < self.earliest[AUDIO] || self.audio != Some(format) {
+            if at < self.earliest[AUDIO] || self.audio != Some(frame.format) {
                 continue;
             }
             self.usual[AUDIO] = duration;
-            let sample = Sample { decode: at, offset: 0, size: frame.len(), is_entry: true, is_reference: true };
-            self.add(AUDIO, sample, frame);
+            let sample = Sample { decode: at, offset: 0, size: frame.data.len(), is_entry: true, is_reference: true };
+            self.add(AUDIO, sample, &frame.data);
             self.earliest[AUDIO] = at + duration;
         }
     }

@@ -26,12 +26,18 @@ pub(crate) enum Elementary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pes {
     pub(crate) of: Elementary,
-    /// Presentation and decoding time of 33 bits at 90 kHz.
-    pub(crate) presented: u64,
-    pub(crate) decode: u64,
+    /// Times of the first picture or frame that begins in it.
+    pub(crate) times: Option<PesTimes>,
     /// Whether the transport stream marks it as a random access point.
     pub(crate) is_entry: bool,
     pub(crate) data: Vec<u8>,
+}
+
+/// Time stamps of a PES packet: 33 bits at 90 kHz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PesTimes {
+    pub(crate) presented: u64,
+    pub(crate) decode: u64,
 }
 
 /// Reads PES packets of two elementary streams.
@@ -57,8 +63,7 @@ impl Demuxer {
         for packet in packets.chunks_exact(PACKET_LEN).filter_map(Packet::new) {
             let pid = packet.pid();
             self.tables.push(pid, packet.starts(), packet.payload());
-            self.video = self.video.or_else(|| self.tables.of_type(H264).chain(self.tables.of_type(H265)).min());
-            self.audio = self.audio.or_else(|| self.tables.of_type(AAC).next());
+            self.choose();
             if self.video != Some(pid) && self.audio != Some(pid) || packet.is_scrambled() {
                 continue;
             }
@@ -74,6 +79,16 @@ impl Demuxer {
         let pids: Vec<u16> = self.open.keys().copied().collect();
         done.extend(pids.into_iter().filter_map(|pid| self.end(pid)));
         done
+    }
+
+    /// Chooses the first video and audio, and others once a new map does not name them any more.
+    fn choose(&mut self) {
+        let Self { tables, video, audio, .. } = self;
+        let is = |pid: &u16, kinds: &[u8]| tables.stream_type(*pid).is_some_and(|kind| kinds.contains(&kind));
+        *video = video
+            .filter(|pid| is(pid, &[H264, H265]))
+            .or_else(|| tables.of_type(H264).chain(tables.of_type(H265)).min());
+        *audio = audio.filter(|pid| is(pid, &[AAC])).or_else(|| tables.of_type(AAC).next());
     }
 
     /// Whether the tables name AAC.
@@ -104,17 +119,20 @@ impl Demuxer {
 
     fn end(&mut self, pid: u16) -> Option<Pes> {
         let Open { is_entry, bytes } = self.open.remove(&pid)?;
-        let of = match self.tables.stream_type(pid) {
-            Some(H264) => Elementary::H264,
-            Some(H265) => Elementary::H265,
-            _ => Elementary::Audio,
+        let of = match self.tables.stream_type(pid)? {
+            H264 => Elementary::H264,
+            H265 => Elementary::H265,
+            AAC => Elementary::Audio,
+            _ => return None,
         };
         // Header of a PES packet (§2.4.3.6): start code, length, flags, length of the header, times.
         let &[0, 0, 1, _, _, _, _, flags, header, ref rest @ ..] = bytes.as_slice() else { return None };
-        let presented = time_stamp(rest).filter(|_| flags & 0x80 != 0)?;
-        let decode = rest.get(5..).and_then(time_stamp).filter(|_| flags & 0x40 != 0).unwrap_or(presented);
+        let times = time_stamp(rest).filter(|_| flags & 0x80 != 0).map(|presented| {
+            let decode = rest.get(5..).and_then(time_stamp).filter(|_| flags & 0x40 != 0).unwrap_or(presented);
+            PesTimes { presented, decode }
+        });
         let data = rest.get(usize::from(header)..)?.to_vec();
-        Some(Pes { of, presented, decode, is_entry, data })
+        Some(Pes { of, times, is_entry, data })
     }
 }
 
@@ -146,7 +164,8 @@ mod tests {
         }
         assert_eq!(read.len(), 20);
         for (n, pes) in (0u64..).zip(&read) {
-            assert_eq!((pes.decode, pes.presented), (180_000 + 3_000 * n, 180_900 + 3_000 * n));
+            let times = PesTimes { presented: 180_900 + 3_000 * n, decode: 180_000 + 3_000 * n };
+            assert_eq!(pes.times, Some(times));
             assert_eq!((pes.data.len() as u64, pes.is_entry), (100 + 150 * n, n == 0));
             assert_eq!(pes.of == Elementary::H264, n % 2 == 0);
         }

@@ -10,7 +10,8 @@ pub(super) const NULL_PID: u16 = 0x1fff;
 pub(super) const PCR_HZ: u64 = 27_000_000;
 /// Bytes from one packet to the next: alone; behind a time stamp of four bytes, as on Blu-ray discs and in cameras' files (M2TS); with
 /// a Reed-Solomon code of 16 bytes (ETSI EN 300 429 §4.4).
-pub(super) const SPACINGS: [usize; 3] = [PACKET_LEN, PACKET_LEN + 4, MAX_SPACING];
+pub(super) const SPACINGS: [usize; 3] = [PACKET_LEN, M2TS_SPACING, MAX_SPACING];
+pub(super) const M2TS_SPACING: usize = PACKET_LEN + 4;
 const MAX_SPACING: usize = PACKET_LEN + 16;
 /// Number of values of a time stamp: 33 bits of 90 kHz (§2.4.3.7).
 pub(crate) const TIME_VALUES: i64 = 1 << 33;

@@ -6,6 +6,10 @@ use crate::rtp::RTP_CLOCK_HZ;
 /// Step of the times beyond which the source has begun anew: ten seconds. Chosen by us: longer than what is given up at a time.
 const MOST_STEP: i64 = 10 * RTP_CLOCK_HZ as i64;
 
+/// Step back beyond which it has: two seconds. Data stay in a decoder's buffer for at most one (ISO/IEC 13818-1 §2.4.2.6), so that sound
+/// and picture beside each other are nearer; a higher value lets players stand still for as long.
+const MOST_BACK: i64 = 2 * RTP_CLOCK_HZ as i64;
+
 /// Counts times on from zero, in ticks of 90 kHz.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PesClock {
@@ -21,7 +25,7 @@ impl PesClock {
             None => 0,
             Some((last, counted)) => {
                 let step = wrapped(time - last);
-                if step.abs() > MOST_STEP { counted } else { counted + step }
+                if (-MOST_BACK..=MOST_STEP).contains(&step) { counted + step } else { counted }
             }
         };
         self.last = Some((time, counted));
@@ -51,5 +55,8 @@ mod tests {
         let mut clock = PesClock::default();
         let hour = 3_600 * u64::from(RTP_CLOCK_HZ);
         assert_eq!([hour, hour + 3_600, 0, 3_600, hour].map(|time| clock.count(time)), [0, 3_600, 3_600, 7_200, 7_200]);
+        // By four seconds: a recording was silent for as long.
+        let back = hour - 4 * u64::from(RTP_CLOCK_HZ);
+        assert_eq!([back, back + 1_800, back].map(|time| clock.count(time)), [7_200, 9_000, 7_200]);
     }
 }

@@ -1,6 +1,6 @@
 //! Program association and map tables (PAT, PMT): what each PID of a transport stream carries (ISO/IEC 13818-1 §2.4.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::{Sections, body};
 use super::stream::{StreamKind, TsStream};
@@ -59,6 +59,8 @@ pub(super) enum Content {
 /// Elementary stream, by a map.
 #[derive(Clone, Copy, Debug)]
 struct Elementary {
+    /// Program whose map names it.
+    program: u16,
     /// Stream type (§2.4.4.9).
     kind: u8,
     content: Content,
@@ -141,12 +143,14 @@ impl Tables {
             return;
         }
         let version = section[5] & VERSION;
+        let entries = body(section).chunks_exact(4);
+        let programs = entries.map(|entry| (u16::from_be_bytes([entry[0], entry[1]]), pid_of(entry[2], entry[3])));
         if self.version.replace(version).is_some_and(|before| before != version) {
             // Other maps may be at other PIDs, and their old ones may carry something else.
             self.maps.clear();
+            self.streams.retain(|_, stream| programs.clone().any(|(program, _)| program == stream.program));
         }
-        for entry in body(section).chunks_exact(4) {
-            let (program, pid) = (u16::from_be_bytes([entry[0], entry[1]]), pid_of(entry[2], entry[3]));
+        for (program, pid) in programs {
             // Program zero names the network information table, which is a table, too.
             if self.maps.len() < MAX_PIDS && (program > 0 || pid >= FIRST_FREE_PID) {
                 self.maps.entry(pid).or_default();
@@ -159,6 +163,10 @@ impl Tables {
         if section.first() != Some(&PMT_TABLE) || !is_current(section) {
             return;
         }
+        let program = u16::from_be_bytes([section[3], section[4]]);
+        // What this map named before, and does not name now, is gone.
+        let mut gone: BTreeSet<u16> =
+            self.streams.iter().filter(|(_, stream)| stream.program == program).map(|(pid, _)| *pid).collect();
         let mut entries = rest.get(length(*high, *low)..).unwrap_or_default();
         while let [kind, pid_high, pid_low, len_high, len_low, rest @ ..] = entries {
             let len = length(*len_high, *len_low).min(rest.len());
@@ -166,10 +174,12 @@ impl Tables {
             let pid = pid_of(*pid_high, *pid_low);
             if self.streams.len() < MAX_PIDS || self.streams.contains_key(&pid) {
                 let (content, codec) = content_of(*kind, descriptors);
-                self.streams.insert(pid, Elementary { kind: *kind, content, codec });
+                self.streams.insert(pid, Elementary { program, kind: *kind, content, codec });
+                gone.remove(&pid);
             }
             entries = after;
         }
+        self.streams.retain(|pid, _| !gone.contains(pid));
     }
 }
 

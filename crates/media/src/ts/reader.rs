@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
-use super::packet::{NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at};
+use super::packet::{M2TS_SPACING, NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at};
 use super::psi::{Content, Tables};
 use super::section::section_len;
 use super::stream::{TsStream, number_of};
@@ -160,6 +160,12 @@ impl TsReader {
         let mut is_known = true;
         for spacing in SPACINGS.into_iter().filter(|spacing| self.spacing.is_none_or(|known| known == *spacing)) {
             match sync_at(bytes, at, spacing) {
+                // A time stamp before each packet may look like one.
+                Some(true) if spacing == M2TS_SPACING => match sync_at(bytes, at + spacing - PACKET_LEN, spacing) {
+                    Some(true) => {}
+                    Some(false) => return Some(Some(spacing)),
+                    None => is_known = false,
+                },
                 Some(true) => return Some(Some(spacing)),
                 Some(false) => {}
                 None => is_known = false,

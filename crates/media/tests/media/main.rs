@@ -1,5 +1,6 @@
 //! Integration tests of the media crate: loss, clock errors, hostile input, MP4 files.
 
+mod damaged_ts;
 mod day;
 mod end_to_end;
 mod hostile;
