@@ -5,6 +5,7 @@ pub(crate) mod nal;
 mod parameters;
 pub(crate) mod pictures;
 mod reference_set;
+mod sequence;
 mod slice;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,8 @@
 //! Format of a stream of H.265 as containers tell it, by its SPS (§7.3.2.2, §7.3.3).
 
-use scuffle_h265::SpsNALUnit;
-
 use super::nal;
+use super::sequence::{MAX_RAW, Sequence};
 use crate::h264::bits::payload_of;
-
-/// Size limit of an SPS, as for slices.
-const MAX_RAW: usize = 4096;
 
 /// Fields of an SPS that stand in a HEVCDecoderConfigurationRecord (ISO/IEC 14496-15 §8.3.3.1), and the size of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,37 +24,29 @@ impl StreamFormat {
     /// Reads an SPS, header included; returns its identifier, too.
     pub(crate) fn read(sps: &[u8]) -> Option<(u64, Self)> {
         let raw = sps.get(..sps.len().min(MAX_RAW))?;
-        let read = SpsNALUnit::parse(raw).ok()?.rbsp;
+        let read = Sequence::read(raw)?;
         let payload = payload_of(raw.get(nal::HEADER - 1..)?, MAX_RAW);
         // Behind the identifier of the VPS, the number of layers and the nesting, as they stand.
         let &[layers, profile, p0, p1, p2, p3, c0, c1, c2, c3, c4, c5, level, ..] = payload.as_slice() else {
             return None;
         };
-        let window = &read.conformance_window;
-        let size = [
-            cropped(
-                read.pic_width_in_luma_samples.get(),
-                read.sub_width_c(),
-                [window.conf_win_left_offset, window.conf_win_right_offset],
-            )?,
-            cropped(
-                read.pic_height_in_luma_samples.get(),
-                read.sub_height_c(),
-                [window.conf_win_top_offset, window.conf_win_bottom_offset],
-            )?,
-        ];
+        // Samples of luma of a sample of chroma (table 6-1).
+        let (across, down) = (if matches!(read.chroma, 1 | 2) { 2 } else { 1 }, if read.chroma == 1 { 2 } else { 1 });
+        let [left, right, top, bottom] = read.window.map(u64::from);
+        let [width, height] = read.size.map(u64::from);
+        let size = [cropped(width, across, [left, right])?, cropped(height, down, [top, bottom])?];
         let format = Self {
             size,
             profile,
             compatibility: u32::from_be_bytes([p0, p1, p2, p3]),
             constraints: u64::from_be_bytes([0, 0, c0, c1, c2, c3, c4, c5]),
             level,
-            chroma: read.chroma_format_idc,
-            depths: [read.bit_depth_luma_minus8, read.bit_depth_chroma_minus8],
+            chroma: read.chroma,
+            depths: read.depths,
             temporal_layers: (layers >> 1 & 7) + 1,
             is_nested: layers & 1 != 0,
         };
-        Some((read.sps_seq_parameter_set_id, format))
+        Some((read.id.into(), format))
     }
 }
 

@@ -3,8 +3,9 @@
 use h264_reader::rbsp::{BitRead, BitReader};
 
 use super::nal::{HEADER, NalHeader};
-use super::parameters::{ParameterSets, Sps};
+use super::parameters::ParameterSets;
 use super::reference_set::ReferenceSet;
+use super::sequence::Sequence;
 use crate::h264::bits::payload_of;
 
 /// Bytes of a slice that its reference sets surely fit into. Chosen by us: 33 pictures of at most nine bytes.
@@ -68,7 +69,7 @@ impl SliceHeader {
 }
 
 /// Reads the long-term pictures that the current one may refer to.
-fn long_term(bits: &mut BitReader<&[u8]>, sps: &Sps) -> Option<Vec<u32>> {
+fn long_term(bits: &mut BitReader<&[u8]>, sps: &Sequence) -> Option<Vec<u32>> {
     let known = sps.long_term.as_deref().unwrap_or_default();
     let from_sps = if known.is_empty() { 0 } else { bits.read_ue("num_long_term_sps").ok()? };
     let own = bits.read_ue("num_long_term_pics").ok()?;
