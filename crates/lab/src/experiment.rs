@@ -11,9 +11,9 @@ mod sabotage;
 pub(crate) use timeous_testbed::{Progress, RunError, Sorted, Stats, jain, least, mean, most, values};
 
 pub(crate) use claim::{Bound, Claim};
-pub(crate) use expected::surprises;
 #[cfg(test)]
 pub(crate) use expected::virtual_experiments;
+pub(crate) use expected::{Compared, surprises};
 pub(crate) use findings::{Chart, Choice, Figure, Findings, Rows, Table, setup};
 pub(crate) use grid::{At, Grid, Metric, cross, metric};
 pub(crate) use output::{claims, record, section, summary, text};

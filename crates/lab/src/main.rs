@@ -5,12 +5,11 @@ mod experiments;
 mod sabotages;
 mod whole;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use experiment::{Experiment, Extent, Progress, Run, RunError};
+use experiment::{Compared, Experiment, Extent, Progress, Run, RunError};
 use experiments::cm_api::client;
 use experiments::daemon::{self, member};
 use experiments::sending::{engine_calls, processes};
@@ -29,7 +28,7 @@ struct Lab {
 enum Task {
     /// Lists what can be run
     List,
-    All(AllArgs),
+    All(whole::AllArgs),
     Sabotages(sabotages::SabotagesArgs),
     #[command(name = processes::COMMAND, hide = true)]
     CrowdMember(processes::MemberArgs),
@@ -41,20 +40,6 @@ enum Task {
     CmApiClient(client::ClientArgs),
     #[command(name = engine_calls::COMMAND, hide = true)]
     EngineClient(engine_calls::ClientArgs),
-}
-
-/// Runs every experiment and writes a page with all that was found
-#[derive(Args, Clone, Debug)]
-struct AllArgs {
-    /// Where the page and the data go
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-    /// First seed of the experiments' randomness
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Also on this machine's kernel, where an experiment can
-    #[arg(long)]
-    real: bool,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -124,7 +109,7 @@ fn task(task: Task, experiments: &[Experiment]) -> u8 {
         Task::DaemonClient(args) => judged(daemon::client(&args).map(|()| true)),
         Task::Sabotages(args) => judged(sabotages::run(experiments, &args)),
         Task::All(args) => {
-            let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::default());
+            let outcome = whole::run(experiments, &args, &Progress::default());
             outcome.unwrap_or_else(|error| failed(&error))
         }
     }
@@ -180,7 +165,8 @@ fn one(experiment: &Experiment, args: &RunArgs) -> u8 {
         print!("{}", experiment::text(experiment, &run, &findings));
     }
     if args.strict {
-        let surprises = experiment::surprises(experiment.name, args.real, &findings.claims);
+        let compared = if args.real { Compared::Real } else { Compared::Snapshot };
+        let surprises = experiment::surprises(experiment.name, compared, &findings.claims);
         surprises.iter().for_each(|line| eprintln!("{line}"));
         return u8::from(!surprises.is_empty());
     }

@@ -1,11 +1,31 @@
 //! Report of many experiments: one page with a section for each, and their data beside it.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use timeous_testbed::report::{Cell, Mark, Page};
 
-use crate::experiment::{self, Experiment, Extent, Findings, Progress, Run, RunError};
+use crate::experiment::{self, Compared, Experiment, Extent, Findings, Progress, Run, RunError};
+
+/// Runs every experiment and writes a page with all that was found
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct AllArgs {
+    /// Experiments; all without any
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Where the page and the data go
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// First seed of the experiments' randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Also on this machine's kernel, where an experiment can
+    #[arg(long)]
+    real: bool,
+    /// Fail only if the list of expected failures is not exact for these runs; it is for seed 1
+    #[arg(long)]
+    strict: bool,
+}
 
 /// Outcome of one experiment in one form.
 struct Outcome<'a> {
@@ -26,22 +46,24 @@ impl Outcome<'_> {
     }
 }
 
-/// Runs all experiments, also on this machine's kernel if `real`. Returns the exit code: 0, 1 if a bound is broken, 4
-/// if an experiment could not be run. Experiments that this build lacks are reported as left out, which is no failure.
+/// Runs the experiments, also on this machine's kernel if wanted. Returns the exit code: 0, 1 if a bound is broken (strict: if the list of
+/// expected failures is not exact), 4 if an experiment could not be run. Experiments that this build lacks are reported as left out, which
+/// is no failure.
 ///
 /// # Errors
-/// [`RunError::File`] if the report cannot be written.
-pub(crate) fn run(
-    experiments: &[Experiment],
-    seed: u64,
-    real: bool,
-    out: &Path,
-    progress: &Progress,
-) -> Result<u8, RunError> {
+/// [`RunError::File`] if the report cannot be written, [`RunError::Usage`] if a name is unknown.
+pub(crate) fn run(experiments: &[Experiment], args: &AllArgs, progress: &Progress) -> Result<u8, RunError> {
+    let AllArgs { names, out, seed, real, strict } = args;
+    let (seed, real) = (*seed, *real);
+    if let Some(name) = names.iter().find(|name| !experiments.iter().any(|about| about.name == *name)) {
+        let why = format!("{name:?} is no experiment: `timeous-lab list` has the names");
+        return Err(RunError::Usage(why));
+    }
     fs::create_dir_all(out).map_err(RunError::file(out))?;
     let forms = || [false, true].into_iter().filter(|form| real || !form);
     let wanted: Vec<_> = experiments
         .iter()
+        .filter(|about| names.is_empty() || names.iter().any(|name| name == about.name))
         .flat_map(|experiment| forms().map(move |form| (experiment, form)))
         .filter(|(experiment, form)| experiment.forms.include(*form))
         .collect();
@@ -73,6 +95,7 @@ pub(crate) fn run(
     let path = out.join("index.html");
     fs::write(&path, page(&outcomes, seed, real)).map_err(RunError::file(&path))?;
     outcomes.iter().for_each(print_outcome);
+    let code = |outcome| if *strict { strict_code(outcome) } else { code(outcome) };
     Ok(outcomes.iter().map(code).max().unwrap_or(0))
 }
 
@@ -92,12 +115,22 @@ pub(crate) fn broken(findings: &Findings) -> impl Iterator<Item = String> {
     })
 }
 
+/// Returns the exit code of one experiment.
 fn code(outcome: &Outcome<'_>) -> u8 {
     match &outcome.result {
         Ok(findings) => u8::from(broken(findings).next().is_some()),
         Err(RunError::LeftOut(_)) => 0,
         Err(error) => error.exit_code(),
     }
+}
+
+/// Prints what differs from the list of expected failures, and returns the exit code.
+fn strict_code(outcome: &Outcome<'_>) -> u8 {
+    let Ok(findings) = &outcome.result else { return code(outcome) };
+    let compared = if outcome.run.real { Compared::Real } else { Compared::Full };
+    let surprises = experiment::surprises(outcome.about.name, compared, &findings.claims);
+    surprises.iter().for_each(|line| eprintln!("{}: {line}", outcome.id()));
+    u8::from(!surprises.is_empty())
 }
 
 fn print_outcome(outcome: &Outcome<'_>) {

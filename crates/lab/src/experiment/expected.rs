@@ -40,9 +40,21 @@ impl Column {
 enum Form {
     /// With seed 1 and the number of seeds of its snapshot.
     Virtual,
-    /// The same, of a claim that only a run of more cells than the snapshot's has.
+    /// With seed 1 and all seeds and cells, as `timeous-lab all` runs it: of a claim that only such a run has, or that holds in the
+    /// snapshot's.
     Full,
     /// On this machine's kernel, where measurements vary: a bound may hold in some runs.
+    Real,
+}
+
+/// Run whose claims are compared with the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// As for its snapshot: entries of full runs may hold, or name no claim.
+    Snapshot,
+    /// With all seeds and cells: entries of snapshots may hold.
+    Full,
+    /// On this machine's kernel: all entries may hold.
     Real,
 }
 
@@ -89,15 +101,16 @@ pub(crate) fn expected<'a>(
     EXPECTED.iter().filter(move |entry| entry.is_of(experiment, real) && entry.failed(claims))
 }
 
-/// Compares the claims of an experiment with the list. Returns a line for each bound that is not kept and not listed,
-/// and for each entry whose bound does not exist, or in virtual time is kept: on a real kernel measurements vary.
-pub(crate) fn surprises(experiment: &str, real: bool, claims: &[Claim]) -> Vec<String> {
-    surprises_of(&EXPECTED, experiment, real, claims)
+/// Compares the claims of an experiment with the list. Returns a line for each bound that is not kept and not listed, and for each entry
+/// of runs of this form whose bound does not exist, or in virtual time is kept: on a real kernel measurements vary.
+pub(crate) fn surprises(experiment: &str, run: Compared, claims: &[Claim]) -> Vec<String> {
+    surprises_of(&EXPECTED, experiment, run, claims)
 }
 
-fn surprises_of(list: &[ExpectedFailure], experiment: &str, real: bool, claims: &[Claim]) -> Vec<String> {
+fn surprises_of(list: &[ExpectedFailure], experiment: &str, run: Compared, claims: &[Claim]) -> Vec<String> {
+    let is_real = run == Compared::Real;
     let (known, rest): (Vec<_>, Vec<_>) =
-        list.iter().filter(|entry| entry.is_of(experiment, real)).partition(|entry| entry.failed(claims));
+        list.iter().filter(|entry| entry.is_of(experiment, is_real)).partition(|entry| entry.failed(claims));
     let bounds = claims.iter().flat_map(|claim| [Column::Pass, Column::Aim].map(|column| (claim, column)));
     let broken = bounds.filter(|(claim, column)| column.holds(claim) == Some(false));
     let unlisted = broken
@@ -107,10 +120,11 @@ fn surprises_of(list: &[ExpectedFailure], experiment: &str, real: bool, claims: 
         format!("does not hold ({column}), and is not in the list of expected failures: {what}: {measured}")
     });
     let stale = rest.into_iter().filter_map(|entry| {
+        let is_of_run = (entry.form == Form::Full) == (run == Compared::Full);
         let state = match claims.iter().find(|claim| claim.what == entry.claim) {
-            Some(claim) if entry.column.holds(claim).is_some() => (!real).then_some("holds again")?,
+            Some(claim) if entry.column.holds(claim).is_some() => (!is_real && is_of_run).then_some("holds again")?,
             Some(_) => "has no such bound",
-            None if entry.form == Form::Full => return None,
+            None if !is_of_run => return None,
             None => "is no claim",
         };
         Some(format!("{state} ({}), and is in the list of expected failures: {}", entry.column.name(), entry.claim))
@@ -137,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_is_not_listed_and_an_entry_that_holds_are_surprises() {
-        let said = |claims: &[Claim]| surprises_of(&read(LIST), "e", false, claims);
+        let said = |claims: &[Claim]| surprises_of(&read(LIST), "e", Compared::Snapshot, claims);
         assert!(said(&[claim("age", 1.0), Claim::number("rate", "", 0, 0.0).pass(1.0..)]).is_empty());
         assert_eq!(
             said(&[claim("age", 0.0), Claim::number("rate", "", 0, 1.0).pass(1.0..)]),
@@ -147,19 +161,30 @@ mod tests {
             ]
         );
         assert_eq!(said(&[Claim::number("age", "", 0, 0.0)]).len(), 2, "one has no bound, the other is no claim");
-        assert!(surprises_of(&read(LIST), "another", false, &[]).is_empty());
+        assert!(surprises_of(&read(LIST), "another", Compared::Snapshot, &[]).is_empty());
     }
 
     #[test]
-    fn a_claim_that_only_a_full_run_has_may_be_missing_and_may_not_hold_again() {
-        let list = read("form,experiment,bound,since,claim,reason\nfull,e,pass,2026-11-28,age,r\n");
-        let said = |claims: &[Claim]| surprises_of(&list, "e", false, claims).len();
-        assert_eq!([said(&[]), said(&[claim("age", 1.0)])], [0, 2], "its aim is not listed, either");
+    fn an_entry_of_full_runs_is_compared_with_them_alone() {
+        let list = read(
+            "form,experiment,bound,since,claim,reason\nfull,e,pass,2026-11-28,age,r\nvirtual,e,pass,2026-11-28,rate,r\n",
+        );
+        let said = |run, value, of| {
+            let claims = [Claim::number("age", "", 0, value).pass(1.0..), Claim::number("rate", "", 0, of).pass(1.0..)];
+            surprises_of(&list, "e", run, &claims)
+        };
+        assert!(said(Compared::Snapshot, 1.0, 0.0).is_empty() && said(Compared::Snapshot, 0.0, 0.0).is_empty());
+        assert!(said(Compared::Full, 0.0, 0.0).is_empty() && said(Compared::Full, 0.0, 1.0).is_empty());
+        let [snapshot, full] = [Compared::Snapshot, Compared::Full].map(|run| said(run, 1.0, 1.0));
+        assert_eq!(snapshot, ["holds again (pass), and is in the list of expected failures: rate"]);
+        assert_eq!(full, ["holds again (pass), and is in the list of expected failures: age"]);
+        let missing = |run| surprises_of(&list[..1], "e", run, &[]).len();
+        assert_eq!([Compared::Snapshot, Compared::Full].map(missing), [0, 1]);
     }
 
     #[test]
     fn on_a_real_kernel_an_entry_may_hold() {
-        let said = |claims: &[Claim]| surprises_of(&read(LIST), "e", true, claims);
+        let said = |claims: &[Claim]| surprises_of(&read(LIST), "e", Compared::Real, claims);
         assert!(said(&[claim("age", 2.0)]).is_empty());
         assert_eq!(said(&[claim("age", 2.0), claim("another", 0.0)]).len(), 2, "both of its bounds");
     }
