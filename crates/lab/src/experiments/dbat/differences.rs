@@ -58,6 +58,8 @@ pub(crate) struct SetupDifference {
     pub(crate) counts_flight: bool,
     /// Every TCP starts with TFRC's initial window (RFC 3390).
     pub(crate) as_tfrc: bool,
+    /// DBAT's send buffer is limited by its thresholds alone: the paper sets 64 packets "for TCP and TFRC based streaming".
+    pub(crate) own_buffer: bool,
 }
 
 impl SetupDifference {
@@ -75,6 +77,7 @@ impl SetupDifference {
         content: false,
         counts_flight: false,
         as_tfrc: false,
+        own_buffer: false,
     };
 
     /// ns-2's full TCP with its defaults, as in the paper (§4).
@@ -84,8 +87,11 @@ impl SetupDifference {
     /// The paper's TCP with further properties of simulator and streamer.
     pub(crate) const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::PAPER };
 
+    /// [`PAPER_KB`](Self::PAPER_KB), with DBAT's send buffer limited by its thresholds alone.
+    pub(crate) const OWN_BUFFER: Self = Self { own_buffer: true, ..Self::PAPER_KB };
+
     /// Candidate causes of the paper's buffering time over TCP, alone and combined.
-    pub(crate) const OF_TCP: [(&'static str, Self); 16] = {
+    pub(crate) const OF_TCP: [(&'static str, Self); 17] = {
         let none = Self::TODAY;
         let shifted = Self { shifted: true, ..none };
         [
@@ -105,6 +111,7 @@ impl SetupDifference {
             ("TcpApp, windows of 20 segments", Self { window: true, ..shifted }),
             ("TcpApp, no SACK, RACK, probes", Self { reno: true, ..shifted }),
             (NS2_ALL, Self::NS2_ALL),
+            ("ns-2's TCP, packets of 1 kB; DBAT's send buffer by its thresholds", Self::OWN_BUFFER),
         ]
     };
 

@@ -64,6 +64,9 @@ pub(super) struct Broken {
     without_range: bool,
 }
 
+/// Send buffer that only DBAT's thresholds limit, in packets: the greatest rate's `Max_Th` at 450 ms is 216.
+const OWN_BUFFER: usize = 512;
+
 /// Time by which FTP's connection is open.
 const OPEN: Duration = Duration::from_secs(2);
 
@@ -184,10 +187,12 @@ impl Topology {
             let connection = DccpConfig { ccids, peer_ccids, ..connection.clone() };
             DccpSettings { connection, start: STREAM[0], dccp_port: STREAMER, ..DccpSettings::default() }
         };
+        let is_dbat = !matches!(way, StreamTransport::Tcp | StreamTransport::Tfrc);
+        let capacity = if apart.own_buffer && is_dbat { OWN_BUFFER } else { BUFFER };
         let stream = move || {
             // The ring has more slots than the buffer has places: the streamer itself limits the
             // queue.
-            let stream = Stream::new(server()).slots(128);
+            let stream = Stream::new(server().buffering(capacity)).slots(2 * capacity as u32);
             match way.dbat(!broken.without_range).filter(|_| !broken.without_dbat) {
                 Some(dbat) => stream.choice(dbat),
                 None => stream,

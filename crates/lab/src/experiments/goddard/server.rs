@@ -77,6 +77,8 @@ pub(crate) struct Server {
     packet: Vec<u8>,
     /// Whether it sends while the link is probed.
     sends_on: bool,
+    /// Capacity of its send buffer, in packets.
+    capacity: usize,
     /// Whether packets in flight occupy the send buffer, and the number of packets whose fate is
     /// known.
     counts_flight: bool,
@@ -103,6 +105,7 @@ impl Server {
             finished: false,
             packet: Vec::new(),
             sends_on: false,
+            capacity: BUFFER,
             counts_flight: false,
             settled: 0,
             behind: None,
@@ -118,6 +121,12 @@ impl Server {
     /// Sets whether packets in flight occupy the send buffer, as with TCP.
     pub(crate) fn counting_flight(mut self, counts: bool) -> Self {
         self.counts_flight = counts;
+        self
+    }
+
+    /// Sets the capacity of its send buffer, in packets.
+    pub(crate) fn buffering(mut self, packets: usize) -> Self {
+        self.capacity = packets;
         self
     }
 
@@ -177,7 +186,7 @@ impl Server {
         let priority = if marked { Priority::HIGHEST } else { Priority::NORMAL };
         let open = self.taken.len() - self.settled;
         let waits = |queued| if self.counts_flight { open } else { queued };
-        let full = outlet.ring().is_some_and(|ring| waits(ring.queued_len()) >= BUFFER);
+        let full = outlet.ring().is_some_and(|ring| waits(ring.queued_len()) >= self.capacity);
         let meta = AduMeta { enqueued: now, priority, ..AduMeta::default() };
         let taken = match &mut self.behind {
             Some(behind) => {
