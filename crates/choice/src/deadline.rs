@@ -3,17 +3,22 @@
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-/// Drops packets that are expired or would expire on their way.
+/// Drops packets that are expired, or would rather expire on their way than not.
 ///
 /// A packet ring itself never sends expired packets. Dropping those that would arrive late relies on the path's state,
 /// and keeps bytes off the link that the receiver would discard. While nothing is in flight that state ages, and
-/// nothing would show that the path is faster again: then all packets that are not expired are sent.
+/// nothing would show that the path is faster again: then only those are dropped that would be late over the fastest path
+/// seen so far, and never the last one queued.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, path, queue, |meta, len| path.is_too_late(now, meta, len));
+        give_up(now, path, queue, |meta, len| path.is_rather_late(now, meta, len));
+    }
+
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !path.is_rather_late(now, meta, 0)
     }
 }
 
@@ -44,11 +49,17 @@ fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duratio
 
 /// Drops packets that are expired, or would be on arrival, given the packet and its length.
 fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, is_too_late: impl Fn(&AduMeta, u64) -> bool) {
+    let least = path.min_rtt.unwrap_or_default() / 2;
+    let last = queue.len().saturating_sub(1);
     for index in 0..queue.len() {
         let Some((meta, len)) = queue.get(index) else { continue };
+        let is_hopeless = match path.outstanding {
+            0 => index < last && meta.is_expired(now + least),
+            _ => is_too_late(meta, len as u64),
+        };
         if meta.is_expired(now) {
             queue.drop_at(index, DropReason::Expired);
-        } else if path.outstanding > 0 && is_too_late(meta, len as u64) {
+        } else if is_hopeless {
             queue.drop_at(index, DropReason::TooLate);
         }
     }
@@ -99,7 +110,12 @@ mod tests {
         let path = PathState { srtt, min_rtt, ..path() };
         Deadlines.choose(at(100), &path, &mut queue);
         assert_eq!(queue.left(), [0], "nothing is under way that would tell otherwise");
-        Deadlines.choose(at(151), &path, &mut queue);
+        queue.push(|meta| meta.deadline = Some(at(319)));
+        queue.push(|meta| meta.deadline = Some(at(320)));
+        queue.push(|meta| meta.deadline = Some(at(200)));
+        Deadlines.choose(at(100), &path, &mut queue);
+        assert_eq!(queue.left(), [2, 3], "220 ms at the least, and the last one tries it");
+        Deadlines.choose(at(321), &path, &mut queue);
         assert!(queue.left().is_empty());
     }
 }

@@ -112,12 +112,43 @@ impl PathState {
     /// giving it up costs nothing, since the link goes on serving that queue; sending it delays the packets
     /// behind it, of which each is as late again. There it has to be in time for certain.
     pub fn is_too_late(&self, now: Instant, meta: &AduMeta, bytes: u64) -> bool {
+        self.is_late_by(now, meta, bytes, |arrival| arrival.earliest)
+    }
+
+    /// Whether a datagram of `bytes` that leaves at `now` would rather be late than in time: as [`is_too_late`](Self::is_too_late), by the
+    /// predicted arrival instead of the earliest. Before arrivals were observed only what is certainly late is.
+    pub fn is_rather_late(&self, now: Instant, meta: &AduMeta, bytes: u64) -> bool {
+        self.is_late_by(now, meta, bytes, |arrival| self.likely(arrival))
+    }
+
+    fn is_late_by(&self, now: Instant, meta: &AduMeta, bytes: u64, time: impl Fn(&Arrival) -> Instant) -> bool {
         let Some(deadline) = meta.deadline else { return false };
-        let headers = self.arrivals.map_or(0, |model| u64::from(model.headers)) + TRANSPORT_HEADER;
-        let arrival = self.arrival(now, bytes + headers);
+        let arrival = self.arrival(now, bytes + self.headers());
+        deadline < if self.is_saturated(now, deadline, meta) { arrival.latest } else { time(&arrival) }
+    }
+
+    /// Returns the bytes that can leave together at `now` so that a datagram at their end is not [rather late](Self::is_rather_late).
+    pub fn bytes_in_time(&self, now: Instant, meta: &AduMeta) -> u64 {
+        let capacity = self.arrivals.and_then(|model| model.capacity);
+        let (Some(deadline), Some(capacity)) = (meta.deadline, capacity) else { return u64::MAX };
+        let arrival = self.arrival(now, 0);
+        let first = if self.is_saturated(now, deadline, meta) { arrival.latest } else { self.likely(&arrival) };
+        capacity.bytes_in(deadline.saturating_since(first)).saturating_sub(self.headers())
+    }
+
+    fn likely(&self, arrival: &Arrival) -> Instant {
+        if self.arrivals.is_some() { arrival.median } else { arrival.earliest }
+    }
+
+    /// Returns the bytes of all headers of a datagram, about.
+    fn headers(&self) -> u64 {
+        self.arrivals.map_or(0, |model| u64::from(model.headers)) + TRANSPORT_HEADER
+    }
+
+    /// Whether this host's own queue has stood for the whole of the datagram's life.
+    fn is_saturated(&self, now: Instant, deadline: Instant, meta: &AduMeta) -> bool {
         let life = deadline.saturating_since(meta.enqueued);
-        let is_saturated = self.arrivals.is_some_and(|model| model.busy_for(now) >= life);
-        deadline < if is_saturated { arrival.latest } else { arrival.earliest }
+        self.arrivals.is_some_and(|model| model.busy_for(now) >= life)
     }
 
     /// Estimated one-way delay of a packet sent now; zero before the first RTT sample. Half of the minimum RTT plus all
@@ -279,6 +310,26 @@ mod tests {
         // Behind a burst of this host, as the rest of a keyframe is.
         let burst = modelled(1_000, 1_080);
         assert!(!burst.is_too_late(at(1_005), &meta(1_086), 900) && burst.is_too_late(at(1_005), &meta(1_085), 900));
+    }
+
+    /// Found by `timeous-lab tl-timelines`: over a window smaller than the stream each datagram left at the last instant at which one of
+    /// forty is in time, and beside others, which made the first of them late.
+    #[test]
+    fn what_is_rather_late_is_judged_by_the_prediction_and_with_what_leaves_beside_it() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let meta = |deadline| AduMeta { enqueued: at(1_000), deadline: Some(at(deadline)), ..AduMeta::default() };
+        let idle = modelled(900, 950);
+        assert!(!idle.is_rather_late(at(1_000), &meta(1_030), 900));
+        assert!(idle.is_rather_late(at(1_000), &meta(1_029), 900) && !idle.is_too_late(at(1_000), &meta(1_029), 900));
+        assert_eq!(idle.bytes_in_time(at(1_000), &meta(1_030)), 900, "10 ms, less 100 bytes of headers");
+        assert_eq!(idle.bytes_in_time(at(1_000), &meta(1_050)), 2_900);
+        assert_eq!([meta(1_010), meta(900)].map(|meta| idle.bytes_in_time(at(1_000), &meta)), [0, 0]);
+        assert_eq!(idle.bytes_in_time(at(1_000), &AduMeta::default()), u64::MAX, "no deadline");
+        let saturated = modelled(500, 1_080);
+        assert_eq!(saturated.bytes_in_time(at(1_000), &meta(1_098)), 900);
+        assert!(saturated.is_rather_late(at(1_000), &meta(1_097), 900));
+        let unknown = PathState { srtt: Some(Duration::from_millis(80)), ..PathState::default() };
+        assert_eq!(unknown.bytes_in_time(at(1_000), &meta(1_010)), u64::MAX);
     }
 
     /// Found by `timeous-lab tl-timelines`: on a link slower than the stream each datagram that might just be in time kept the queue as long

@@ -2,6 +2,7 @@
 
 mod calls;
 mod feed;
+mod sent_records;
 mod session;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub struct Tcp {
     /// Maximum size of an ADU in bytes.
     max_adu: usize,
     sends_records: bool,
+    /// Whether records are plain, sent and received ones.
+    is_plain: bool,
     /// Whether peers send records, which are read in order.
     expects_records: bool,
     packet: Vec<u8>,
@@ -59,6 +62,7 @@ impl Sources for Sessions {
 
 impl Tcp {
     fn new(connection: Config, rng: Rng) -> Self {
+        let is_plain = connection.plain_records;
         let sends_records = connection.sending != Sending::Stream;
         // Space for timestamps is reserved, since the peer may agree to them.
         let reserved = if sends_records { 12 } else { 0 };
@@ -73,6 +77,7 @@ impl Tcp {
             keeps: true,
             max_adu,
             sends_records,
+            is_plain,
             expects_records: false,
             packet: Vec::new(),
             received: Vec::new(),
@@ -149,7 +154,7 @@ impl Tcp {
 
     fn add(&mut self, id: ConnectionId, feed: Feed, call: Option<u64>) {
         let secrets = self.endpoint.connection(id).and_then(Connection::secrets);
-        let mut session = TcpSession::new(feed, self.max_adu, call, secrets);
+        let mut session = TcpSession::new(feed, self.max_adu, call, (secrets, self.is_plain));
         if self.expects_records {
             session.expect_records();
         }

@@ -1,6 +1,6 @@
 //! Framing of datagrams in the byte stream: as records, each behind its length (RFC 4571), or not at all.
 
-use timeous_core::{AduMeta, Instant, SubStream};
+use timeous_core::{AduMeta, SubStream};
 use timeous_seal::Secrets;
 use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 
@@ -69,7 +69,7 @@ impl Writer {
     /// Appends a framed datagram.
     pub(crate) fn write(&mut self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
         match self.framing {
-            TcpFraming::Records => self.records.write(substream(meta), number, payload, out),
+            TcpFraming::Records => self.records.write(record::substream_of(meta), number, payload, out),
             TcpFraming::Rfc4571 => {
                 let len = u16::try_from(payload.len()).expect("nothing is pulled that is longer than it can say");
                 out.extend_from_slice(&len.to_be_bytes());
@@ -100,19 +100,9 @@ impl Writer {
     }
 }
 
-/// Returns the sub-stream of a record. With none of the application's, it tells whether there is a deadline; 0 with a deadline
-/// at the end of time is one of the application's.
-fn substream(meta: &AduMeta) -> u8 {
-    match (meta.substream.0, meta.deadline) {
-        (0, None) => record::UNTIMED,
-        (0, Some(deadline)) if deadline != Instant::FAR_FUTURE => record::TIMED,
-        (own, _) => own,
-    }
-}
-
 /// Returns the length of a payload in its record, with the sub-stream if that is there, too.
 pub(crate) fn len_within(meta: &AduMeta, payload: &[u8]) -> usize {
-    payload.len() + record::substream_len(substream(meta))
+    payload.len() + record::substream_len(record::substream_of(meta))
 }
 
 /// Parser of incoming datagrams.
@@ -262,16 +252,6 @@ mod tests {
         let mut got = Vec::new();
         Reader::new(&config, None).push(b"GET /", |datagram| got.push(datagram.payload.to_vec()));
         assert_eq!(got, [b"GET /"]);
-    }
-
-    #[test]
-    fn the_substream_is_the_applications_or_tells_of_a_deadline() {
-        let meta = AduMeta { deadline: Some(Instant::ZERO), ..AduMeta::default() };
-        assert_eq!(substream(&meta), record::TIMED);
-        assert_eq!(substream(&AduMeta::default()), record::UNTIMED);
-        for own in 1..=255 {
-            assert_eq!(substream(&AduMeta { substream: SubStream(own), ..meta }), own);
-        }
     }
 
     #[test]

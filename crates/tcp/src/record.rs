@@ -21,7 +21,8 @@
 //! - The **CRC-32** (that of zlib, Ethernet and PNG), big-endian, is over everything before it: a mixture of two
 //!   versions fails the check.
 //!
-//! A record without that bit has the paper's format, and is read only with [`Framing::Plain`].
+//! A record without that bit has the paper's format, and is read only with [`Framing::Plain`]. Two of them in one segment share the zero between
+//! them ([`Writer::write_behind`]); a record at the beginning of a segment has its own, so that it can be read without the segment before.
 //!
 //! # Encryption
 //! Numbered records protect against accidents. *Encrypted* records, with keys of both ends (`timeous_seal`), protect
@@ -74,7 +75,9 @@ mod wire;
 mod writer;
 
 pub use decode::{Counts, Datagram, Framing};
-pub use encode::{numbered, numbered_len, numbered_room, pad, plain, plain_len, plain_room, substream_len};
+pub use encode::{
+    numbered, numbered_len, numbered_room, pad, plain, plain_len, plain_room, substream_len, substream_of,
+};
 pub use encrypted::{encrypted_len, encrypted_room};
 pub use ordered::Ordered;
 pub use tapped::Tapped;

@@ -6,6 +6,7 @@ use timeous_tcp::record::{Framing, Limits, Ordered};
 use timeous_tcp::{CloseReason, Event, Segment, Seq, Statistics};
 
 use super::feed::Feed;
+use super::sent_records::SentRecords;
 use crate::application::Application;
 use crate::journal::{Arrivals, Journal};
 use crate::ring::RingSide;
@@ -29,17 +30,19 @@ pub struct TcpSession {
     path: PathState,
     /// Secrets of its records, if they are encrypted.
     secrets: Option<Secrets>,
+    /// Whether plain records are in use.
+    is_plain: bool,
     /// Parser of records in an in-order stream, if there are any.
     records: Option<Ordered>,
-    /// Sequence number behind a record whose end has not left yet, and its bytes so far.
-    unfinished: (Option<Seq>, Vec<u8>),
-    /// Padding bytes sent.
-    padding: u64,
+    /// Stream of records as last sent; its bytes with all retransmissions, and payload among them.
+    sent_records: SentRecords,
+    sent_bytes: u64,
+    sent_payload: u64,
     changes_refused: bool,
 }
 
 impl TcpSession {
-    pub(super) fn new(feed: Feed, mss: usize, call: Option<u64>, secrets: Option<Secrets>) -> Self {
+    pub(super) fn new(feed: Feed, mss: usize, call: Option<u64>, (secrets, is_plain): (Option<Secrets>, bool)) -> Self {
         let side: Box<dyn Side> = match feed {
             Feed::Socket(socket) => Box::new(SocketSide::new(socket)),
             Feed::Ring(stream) => Box::new(RingSide::new(stream, mss)),
@@ -54,9 +57,11 @@ impl TcpSession {
             statistics: Statistics::default(),
             path: PathState::default(),
             secrets,
+            is_plain,
             records: None,
-            unfinished: (None, Vec::new()),
-            padding: 0,
+            sent_records: SentRecords::default(),
+            sent_bytes: 0,
+            sent_payload: 0,
             changes_refused: false,
         }
     }
@@ -93,7 +98,7 @@ impl TcpSession {
 
     /// Returns the number of stream bytes sent that were not payload: framing and padding.
     pub fn padding(&self) -> u64 {
-        self.padding
+        self.sent_bytes.saturating_sub(self.sent_payload)
     }
 
     /// Returns whether the transport has found that the path rejects changed retransmissions.
@@ -102,7 +107,8 @@ impl TcpSession {
     }
 
     pub(super) fn expect_records(&mut self) {
-        self.records = Some(reader(Framing::of_received(self.secrets.as_ref())));
+        let framing = Framing::of_received(self.secrets.as_ref());
+        self.records = Some(reader(if self.is_plain { framing.with_plain() } else { framing }));
     }
 
     pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
@@ -112,36 +118,34 @@ impl TcpSession {
 
     /// Records a sent segment: the time of each ADU that ends in it, for first transmissions and retransmissions.
     pub(super) fn segment_left(&mut self, now: Instant, segment: &Segment<'_>) {
+        if let Some(from) = self.offset(segment) {
+            self.side.bytes_left(now, from, from + segment.payload.len() as u64);
+        }
+    }
+
+    /// Returns the stream offset of a sent segment; `None` without data.
+    fn offset(&mut self, segment: &Segment<'_>) -> Option<u64> {
         if segment.payload.is_empty() {
-            return;
+            return None;
         }
         let seq = segment.data_seq();
         let first = *self.first.get_or_insert(seq);
         // The offset nearest to the highest one sent, since sequence numbers wrap.
         let behind = seq.offset_from(first + self.sent as u32);
         let from = self.sent.saturating_add_signed(behind.into());
-        let to = from + segment.payload.len() as u64;
-        self.sent = self.sent.max(to);
-        self.side.bytes_left(now, from, to);
+        self.sent = self.sent.max(from + segment.payload.len() as u64);
+        Some(from)
     }
 
-    /// Records a sent segment of records: the time of each ADU actually in it.
+    /// Records a sent segment of records: the time of each ADU whose record ends in it.
     pub(super) fn records_left(&mut self, now: Instant, segment: &Segment<'_>) {
-        let Self { side, padding, secrets, unfinished, .. } = self;
-        *padding += segment.payload.len() as u64;
-        let (next, front) = std::mem::take(unfinished);
-        let is_rest = !front.is_empty() && next == Some(segment.data_seq());
-        let (front, kept) = if is_rest { (front, None) } else { (Vec::new(), Some((next, front))) };
-        let bytes = [&front, segment.payload].concat();
-        let zero = bytes.iter().rposition(|&byte| byte == 0);
-        let tail = zero.map_or(&[][..], |zero| &bytes[zero + 1..]);
-        *unfinished = match kept {
-            Some(kept) if tail.is_empty() => kept,
-            _ if tail.is_empty() => (None, Vec::new()),
-            _ => (Some(segment.data_seq() + segment.payload.len() as u32), [&[0], tail].concat()),
-        };
-        reader(Framing::of_sent(secrets.as_ref())).push(&bytes, |datagram| {
-            *padding -= datagram.payload.len() as u64;
+        let Some(from) = self.offset(segment) else { return };
+        let framing = Framing::of_sent(self.secrets.as_ref());
+        let framing = if self.is_plain { framing.with_plain() } else { framing };
+        let Self { side, sent_bytes, sent_payload, sent_records, .. } = self;
+        *sent_bytes += segment.payload.len() as u64;
+        sent_records.sent(from, segment.payload, framing, |datagram| {
+            *sent_payload += datagram.payload.len() as u64;
             if let Some(seq) = stamp::read(datagram.payload) {
                 side.adu_left(now, seq);
             }

@@ -26,6 +26,9 @@ pub(crate) fn choices() -> Vec<Choice> {
         ours "link": "2 Mbit/s, 50 packets" => "wide enough, where nothing else is said";
         ours "loss": "on the way there" => "a lost acknowledgement is made up for by the next";
         ours "congestion control": "NewReno, SACK, RACK" => "FreeBSD's, with what every TCP has by now";
+        paper "records": "the paper's, without timelines: sub-stream, COBS, and zeros around, of which two in a segment share one" => "§3.1";
+        ours "records with timelines": "numbered and with a CRC, 14 bytes" => "the content of a segment may change: without them neither \
+            duplicates nor mixed versions are found";
         ours "playout": "150 ms after a datagram was handed over"
             => "a conversation's; there is time to send a lost one again once, seldom twice";
         paper "jitter": "of what came in time; until now we counted what came late, too" => "§4.1";

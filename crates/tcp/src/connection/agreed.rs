@@ -6,7 +6,7 @@ use timeous_seal::Secrets;
 use super::config::{Config, EcnMode, LossDetection, Receiving, Sending};
 use super::peer_window::PeerWindow;
 use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
-use crate::record::{Framing, Writer};
+use crate::record::Writer;
 use crate::segment::{Flags, SackBlocks, Segment, Timestamps};
 use crate::sender::{Detection, Kept, Late, Payload, Sender};
 
@@ -61,7 +61,7 @@ impl Agreed {
             sack: self.sack,
             ecn: self.ecn,
             delayed_ack: config.delayed_ack,
-            datagrams: (config.receiving == Receiving::Unordered).then(|| Framing::of_received(secrets)),
+            datagrams: (config.receiving == Receiving::Unordered).then(|| config.framing(secrets)),
             ..ReceiverConfig::default()
         };
         let timestamp = self.in_use(syn.options.timestamps).map(|timestamps| timestamps.value);
@@ -77,6 +77,7 @@ impl Agreed {
         };
         let payload: Box<dyn Payload> = match config.sending {
             Sending::Stream => Box::new(Kept::default()),
+            Sending::Records if config.plain_records => Box::new(Late::new(false, Writer::new(secrets).plain())),
             Sending::Records => Box::new(Late::new(false, Writer::new(secrets))),
             Sending::LateChoice => Box::new(Late::new(true, Writer::new(secrets))),
         };

@@ -6,7 +6,7 @@ use timeous_core::Duration;
 use timeous_seal::{Secret, Secrets};
 
 use crate::receiver::DelayedAck;
-use crate::record::{encrypted_room, numbered_room};
+use crate::record::{Framing, encrypted_room, numbered_room};
 use crate::seq::Seq;
 
 /// Loss detection before the retransmission timer expires.
@@ -90,6 +90,9 @@ pub struct Config {
     pub bundling: bool,
     /// Form in which the application gets received data.
     pub receiving: Receiving,
+    /// Whether datagrams are sent as the paper's plain records where no content changes ([`Sending::Records`]), and accepted as such: 10
+    /// bytes fewer each. Both ends have to agree: a receiver cannot tell torn records from plain ones (`Framing::Plain`).
+    pub plain_records: bool,
     /// Secret that both ends were given: each connection's records are encrypted with keys derived from it and the ends'
     /// addresses ([`Secrets::between`], whose limit holds here). `None`: records are numbered. For simulations and
     /// measurements; byte streams are never encrypted.
@@ -126,6 +129,13 @@ impl Config {
         room.unwrap_or(0)
     }
 
+    /// Returns the framing of received records, with these secrets of the connection.
+    #[must_use]
+    pub fn framing(&self, secrets: Option<&Secrets>) -> Framing {
+        let framing = Framing::of_received(secrets);
+        if self.plain_records { framing.with_plain() } else { framing }
+    }
+
     /// Returns the secrets of a connection's records, if they are encrypted.
     #[must_use]
     pub fn secrets(&self, local: SocketAddr, remote: SocketAddr) -> Option<Secrets> {
@@ -148,6 +158,7 @@ impl Default for Config {
             sending: Sending::default(),
             bundling: false,
             receiving: Receiving::default(),
+            plain_records: false,
             secret: None,
             tail_loss_probe: true,
             syn_retries: 6,

@@ -29,6 +29,12 @@ impl Framing {
         secrets.map_or(Self::Numbered, |secrets| Self::Encrypted(secrets.cipher, secrets.opening.clone()))
     }
 
+    /// Also accepts plain records, from a sender that never changes a retransmission; encrypted ones are the only ones all the same.
+    #[must_use]
+    pub fn with_plain(self) -> Self {
+        if matches!(self, Self::Numbered) { Self::Plain } else { self }
+    }
+
     /// Returns the framing of the own records.
     #[must_use]
     pub fn of_sent(secrets: Option<&Secrets>) -> Self {
@@ -156,24 +162,23 @@ fn parse(content: &[u8]) -> Option<Content<'_>> {
         return None;
     }
     if first & NUMBERED == 0 {
-        let substream = SubStream(substream);
-        return Some(Content::Data(Datagram { substream, is_control: false, number: None, payload: data }));
+        return datagram(substream, None, data);
     }
     let (body, checksum) = content.split_last_chunk::<CHECKSUM>()?;
     let number = body.get(1..NUMBERED_HEAD)?.first_chunk()?;
     if crc32fast::hash(body) != u32::from_be_bytes(*checksum) {
         return None;
     }
-    numbered(substream, u32::from_be_bytes(*number), &body[NUMBERED_HEAD..])
+    datagram(substream, Some(u32::from_be_bytes(*number)), &body[NUMBERED_HEAD..])
 }
 
-/// Finds the sub-stream of a numbered or encrypted record, in its head or before its data.
-fn numbered(head: u8, number: u32, data: &[u8]) -> Option<Content<'_>> {
+/// Finds the sub-stream of a record, in its head or before its data.
+fn datagram(head: u8, number: Option<u32>, data: &[u8]) -> Option<Content<'_>> {
     let (substream, payload) = match head {
         WIDE => data.split_first().map(|(&first, rest)| (first, rest))?,
         head => (head, data),
     };
-    let (substream, is_control, number) = (SubStream(substream), head == CONTROL, Some(number));
+    let (substream, is_control) = (SubStream(substream), head == CONTROL);
     is_of_head(head).then_some(Content::Data(Datagram { substream, is_control, number, payload }))
 }
 
@@ -184,5 +189,5 @@ fn parse_plaintext(plaintext: &[u8]) -> Option<Content<'_>> {
         return Some(Content::Padding);
     }
     let (number, payload) = data.split_first_chunk::<{ ENCRYPTED_HEAD - 1 }>()?;
-    numbered(substream, u32::from_be_bytes(*number), payload)
+    datagram(substream, Some(u32::from_be_bytes(*number)), payload)
 }

@@ -1,6 +1,8 @@
 //! Writing of records and padding, with lengths that are known beforehand.
 
-use super::wire::{CHECKSUM, CONTROL, DELIMITERS, NUMBERED, NUMBERED_HEAD, PADDING, TIMED, WIDE};
+use timeous_core::{AduMeta, Instant};
+
+use super::wire::{CHECKSUM, CONTROL, DELIMITERS, NUMBERED, NUMBERED_HEAD, PADDING, TIMED, UNTIMED, WIDE};
 
 /// Minimum length of a padding record, in bytes; shorter padding consists of zeros only.
 const MIN_PADDING: usize = DELIMITERS + 2;
@@ -68,8 +70,13 @@ pub(super) fn numbered_parts((substream, prefix): (u8, &[u8]), number: u32, payl
 /// # Panics
 /// If `substream` is not one of a record's head: below 2 or above [`CONTROL`].
 pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
+    plain_parts((substream, &[]), payload, out);
+}
+
+/// Appends a plain record with a `prefix` of the payload.
+pub(super) fn plain_parts((substream, prefix): (u8, &[u8]), payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_of_head(substream), "sub-streams of a head go from 2 to 127, this is {substream}");
-    stuff(&[&[substream], payload], out);
+    stuff(&[&[substream], prefix, payload], out);
 }
 
 /// Appends exactly `len` bytes that no receiver delivers: a record of the padding sub-stream; fewer than four bytes are
@@ -93,6 +100,25 @@ pub fn pad(len: usize, out: &mut Vec<u8>) {
 
 pub(super) const fn is_of_head(substream: u8) -> bool {
     substream > PADDING && substream <= CONTROL
+}
+
+/// Returns the sub-stream of a datagram's record. With none of the application's, it tells whether there is a deadline; 0 with a
+/// deadline at the end of time is one of the application's.
+///
+/// ```
+/// use timeous_core::{AduMeta, Instant, SubStream};
+/// use timeous_tcp::record::{TIMED, UNTIMED, substream_of};
+/// let of = |own, deadline| substream_of(&AduMeta { substream: SubStream(own), deadline, ..AduMeta::default() });
+/// assert_eq!(of(0, None), UNTIMED);
+/// assert_eq!(of(0, Some(Instant::ZERO)), TIMED);
+/// assert_eq!([of(0, Some(Instant::FAR_FUTURE)), of(200, None)], [0, 200]);
+/// ```
+pub fn substream_of(meta: &AduMeta) -> u8 {
+    match (meta.substream.0, meta.deadline) {
+        (0, None) => UNTIMED,
+        (0, Some(deadline)) if deadline != Instant::FAR_FUTURE => TIMED,
+        (own, _) => own,
+    }
 }
 
 /// Returns the number of bytes that a record of this sub-stream takes of its payload: one if the sub-stream does not fit into

@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use timeous_core::SubStream;
+use timeous_core::{AduMeta, Instant, SubStream};
 
 use super::*;
 
@@ -284,5 +284,14 @@ fn every_length_of_data_without_a_zero_is_read() {
         let got = read_in_order(Framing::Plain, &wire);
         let expected = [None, Some(1), Some(0x0101_0101)].map(|number| (TIMED, number, payload.clone()));
         assert_eq!(got, expected, "{len} bytes");
+    }
+}
+
+#[test]
+fn the_substream_is_the_applications_or_tells_of_a_deadline() {
+    let meta = AduMeta { deadline: Some(Instant::ZERO), ..AduMeta::default() };
+    assert_eq!([substream_of(&meta), substream_of(&AduMeta::default())], [TIMED, UNTIMED]);
+    for own in 1..=255 {
+        assert_eq!(substream_of(&AduMeta { substream: SubStream(own), ..meta }), own);
     }
 }

@@ -1,8 +1,10 @@
-//! Writer of one direction's records: numbered ones, or encrypted ones.
+//! Writer of one direction's records: numbered, plain or encrypted ones.
 
 use timeous_seal::{Cipher, SealingKey, Secret, Secrets};
 
-use super::encode::{numbered_len, numbered_parts, numbered_room, pad, substream_len};
+use super::encode::{
+    numbered_len, numbered_parts, numbered_room, pad, plain_len, plain_parts, plain_room, substream_len,
+};
 use super::encrypted::{begin, encrypted_len, encrypted_room, finish, plaintext_room, reopen};
 use super::wire::{CONTROL, PADDING, WIDE};
 
@@ -23,8 +25,9 @@ use super::wire::{CONTROL, PADDING, WIDE};
 /// ```
 #[derive(Debug, Default)]
 pub struct Writer {
-    /// Keys of encrypted records; `None`: records are numbered.
+    /// Keys of encrypted records; `None`: records are numbered, or plain.
     key: Option<SealingKey>,
+    is_plain: bool,
     /// Content of a record, and what it was encoded from.
     scratch: Vec<u8>,
 }
@@ -33,7 +36,7 @@ impl Writer {
     /// Creates a writer of encrypted records; the default writes numbered ones.
     #[must_use]
     pub fn encrypted(cipher: Cipher, secret: Secret) -> Self {
-        Self { key: Some(SealingKey::new(cipher, secret)), scratch: Vec::new() }
+        Self { key: Some(SealingKey::new(cipher, secret)), ..Self::default() }
     }
 
     /// Creates a writer of encrypted records if there are `secrets`, else of numbered ones.
@@ -42,31 +45,55 @@ impl Writer {
         secrets.map_or_else(Self::default, |secrets| Self::encrypted(secrets.cipher, secrets.sealing.clone()))
     }
 
+    /// Makes a writer of numbered records one of plain ones, for a stream whose content never changes. Encrypted ones stay so.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        self.is_plain = self.key.is_none();
+        self
+    }
+
     /// Returns whether records are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Returns the length on the wire of a record with a payload of `len` bytes.
+    /// Returns the length on the wire of a record with a payload of `len` bytes; of a plain one the most.
     #[must_use]
     pub fn record_len(&self, len: usize) -> usize {
-        if self.key.is_some() { encrypted_len(len) } else { numbered_len(len) }
+        match &self.key {
+            Some(_) => encrypted_len(len),
+            None if self.is_plain => plain_len(len),
+            None => numbered_len(len),
+        }
     }
 
     /// Returns the maximum payload of a record that takes at most `room` bytes on the wire; `None` if not even an empty one
     /// fits.
     #[must_use]
     pub fn room(&self, room: usize) -> Option<usize> {
-        if self.key.is_some() { encrypted_room(room) } else { numbered_room(room) }
+        match &self.key {
+            Some(_) => encrypted_room(room),
+            None if self.is_plain => plain_room(room),
+            None => numbered_room(room),
+        }
     }
 
-    /// Appends a record: exactly [`record_len`](Self::record_len) bytes of the payload and its [`substream_len`], different ones
-    /// each time if they are encrypted.
+    /// Appends a record: exactly [`record_len`](Self::record_len) bytes of the payload and its [`substream_len`] (plain: at most),
+    /// different ones each time if they are encrypted.
     pub fn write(&mut self, substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
         match substream_len(substream) {
             0 => self.write_parts((substream, &[]), number, payload, out),
             _ => self.write_parts((WIDE, &[substream]), number, payload, out),
+        }
+    }
+
+    /// Appends a record directly behind another one of the same segment: plain ones share the zero between them.
+    pub fn write_behind(&mut self, substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write(substream, number, payload, out);
+        if self.is_plain && start > 0 && out[start - 1] == 0 {
+            out.remove(start);
         }
     }
 
@@ -76,7 +103,13 @@ impl Writer {
     }
 
     fn write_parts(&mut self, head: (u8, &[u8]), number: u32, payload: &[u8], out: &mut Vec<u8>) {
-        let Some(key) = &mut self.key else { return numbered_parts(head, number, payload, out) };
+        let Some(key) = &mut self.key else {
+            return if self.is_plain {
+                plain_parts(head, payload, out)
+            } else {
+                numbered_parts(head, number, payload, out)
+            };
+        };
         begin(&mut self.scratch);
         self.scratch.push(head.0);
         self.scratch.extend_from_slice(&number.to_be_bytes());

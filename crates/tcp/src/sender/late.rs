@@ -30,7 +30,7 @@ use std::ops::Range;
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
 use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
-use crate::record::{TIMED, UNTIMED, WIDE, Writer, substream_len};
+use crate::record::{TIMED, Writer, substream_len, substream_of};
 use held::Held;
 use place::{Place, Version};
 
@@ -123,7 +123,7 @@ impl Late {
         &mut self,
         now: Instant,
         path: &PathState,
-        (longest, most): (usize, usize),
+        (longest, mut most): (usize, usize),
         source: &mut dyn AduSource,
     ) -> (VecDeque<u32>, usize) {
         let (mut chosen, mut len) = (VecDeque::new(), self.rest());
@@ -134,13 +134,17 @@ impl Late {
         while let Some(number) = next {
             len += self.record_len(number);
             chosen.push_back(number);
+            if let Some((meta, _)) = self.held.get(number).filter(|_| self.replaces) {
+                // It arrives with the last byte of its segment.
+                most = most.min(usize::try_from(path.bytes_in_time(now, meta)).unwrap_or(usize::MAX));
+            }
             next = self.beside(now, path, most.saturating_sub(len), source);
         }
         (chosen, len)
     }
 
     fn record_len(&self, number: u32) -> usize {
-        let substream = self.held.get(number).map_or(TIMED, |(meta, _)| substream(meta));
+        let substream = self.held.get(number).map_or(TIMED, |(meta, _)| substream_of(meta));
         self.records.record_len(self.held.len(number) + substream_len(substream))
     }
 
@@ -168,9 +172,14 @@ impl Late {
     }
 
     /// Appends the datagram to the stream.
-    fn append(&mut self, now: Instant, number: u32, packet: &mut Vec<u8>) {
+    fn append(&mut self, now: Instant, number: u32, (packet, header): (&mut Vec<u8>, usize)) {
         let start = packet.len();
-        self.write(number, packet);
+        let (meta, payload) = self.held.get(number).expect("what was chosen is held");
+        if start > header {
+            self.records.write_behind(substream_of(meta), number, payload, packet);
+        } else {
+            self.records.write(substream_of(meta), number, payload, packet);
+        }
         let bytes = packet[start..].to_vec();
         let end = self.end + bytes.len() as u64;
         self.places.push_back(Place::new(now, self.end, number, bytes));
@@ -302,7 +311,7 @@ impl Late {
 
     fn write(&mut self, number: u32, out: &mut Vec<u8>) {
         let (meta, payload) = self.held.get(number).expect("what was chosen is held");
-        self.records.write(substream(meta), number, payload, out);
+        self.records.write(substream_of(meta), number, payload, out);
     }
 
     /// Notes a datagram that arrived after its deadline, to be reported to the late choice.
@@ -378,12 +387,11 @@ impl Payload for Late {
         self.bundle(&rest, packet);
         let mut left = None;
         for number in chosen {
-            self.append(now, number, packet);
+            self.append(now, number, (packet, header));
             tell_all_but_the_last(&mut left, self.held.leave(number), source);
         }
-        if self.fills() {
-            packet.truncate(header + most);
-        }
+        // The byte of a sub-stream may be one too many for a segment.
+        packet.truncate(header + if self.fills() { most } else { room.segment });
         let len = packet.len() - header;
         self.left += len as u64;
         self.sizes.rotate_right(1);
@@ -408,6 +416,7 @@ impl Payload for Late {
                 let chosen = self.choose_anew(at, now, path, source);
                 tell_all_but_the_last(&mut pulled, chosen, source);
             }
+            self.places[at].was_sent(now);
             packet.extend_from_slice(self.places[at].bytes(&span));
             at += 1;
         }
@@ -418,8 +427,9 @@ impl Payload for Late {
     fn may_bundle(&mut self, now: Instant, path: &PathState, span: Range<u64>, source: &mut dyn AduSource) -> bool {
         let from = self.find(span.start);
         let Self { places, held, .. } = self;
-        let mut here = places.range(from..).take_while(|place| place.start() < span.end);
+        let mut here = places.range_mut(from..).take_while(|place| place.start() < span.end);
         here.all(|place| {
+            place.was_sent(now);
             let is_whole = span.start <= place.start() && place.end() <= span.end;
             let is_first = place.may_change() && !place.is_changed();
             let carries = place.carries().is_some_and(|number| held.is_worth_sending(number, now, path, source));
@@ -511,15 +521,6 @@ fn tell_all_but_the_last(last: &mut Option<PulledAdu>, left: Option<PulledAdu>, 
         && let Some(before) = last.replace(left)
     {
         source.sent(before.token);
-    }
-}
-
-/// Returns the sub-stream on the wire: the application's own from 2 on, else by whether there is a deadline.
-fn substream(meta: &AduMeta) -> u8 {
-    match meta.substream.0 {
-        own @ TIMED..WIDE => own,
-        _ if meta.deadline.is_some() => TIMED,
-        _ => UNTIMED,
     }
 }
 

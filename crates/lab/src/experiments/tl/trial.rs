@@ -63,6 +63,11 @@ impl Protocol {
         }
     }
 
+    /// Whether records are the paper's: nothing changes that would need more.
+    fn is_plain(self) -> bool {
+        self.sending() == Sending::Records
+    }
+
     fn receiving(self) -> Receiving {
         match self {
             Self::Tcp | Self::Udp | Self::ToTcp | Self::ToTcpTimed => Receiving::Stream,
@@ -268,7 +273,8 @@ impl Trial {
     }
 
     fn by_tcp(&self, network: &mut SimNetwork, here: NodeId, there: NodeId) -> Outcome {
-        let config = Config { receive_buffer: 1 << 20, secret: self.secret.clone(), ..Config::default() };
+        let (plain_records, secret) = (self.protocol.is_plain(), self.secret.clone());
+        let config = Config { receive_buffer: 1 << 20, plain_records, secret, ..Config::default() };
         let receiving = if self.broken.in_order { Receiving::Stream } else { self.protocol.receiving() };
         let receiver = Config { receiving, ..config.clone() };
         let protocol = self.protocol;

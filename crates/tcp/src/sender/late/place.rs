@@ -5,6 +5,7 @@ use std::ops::Range;
 use timeous_core::Instant;
 
 use crate::sender::payload::Arrived;
+use crate::sender::spurious::millis;
 
 /// Version of a place that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub(super) struct Place {
     number: Option<u32>,
     /// When this version was first sent.
     since: Instant,
+    /// When any version was last sent, and whether that of an earlier one was in the millisecond of `since`: no echo tells the two apart.
+    sent_at: Instant,
+    is_close: bool,
     /// The first version, if others were sent.
     original: Option<Vec<u8>>,
     has_gone_back: bool,
@@ -44,6 +48,8 @@ impl Place {
             bytes,
             number: Some(number),
             since: now,
+            sent_at: now,
+            is_close: false,
             original: None,
             has_gone_back: false,
             is_cut: false,
@@ -94,7 +100,13 @@ impl Place {
         debug_assert_eq!(bytes.len(), self.bytes.len(), "the stream keeps its numbers");
         let before = std::mem::replace(&mut self.bytes, bytes);
         self.original.get_or_insert(before);
+        self.is_close = millis(self.sent_at) == millis(now);
         (self.number, self.since) = (number, now);
+    }
+
+    /// Notes a transmission.
+    pub(super) fn was_sent(&mut self, now: Instant) {
+        self.sent_at = now;
     }
 
     /// Restores the first version, for good. Its datagram is settled.
@@ -132,7 +144,8 @@ impl Place {
         if self.original.is_none() && !self.has_gone_back {
             return Some(Version::Latest);
         }
-        let is_latest = arrived.was_sent_since(self.since, self.start).filter(|_| !self.is_cut);
+        let is_close = self.is_close && arrived.echo == Some(millis(self.since));
+        let is_latest = arrived.was_sent_since(self.since, self.start).filter(|_| !self.is_cut && !is_close);
         Some(is_latest.map_or(Version::Unknown, |is_latest| if is_latest { Version::Latest } else { Version::Earlier }))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::numbered_len;
-use timeous_core::Copied;
+use timeous_core::{Copied, SubStream};
 use timeous_seal::{Cipher, Secret};
 
 fn at(millis: u64) -> Instant {
@@ -24,6 +24,7 @@ struct Script {
     dropped: Vec<(u64, DropReason)>,
     /// Sent datagrams are not worth a retransmission.
     is_stale: bool,
+    substream: SubStream,
 }
 
 impl AduSource for Script {
@@ -36,7 +37,8 @@ impl AduSource for Script {
         assert!(len <= room, "what is longer would have been given up");
         packet.resize(packet.len() + len, 7);
         self.pulled += 1;
-        let meta = AduMeta { deadline: Some(at(100)), ..AduMeta::default() };
+        let (deadline, substream) = (Some(at(100)), self.substream);
+        let meta = AduMeta { deadline, substream, ..AduMeta::default() };
         Some(PulledAdu { token: self.pulled - 1, len, meta, apart: false, copy: Copied::First, is_fragment: false })
     }
 
@@ -166,6 +168,23 @@ fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_
     }
 }
 
+/// Found by `late::nothing_torn_is_ever_delivered_and_nothing_twice`: of two versions sent in one millisecond the second counted as arrived.
+#[test]
+fn of_versions_sent_in_one_millisecond_no_echo_tells_which_arrived() {
+    for (second, is_known) in [(150, false), (151, true)] {
+        let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 300, 300]));
+        let (len, _) = fresh(&mut late, &mut source, numbered_len(300));
+        (source.is_stale, late.is_borne) = (true, true);
+        for now in [150, second] {
+            late.again(at(now), &path(), 0..len as u64, &mut source, &mut Vec::new());
+        }
+        let echo = Some(Duration::from_millis(second));
+        late.arrived(&Arrived { echo, ..arrived(at(200), len as u64, true) });
+        let settled: Vec<_> = std::iter::from_fn(|| late.poll_settled()).filter(|one| one.arrived).collect();
+        assert_eq!(settled.len(), usize::from(is_known), "{second}");
+    }
+}
+
 #[test]
 fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
     let (mut late, mut source) = (Late::new(true, Writer::default()), script(&[300, 700]));
@@ -292,5 +311,26 @@ fn what_is_acknowledged_within_a_segment_is_settled_and_so_is_a_record_cut_by_it
         };
         assert_eq!(settled(numbered_len(290) + 100), [0], "{replaces}");
         assert_eq!(settled(3 * numbered_len(290)), [1, 2], "{replaces}");
+    }
+}
+
+/// Found by reading: of the application's sub-streams those of 1 and from 126 on were sent as none.
+#[test]
+fn the_longest_datagram_of_any_substream_fits_and_no_segment_is_too_long() {
+    let longest = crate::record::numbered_room(1_000).unwrap();
+    for own in [1, 2, 125, 126, 127, 128, 255] {
+        let mut source = Script { substream: SubStream(own), ..script(&[longest, 300]) };
+        let mut late = Late::new(true, Writer::default());
+        let mut wire = Vec::new();
+        while late.has_fresh(at(0), &mut source) {
+            let before = wire.len();
+            let room = Room { segment: 1_000, window: 5_000 };
+            late.fresh(at(0), &path(), room, &mut source, &mut wire).unwrap();
+            assert!(wire.len() - before <= 1_000, "{own}");
+        }
+        let mut got = Vec::new();
+        let mut reader = crate::record::Ordered::new(crate::record::Framing::Numbered, 1_500);
+        reader.push(&wire, |datagram| got.push((datagram.substream, datagram.payload.len())));
+        assert_eq!(got, [(SubStream(own), longest), (SubStream(own), 300)]);
     }
 }
