@@ -49,7 +49,7 @@ fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duratio
 
 /// Drops packets that are expired, or would be on arrival, given the packet and its length.
 fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, is_too_late: impl Fn(&AduMeta, u64) -> bool) {
-    let least = path.min_rtt.unwrap_or_default() / 2;
+    let least = path.fastest_way();
     let last = queue.len().saturating_sub(1);
     for index in 0..queue.len() {
         let Some((meta, len)) = queue.get(index) else { continue };
@@ -113,6 +113,9 @@ mod tests {
         queue.push(|meta| meta.deadline = Some(at(319)));
         queue.push(|meta| meta.deadline = Some(at(320)));
         queue.push(|meta| meta.deadline = Some(at(200)));
+        let single = PathState { rttvar: Duration::from_millis(220), ..path };
+        Deadlines.choose(at(100), &single, &mut queue);
+        assert_eq!(queue.left(), [0, 1, 2, 3], "a single round trip gives nothing up");
         Deadlines.choose(at(100), &path, &mut queue);
         assert_eq!(queue.left(), [2, 3], "220 ms at the least, and the last one tries it");
         Deadlines.choose(at(321), &path, &mut queue);

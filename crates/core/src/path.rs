@@ -184,6 +184,11 @@ impl PathState {
         usual.min(ahead).max(half.min(self.one_way()))
     }
 
+    /// One-way delay of the fastest path seen: half of the minimum RTT; zero after a single RTT sample, which may be that of an outage.
+    pub fn fastest_way(&self) -> Duration {
+        if self.is_single() { Duration::ZERO } else { self.min_rtt.unwrap_or_default() / 2 }
+    }
+
     /// Whether there was only one RTT sample: its half is taken for the deviation (RFC 6298 §2.2), and the next one
     /// reduces that. The kernel reports whole microseconds, rounded down.
     fn is_single(&self) -> bool {

@@ -155,7 +155,7 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
              a record of C and D may lie in two."
                 .to_owned(),
             "Over 70 ms and more, the window is too small for the stream at 16 % loss, over 200 ms at each: what waits grows until the end, with \
-             A and with D, and of the same bytes a second records take 2 % for themselves. Late datagrams pile up in either; timelines give \
+             A and with D, and of the same bytes a second records take 0.8 % for themselves. Late datagrams pile up in either; timelines give \
              them up (tl-timelines)."
                 .to_owned(),
             bundling(&streams),

@@ -104,11 +104,11 @@ impl Writer {
 
     fn write_parts(&mut self, head: (u8, &[u8]), number: u32, payload: &[u8], out: &mut Vec<u8>) {
         let Some(key) = &mut self.key else {
-            return if self.is_plain {
-                plain_parts(head, payload, out)
-            } else {
-                numbered_parts(head, number, payload, out)
-            };
+            match self.is_plain {
+                true => plain_parts(head, payload, out),
+                false => numbered_parts(head, number, payload, out),
+            }
+            return;
         };
         begin(&mut self.scratch);
         self.scratch.push(head.0);
