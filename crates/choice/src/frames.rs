@@ -140,7 +140,9 @@ fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
 /// Selects the frame to drop so that the first late frame arrives in time. A late frame without a candidate before it
 /// is skipped: later frames must make room.
 fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
-    let start = now + path.one_way();
+    let start = path.arrival(now, 0).median;
+    let capacity = path.arrivals.and_then(|model| model.capacity);
+    let rate = capacity.map_or(path.rate, |capacity| capacity.min(path.rate));
     // Half a round trip until a loss shows, some packets until it is certain, and the one-way delay again.
     let spare = path.srtt.unwrap_or(Duration::ZERO) * 2;
     let dearest = frames.iter().map(|frame| frame.priority).max()?;
@@ -156,7 +158,7 @@ fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usi
         // A frame with many dependents is not dropped for being late itself, but at its deadline: frames not even
         // queued yet would go with it, and estimates vary.
         let for_itself = least == at && frame.priority >= FULL_TIME_PRIORITY;
-        if !for_itself && start + path.rate.time_for(bytes) > frame.due(spare) {
+        if !for_itself && start + rate.time_for(bytes) > frame.due(spare) {
             return Some(least);
         }
     }

@@ -10,12 +10,13 @@ mod tests;
 use std::collections::BTreeSet;
 
 use timeous_core::{
-    AduMeta, AduSeq, DropReason, Duration, Fate, FrameId, Instant, LateChoice, PathState, Queue, Rate, SubStream,
+    AduMeta, AduSeq, ArrivalModel, DropReason, Duration, Fate, FrameId, Instant, LateChoice, PathState, Queue, Rate,
+    SubStream,
 };
 
 use forecast::Forecast;
 use frames::{Name, Waiting, gather};
-use schedule::{Chances, Job, MAX_JOBS, Scheduler, Taken};
+use schedule::{Chances, Job, MAX_JOBS, Scheduler, Timing};
 
 /// Maximum number of broken frames remembered. Chosen by us: a higher value takes more memory; older frames have no
 /// dependents in the queue.
@@ -23,11 +24,8 @@ const MAX_BROKEN: usize = 1024;
 /// Lifetime of a plan, unless a frame comes or breaks, or everything that it kept was sent. Chosen by us: a higher
 /// value costs less time, and follows the path's state later.
 const PLAN_LIFETIME: Duration = Duration::from_millis(10);
-/// Error margin of estimated arrival times: 10 and 40 ms were worse (docs/decisions/plan-arrival-uncertainty.md).
-const ARRIVAL_MARGIN: Duration = Duration::from_millis(20);
-/// Estimated lateness beyond which a queued frame is dropped (docs/decisions/plan-arrival-uncertainty.md). A higher
-/// value sends more frames that arrive late; a lower one drops frames that would have been in time.
-const MAX_LATENESS: Duration = Duration::from_millis(40);
+/// Mean error of arrival times that no model predicts: 10 and 40 ms were worse (docs/decisions/plan-arrival-uncertainty.md).
+const ARRIVAL_ERROR: Duration = Duration::from_millis(20);
 /// Maximum number of expected frames (docs/design/late-choice.md): two seconds of 30 frames per second. Chosen by us: a
 /// higher value makes plans slower.
 const MAX_EXPECTED: usize = 60;
@@ -123,7 +121,11 @@ impl Plan {
     /// Drops packets that are useless whatever the plan, and learns new ones. Returns whether useful packets are left.
     fn pass_over(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) -> bool {
         // While nothing is in flight the path's state ages, and nothing else would show that it is faster again.
-        let least = if path.outstanding > 0 { path.min_rtt.unwrap_or(Duration::ZERO) / 2 } else { Duration::ZERO };
+        let least = match (predictable(path), path.outstanding) {
+            (_, 0) => Duration::ZERO,
+            (Some(_), _) => path.arrival(now, 0).earliest.saturating_since(now),
+            (None, _) => path.min_rtt.unwrap_or(Duration::ZERO) / 2,
+        };
         for at in 0..queue.len() {
             let Some((meta, len)) = queue.get(at) else { continue };
             let meta = *meta;
@@ -170,11 +172,10 @@ impl Plan {
     /// Whether the path should be kept busy without useful packets.
     fn holds_place(&self, now: Instant, path: &PathState) -> bool {
         let Some(head) = self.forecast.next_head() else { return path.contended };
-        let least = path.min_rtt.unwrap_or(Duration::ZERO);
+        let Link { way, queued, .. } = Link::new(now, path);
         // A packet sent now must have left the link before the keyframe comes.
-        let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let is_far = head.at > now + queued + path.rate.time_for(TWO_PACKETS);
-        let takes = path.rate.time_for(head.bytes) + least / 2;
+        let takes = path.rate.time_for(head.bytes) + way;
         let is_late = |takes| head.deadline.is_some_and(|deadline| head.at + takes > deadline);
         // The window suffices for the keyframe, which would be late behind a queue that these packets would join.
         let is_enough = path.window >= head.bytes && is_late(queued + takes);
@@ -185,9 +186,9 @@ impl Plan {
     fn plan(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
         let mut waiting = std::mem::take(&mut self.waiting);
         gather(queue, |meta| self.worth(meta), &mut waiting);
-        let link = Link::new(path, path.rate);
+        let link = Link::new(now, path);
         self.set_jobs(now, &link, &waiting);
-        let taken = self.scheduler.best(&self.jobs, link.picos(), link.chances());
+        let taken = self.scheduler.best(&self.jobs, link.timing());
         self.left_out.clear();
         let out = waiting.iter().take(MAX_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
         self.left_out.extend(out.map(|(_, frame)| frame.name));
@@ -214,9 +215,9 @@ impl Plan {
     fn hope(&mut self, now: Instant, path: &PathState) {
         let waiting = std::mem::take(&mut self.waiting);
         let link =
-            Link { backlog: Duration::ZERO, late: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
+            Link { backlog: Duration::ZERO, late: Duration::ZERO, begun_late: Duration::ZERO, ..Link::new(now, path) };
         self.set_jobs(now, &link, &waiting);
-        let taken: Taken = self.scheduler.best(&self.jobs, 0, Chances::default());
+        let taken = self.scheduler.best(&self.jobs, Timing::default());
         for (at, frame) in waiting.iter().take(MAX_JOBS).enumerate() {
             if taken >> at & 1 == 1 {
                 self.left_out.remove(&frame.name);
@@ -233,10 +234,10 @@ impl Plan {
         for frame in waiting.iter().take(MAX_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
-            let late = if due > 0 { link.late } else { Duration::ZERO };
-            let deadline = due + (late + if begun { link.backlog } else { Duration::ZERO }).as_nanos();
+            let late = if due <= link.backlog.as_nanos() { Duration::ZERO } else { link.late };
+            let deadline = due + (late + if begun { link.begun_late } else { Duration::ZERO }).as_nanos();
             let rest = rest.filter(|(id, _)| *id == frame.name.frame()).map_or(0, |(_, bytes)| bytes);
-            let bytes = link.with_repairs(rest + counted(frame.bytes, frame.packets));
+            let bytes = link.takes(rest + counted(frame.bytes, frame.packets), frame.packets);
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
             for reference in frame.references.iter() {
@@ -257,7 +258,7 @@ impl Plan {
                 release: release.as_nanos(),
                 deadline: due,
                 due,
-                bytes: link.with_repairs(frame.bytes),
+                bytes: link.takes(frame.bytes, frame.packets as u64),
                 packets: frame.packets,
                 worth: frame.worth * EXPECTED_WEIGHT,
                 ..Job::default()
@@ -342,16 +343,27 @@ fn counted(bytes: u64, packets: u64) -> u64 {
     bytes + packets * HEADER
 }
 
+/// Model of arrivals, unless others fill the queue: how much of it they will have taken when a frame leaves is not predicted.
+fn predictable(path: &PathState) -> Option<&ArrivalModel> {
+    path.arrivals.as_ref().filter(|_| !path.contended)
+}
+
 /// Path parameters for planning.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     rate: Rate,
+    /// Rate of the path's bottleneck, if known, and the headers of a packet on it that `rate` does not include.
+    capacity: Option<(Rate, u64)>,
     /// Delay from the end of the path's queue to the peer.
     way: Duration,
-    /// Time until the bytes in flight have left the path's queue.
+    /// Time that a packet sent now waits in the path's queue; and for this host's packets, at most.
+    queued: Duration,
     backlog: Duration,
-    /// Estimated lateness up to which queued frames may be sent.
+    /// Estimated lateness beyond which a queued frame is dropped, and how much later one may be that is partly sent.
     late: Duration,
+    begun_late: Duration,
+    /// Mean error of estimated arrivals.
+    error: Duration,
     /// Packet loss rate, in parts per million.
     loss: u32,
     /// Time until a lost packet is retransmitted.
@@ -359,32 +371,64 @@ struct Link {
 }
 
 impl Link {
-    fn new(path: &PathState, rate: Rate) -> Self {
+    fn new(now: Instant, path: &PathState) -> Self {
+        let Some(model) = predictable(path) else { return Self::by_round_trip(path) };
+        let backlog = model.clears.saturating_since(now + model.passage);
+        Self {
+            rate: path.rate,
+            capacity: model.capacity.map(|capacity| (capacity, u64::from(model.headers))),
+            way: model.passage,
+            queued: backlog,
+            backlog,
+            late: model.early,
+            begun_late: Duration::ZERO,
+            error: model.error + ARRIVAL_ERROR,
+            loss: path.loss_ppm,
+            again: path.again(),
+        }
+    }
+
+    /// Where the transport reports no arrivals: by the smoothed RTT.
+    fn by_round_trip(path: &PathState) -> Self {
         let least = path.min_rtt.unwrap_or(Duration::ZERO);
         // Queueing delay a round trip ago, but no more than the bytes in flight can cause.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
-        let backlog = queued.min(rate.time_for(path.outstanding));
-        Self { rate, way: least / 2, backlog, late: MAX_LATENESS, loss: path.loss_ppm, again: path.again() }
+        let backlog = queued.min(path.rate.time_for(path.outstanding));
+        let late = ARRIVAL_ERROR * 2;
+        Self {
+            rate: path.rate,
+            capacity: None,
+            way: least / 2,
+            queued,
+            backlog,
+            late,
+            begun_late: backlog,
+            error: ARRIVAL_ERROR,
+            loss: path.loss_ppm,
+            again: path.again(),
+        }
     }
 
-    /// Loss and timing probabilities of the link.
-    fn chances(&self) -> Chances {
+    /// Speed, and probabilities of losses and errors.
+    fn timing(&self) -> Timing {
         let loss = self.loss as f32 / 1e6;
-        Chances { loss, again: self.again.as_nanos(), spread: ARRIVAL_MARGIN.as_nanos() }
+        let chances = Chances { loss, again: self.again.as_nanos(), spread: self.error.as_nanos() };
+        let rate = self.capacity.map_or(self.rate, |(capacity, _)| capacity);
+        Timing { picos: 8_000_000_000_000 / rate.as_bps().max(1), busy: self.backlog.as_nanos(), chances }
     }
 
-    /// Picoseconds per byte; the maximum for a rate of zero.
-    fn picos(&self) -> u64 {
-        8_000_000_000_000 / self.rate.as_bps().max(1)
-    }
-
-    /// Link time available for a frame that must arrive by `deadline`.
+    /// Link time until a frame must have left the path's queue to arrive by `deadline`.
     fn nanos_until(&self, now: Instant, deadline: Instant) -> u64 {
-        deadline.saturating_since(now + self.way + self.backlog).as_nanos()
+        deadline.saturating_since(now + self.way).as_nanos()
     }
 
-    /// Bytes including expected retransmissions.
-    fn with_repairs(&self, bytes: u64) -> u64 {
-        bytes + bytes * u64::from(self.loss) / 1_000_000
+    /// Bytes of the bottleneck that a frame takes, with its expected retransmissions: its own and those of headers, or more where the
+    /// flow's rate is below the bottleneck's.
+    fn takes(&self, bytes: u64, packets: u64) -> u64 {
+        let bytes = bytes + bytes * u64::from(self.loss) / 1_000_000;
+        self.capacity.map_or(bytes, |(capacity, headers)| {
+            let by_rate = bytes as f64 * capacity.as_bps() as f64 / self.rate.as_bps().max(1) as f64;
+            (by_rate as u64).max(bytes + packets * headers)
+        })
     }
 }

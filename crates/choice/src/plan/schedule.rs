@@ -47,8 +47,18 @@ pub(super) struct Chances {
     pub(super) loss: f32,
     /// Nanoseconds between a packet and its retransmission.
     pub(super) again: u64,
-    /// Error margin of estimated times in nanoseconds; zero for exact times.
+    /// Mean error of estimated times in nanoseconds; zero for exact times.
     pub(super) spread: u64,
+}
+
+/// Timing of the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Timing {
+    /// Picoseconds per byte.
+    pub(super) picos: u64,
+    /// Time until the link is free, in nanoseconds.
+    pub(super) busy: u64,
+    pub(super) chances: Chances,
 }
 
 /// Probabilities of a job to arrive completely, and in time. Delays affect all later jobs as well.
@@ -190,13 +200,13 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Returns the best set of `jobs`, at `picos` picoseconds per byte, by expected value.
-    pub(super) fn best(&mut self, jobs: &[Job], picos: u64, chances: Chances) -> Taken {
+    /// Returns the best set of `jobs` by expected value.
+    pub(super) fn best(&mut self, jobs: &[Job], Timing { picos, busy, chances }: Timing) -> Taken {
         let jobs = &jobs[..jobs.len().min(MAX_JOBS)];
         self.find_last_needs(jobs);
         let chances = chances.among(jobs);
         self.sets.clear();
-        self.sets.push(Set::EMPTY);
+        self.sets.push(Set { free: busy, ..Set::EMPTY });
         // Earlier jobs that later ones depend on.
         let mut open: Taken = 0;
         for (place, job) in jobs.iter().enumerate() {
@@ -308,7 +318,7 @@ mod tests {
     }
 
     fn best(jobs: &[Job]) -> Vec<usize> {
-        bits(Scheduler::default().best(jobs, 1_000, Chances::default())).collect()
+        bits(Scheduler::default().best(jobs, Timing { picos: 1_000, ..Timing::default() })).collect()
     }
 
     /// Value of a set, if it can be sent in time and contains all dependencies.
@@ -377,7 +387,8 @@ mod tests {
         };
         let jobs: Vec<Job> = (0..8).flat_map(group).collect();
         let taken = |loss, again| {
-            let taken = Scheduler::default().best(&jobs, 1_000, Chances { loss, again, spread: 0 });
+            let taken = Scheduler::default()
+                .best(&jobs, Timing { picos: 1_000, busy: 0, chances: Chances { loss, again, spread: 0 } });
             bits(taken).filter(|place| place / 4 == 0).count()
         };
         assert_eq!(
@@ -406,7 +417,9 @@ mod tests {
         let job = |due, bytes, worth| Job { due, deadline: due + 20, bytes, worth, ..Job::default() };
         let likely = |end| (chances.of(&job(100, 1, 1), 0, end).likely() * 100.0).round();
         assert_eq!([60, 90, 99, 100, 101, 120].map(likely), [96.0, 80.0, 55.0, 50.0, 1.0, 0.0]);
-        let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
+        let best = |jobs: &[Job]| {
+            bits(Scheduler::default().best(jobs, Timing { picos: 1_000, busy: 0, chances })).collect::<Vec<_>>()
+        };
         assert_eq!(best(&[job(50, 51, 1_000)]), [0]);
         assert!(best(&[job(50, 71, 1_000)]).is_empty());
         assert_eq!(best(&[job(50, 49, 1_000), job(60, 35, 900)]), [1], "in half of the cases, and in nine of ten");
@@ -426,7 +439,9 @@ mod tests {
         assert!(tail.need(0));
         // The head ends exactly when due and the tail earlier: half of their value. The other job is nearly certain.
         let other = |worth| Job { due: 100, deadline: 100, bytes: 50, worth, ..Job::default() };
-        let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
+        let best = |jobs: &[Job]| {
+            bits(Scheduler::default().best(jobs, Timing { picos: 1_000, busy: 0, chances })).collect::<Vec<_>>()
+        };
         assert_eq!([best(&[head, tail, other(440)]), best(&[head, tail, other(470)])], [vec![0, 1], vec![2]]);
     }
 
@@ -444,7 +459,7 @@ mod tests {
                 }
                 jobs.push(job);
             }
-            let found = Scheduler::default().best(&jobs, 1_000, Chances::default());
+            let found = Scheduler::default().best(&jobs, Timing { picos: 1_000, ..Timing::default() });
             let most = (0..1_u128 << jobs.len()).filter_map(|set| worth(&jobs, set)).max();
             prop_assert_eq!(worth(&jobs, found), most);
         }
@@ -460,7 +475,7 @@ mod tests {
                 prop_assert!(back == 0 || place < back || place >= MAX_JOBS || job.need(place - back));
                 jobs.push(job);
             }
-            let found = Scheduler::default().best(&jobs, 1_000, Chances::default());
+            let found = Scheduler::default().best(&jobs, Timing { picos: 1_000, ..Timing::default() });
             prop_assert!(worth(&jobs, found).is_some());
         }
     }
