@@ -24,7 +24,9 @@ const MAX_BROKEN: usize = 1024;
 /// Lifetime of a plan, unless a frame comes or breaks, or everything that it kept was sent. Chosen by us: a higher
 /// value costs less time, and follows the path's state later.
 const PLAN_LIFETIME: Duration = Duration::from_millis(10);
-/// Mean error of arrival times that no model predicts: 10 and 40 ms were worse (docs/decisions/plan-arrival-uncertainty.md).
+/// Mean error of the times at which frames will have left, beyond that of predicted arrivals: sizes of frames to come vary. Without it
+/// valuable frames were late by a millisecond (docs/decisions/path-model.md); 10 and 40 ms were worse
+/// (docs/decisions/plan-arrival-uncertainty.md).
 const ARRIVAL_ERROR: Duration = Duration::from_millis(20);
 /// Maximum number of expected frames (docs/design/late-choice.md): two seconds of 30 frames per second. Chosen by us: a
 /// higher value makes plans slower.
