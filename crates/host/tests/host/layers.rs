@@ -105,7 +105,8 @@ fn policies_that_know_no_layers_leave_gaps_in_the_base() {
         for (name, policy) in policies {
             let [base, rest @ ..] = shares(TWO, policy, latency, 1);
             println!("{name}, {latency} ms: {base:.3} of the base, {rest:.3?} above it");
-            assert!(base < 0.999, "{name}: {base} of the base");
+            // `frames` gives up by priority, which is the base's: in a second there is time for all of it.
+            assert!(base < 0.999 || (name, latency) == ("frames", 1_000), "{name}: {base} of the base");
         }
     }
 }
