@@ -1,8 +1,6 @@
 //! AAC: its configuration in containers (AudioSpecificConfig) and its headers in a stream (ADTS).
 
-mod adts;
-
-pub(crate) use adts::AdtsFrames;
+pub(crate) mod adts;
 
 /// Samples of a frame (ISO/IEC 14496-3 §4.5.2.1.1).
 pub(crate) const FRAME_SAMPLES: i64 = 1_024;

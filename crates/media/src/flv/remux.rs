@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use timeous_core::AduMeta;
 
 use super::tag;
-use crate::aac::AdtsFrames;
+use crate::aac::adts::AdtsFrames;
 use crate::h264::annexb::NalSplitter;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::demux::{Demuxer, Elementary, Pes, PesTimes};
