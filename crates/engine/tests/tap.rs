@@ -213,3 +213,26 @@ fn without_the_right_datagrams_come_in_order_or_the_stream_is_refused() {
     let view = back.snapshot().tcp.unwrap_or_default();
     assert!(!view.tapped && view.early == 0, "{view:?}");
 }
+
+#[test]
+fn what_came_before_the_tap_was_open_is_delivered_first() {
+    const COUNT: u64 = 20;
+    let Ok(engine) = Engine::start() else { return };
+    let Ok(mut listener) = engine.listen(SocketAddr::from(([127, 0, 0, 1], 0)), config(Unordered::Require)) else {
+        return;
+    };
+    for _ in 0..100 {
+        let mut sender = engine.connect(listener.local_addr(), config(Unordered::Off)).unwrap();
+        for seq in 0..COUNT {
+            let meta = AduMeta { seq: AduSeq(seq), enqueued: clock::now(), ..AduMeta::default() };
+            sender.sending().enqueue(&meta, &payload(seq, clock::now())).unwrap();
+            sender.sending().wait(Some(clock::now() + Duration::from_micros(50)));
+        }
+        let receiver = listener.accept(Some(clock::now() + PATIENCE)).unwrap();
+        let (_back, receiver) = receiver.split();
+        let got = receive(receiver);
+        assert_eq!(finish(&mut sender), COUNT);
+        let order: Vec<_> = got.join().unwrap().into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(order, (0..COUNT).collect::<Vec<_>>());
+    }
+}

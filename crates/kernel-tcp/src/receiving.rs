@@ -53,6 +53,8 @@ impl Receiving {
 
     /// Reads and delivers incoming data; returns `true` at the end of the stream.
     ///
+    /// The socket comes before the tap: data that arrived before the tap was open, or that is in order, keeps its order.
+    ///
     /// # Errors
     /// The system's. `InvalidData`: the peer encrypts, and this end does not. `ConnectionReset`: an encrypted stream ends without the
     /// peer's word.
@@ -63,7 +65,18 @@ impl Receiving {
         session: &mut impl TcpSession,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
+        let ended = self.read_socket(now, socket, session, counts);
         self.look(now, session, counts);
+        ended
+    }
+
+    fn read_socket(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        session: &mut impl TcpSession,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
         for _ in 0..TURN {
             let Some(len) = socket.receive(&mut self.buffer)? else { break };
             if len == 0 {
