@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use timeous_core::Rng;
 use timeous_media::container::{Sample, Track, TrackFormat, TsMuxer};
 
 use crate::support::{
@@ -103,6 +104,74 @@ fn through_losses_all_of_a_transport_stream_arrives() {
         let ((sent, _), (came, _)) = (check(&source), check(&out));
         assert_eq!(sent, came, "packets of each PID");
     }
+}
+
+/// Damages one packet in `every` of the first three seconds of four, except for the first hundred, which name the streams.
+fn damaged(source: &str, seed: u64, every: u64, mut damage: impl FnMut(&mut Rng, &[u8]) -> Vec<u8>) -> Vec<u8> {
+    let bytes = fs::read(source).unwrap();
+    let (mut rng, whole) = (Rng::from_seed(seed), bytes.len() / PACKET * 3 / 4);
+    let packets = bytes.chunks_exact(PACKET).enumerate();
+    packets
+        .flat_map(|(n, packet)| {
+            let is_damaged = (100..whole).contains(&n) && rng.below(every) == 0;
+            if is_damaged { damage(&mut rng, packet) } else { packet.to_vec() }
+        })
+        .collect()
+}
+
+#[test]
+fn a_damaged_transport_stream_passes_through_losses_to_its_end() {
+    if !is_installed("ffmpeg") {
+        return skip("a_damaged_transport_stream_passes_through_losses_to_its_end", "ffmpeg");
+    }
+    side_by_side(&[
+        ("bytes changed", || {
+            damaged_passes(1, 30, |rng, packet| {
+                let mut packet = packet.to_vec();
+                packet[rng.below(PACKET as u64) as usize] ^= 1 << rng.below(8);
+                packet
+            });
+        }),
+        ("packets missing", || damaged_passes(2, 50, |_, _| Vec::new())),
+        ("packets twice", || damaged_passes(3, 20, |_, packet| [packet, packet].concat())),
+        ("packets cut short", || {
+            damaged_passes(4, 100, |rng, packet| packet[..1 + rng.below(PACKET as u64 - 1) as usize].to_vec());
+        }),
+        ("other bytes between packets", || {
+            damaged_passes(5, 100, |rng, packet| {
+                let other = (0..rng.below(400)).map(|_| rng.below(256) as u8);
+                packet.iter().copied().chain(other).collect()
+            });
+        }),
+        ("headers without meaning", || {
+            damaged_passes(6, 50, |rng, packet| {
+                let mut packet = packet.to_vec();
+                rng.fill(&mut packet[1..6]);
+                packet
+            });
+        }),
+    ]);
+}
+
+/// Sends damaged streams through losses: what is whole at their end arrives, and before it nearly all.
+fn damaged_passes(seed: u64, every: u64, damage: fn(&mut Rng, &[u8]) -> Vec<u8>) {
+    let files = Files::new();
+    let intact = encode(&files, &H264_AAC).unwrap();
+    let source = files.write("damaged.ts", &damaged(&intact, seed, every, damage));
+    let out = through(&files, &source, "1s", &["--delay", "10ms", "--back-delay", "10ms", "--loss", "2%"]);
+    let bytes = fs::read(&out).unwrap();
+    assert!(bytes.len().is_multiple_of(PACKET) && bytes.chunks_exact(PACKET).all(|packet| packet[0] == 0x47));
+    // Parsers of sound differ in what they make of a damaged frame: bytes are counted.
+    let [heard, found] = [&out, &intact].map(|path| payloads_of(path, 0x101).concat().len());
+    let ([pictures, _], [of_source, _]) = (packets_of(&out), packets_of(&source));
+    let told = format!("{pictures} of {of_source} pictures, {heard} of {found} bytes of sound");
+    assert!(pictures * 10 > of_source * 9 && heard * 10 > found * 9, "{told}");
+    // The last half second comes as it is.
+    let last = |path: &str| {
+        let sound = payloads_of(path, 0x101);
+        sound[sound.len() - 10..].to_vec()
+    };
+    assert_eq!(last(&intact), last(&out), "the end of the sound");
 }
 
 #[test]
