@@ -178,6 +178,7 @@ impl<S: AduSource> Repair<S> {
     fn copy(&mut self, token: u64, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let kept = self.kept.get_mut(token)?;
         kept.under_way += 1;
+        kept.is_repeated = true;
         packet.extend_from_slice(&kept.payload);
         self.repaired += 1;
         Some(PulledAdu {
@@ -336,6 +337,11 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn dropped(&mut self, token: u64, reason: DropReason) {
+        if let Some(kept) = self.kept.get_mut(token).filter(|kept| kept.is_repeated) {
+            // Only this copy was not sent: one before it may still arrive.
+            kept.under_way = kept.under_way.saturating_sub(1);
+            return self.give_up(token);
+        }
         self.forget(token);
         self.inner.dropped(token, reason);
     }

@@ -17,6 +17,8 @@ pub(super) struct Kept {
     pub(super) payload: Vec<u8>,
     /// Copies in flight.
     pub(super) under_way: u32,
+    /// A further copy was pulled: the first has left.
+    pub(super) is_repeated: bool,
     pub(super) is_fragment: bool,
 }
 
@@ -59,7 +61,7 @@ impl Store {
     /// Keeps an ADU at its first transmission.
     pub(super) fn keep(&mut self, token: u64, meta: AduMeta, payload: Vec<u8>, is_fragment: bool) {
         self.bytes += payload.len();
-        self.adus.insert(token, Kept { meta, payload, under_way: 1, is_fragment });
+        self.adus.insert(token, Kept { meta, payload, under_way: 1, is_repeated: false, is_fragment });
     }
 
     /// Releases an ADU.

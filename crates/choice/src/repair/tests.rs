@@ -87,6 +87,26 @@ fn a_lost_packet_leaves_again_before_anything_fresh() {
 }
 
 #[test]
+fn a_copy_that_was_not_sent_does_not_make_an_adu_unsent() {
+    let mut repair = repairing(Script::default());
+    for again in [false, true] {
+        let (token, _) = pull(&mut repair, at(0));
+        if again {
+            repair.overdue(token);
+        } else {
+            repair.lost(token);
+        }
+        assert_eq!(pull(&mut repair, at(1)).0, token);
+        repair.dropped(token, DropReason::Expired);
+    }
+    assert_eq!(repair.inner().told, ["lost 0"], "the first copy of 1 is under way");
+    repair.acked(1);
+    let (token, _) = pull(&mut repair, at(2));
+    repair.dropped(token, DropReason::Expired);
+    assert_eq!(repair.inner().told, ["lost 0", "acked 1", "dropped 2"]);
+}
+
+#[test]
 fn what_was_left_apart_is_read_only_if_it_may_leave_again() {
     let mut repair = Repair::new(Script { apart: true, ..Script::default() }, Some(Priority::NORMAL));
     repair.allow();
