@@ -335,7 +335,15 @@ impl PathModel {
         let bytes = self.arrived;
         let is_busy = departure.at + half <= before;
         let is_faster = self.served.is_some_and(|served| bytes > served.rate() * secs * STEP_FACTOR);
-        if secs <= 0.0 || !(is_busy || is_faster) {
+        if !(is_busy || is_faster) {
+            return;
+        }
+        if secs <= 0.0 {
+            // With the one before, as from a link that stood still: served in the same time.
+            if let Some(served) = &mut self.served {
+                served.bytes += bytes;
+                self.lately.bytes += bytes;
+            }
             return;
         }
         let packet = departure.bytes as f64;
@@ -458,6 +466,23 @@ mod tests {
         let mut model = PathModel::default();
         let errors = errors(&mut link, &mut model, (0..200).map(|n| n * 20), Duration::ZERO);
         assert!(largest(&errors[60..]) < 0.002, "{errors:?}");
+    }
+
+    /// A link that serves in turns: each 50 ms two packets that left before the turn before.
+    #[test]
+    fn packets_that_arrive_together_all_count() {
+        let mut model = PathModel::default();
+        for turn in 2..100 {
+            let arrival = Instant::ZERO + MS * 50 * turn;
+            for _ in 0..2 {
+                model.sent(arrival.saturating_sub(MS * 71), (1_000, HEADERS), LEAST);
+                let departure = model.departure(HEADERS, LEAST);
+                model.acked(1_000);
+                model.arrived(Observed { departure, answered: arrival + MS * 20, uncertain: Duration::ZERO }, LEAST);
+            }
+        }
+        // Two packets of 1028 bytes in 50 ms.
+        assert!(model.capacity.unwrap().as_bps().abs_diff(328_960) < 30_000, "{:?}", model.capacity);
     }
 
     /// The playout of a stream on an idle path over TCP: acknowledgements come up to 40 ms late.

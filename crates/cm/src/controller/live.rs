@@ -45,6 +45,10 @@ const PACE_GAIN_BESIDE: f64 = 1.2;
 const OVERFLOW_DIVISOR: u64 = 4;
 /// Share of the longest recent queueing delay from which the queue counts as full.
 const FULL_QUEUE_RATIO: f64 = 0.75;
+/// Share of a queue that this host's packets fill, from which its overflow is theirs
+/// (docs/decisions/live-controller.md). With a lower value a loss while others, or a link that
+/// stands still, delay packets ends growth for ten seconds.
+const OWN_QUEUE_RATIO: f64 = 0.5;
 /// Loss rate above which losses are congestion (RFC 8085 §3.1), and the range of the factor of the
 /// window then.
 const MAX_LOSS_RATE: f64 = 0.1;
@@ -166,11 +170,14 @@ impl Live {
         }
     }
 
-    /// Responds to a loss: if about as much waits as the recent maximum, the queue overflowed.
-    fn overflowed(&mut self, now: Instant, look: &Look) {
+    /// Responds to a loss with `outstanding` bytes in flight: if about as much waits as the recent maximum, and at least half of it is
+    /// ours, our queue overflowed.
+    fn overflowed(&mut self, now: Instant, look: &Look, outstanding: u64) {
         let is_most = look.waited.as_secs_f64() >= FULL_QUEUE_RATIO * look.peak.as_secs_f64();
         let waited = look.waited.saturating_sub(self.packet_time());
-        if is_most && waited > self.packet_time() / 2 {
+        let is_own =
+            self.capacity().is_none_or(|rate| outstanding as f64 >= OWN_QUEUE_RATIO * waited.as_secs_f64() * rate);
+        if is_most && is_own && waited > self.packet_time() / 2 {
             self.full = Some((now + MEMORY, waited / OVERFLOW_DIVISOR));
             self.start = None;
             self.window = self.fits(look).map_or(self.window, |fits| self.window.min(fits));
@@ -264,7 +271,7 @@ impl Controller for Live {
         if congestion.marked {
             (self.window, self.start) = ((self.window * MARK_FACTOR).max(self.least().min(self.window)), None);
         } else if let Some(look) = self.path.look() {
-            self.overflowed(now, &look);
+            self.overflowed(now, &look, congestion.outstanding);
         }
     }
 

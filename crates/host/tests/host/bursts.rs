@@ -111,3 +111,31 @@ fn a_link_that_stands_still_costs_hardly_any_sound() {
         assert!(sum <= most, "{sum} of {} with standstills of up to {longest} ms", 10 * SECONDS * RATE / 4);
     }
 }
+
+/// Fast link with random losses, served in turns: it stands still for up to `longest` after each up to 20 ms.
+fn in_turns(longest: u64, loss: f64, seed: u64) -> LinkConfig {
+    let mut rng = Rng::from_seed(seed ^ 0x73);
+    let (mut steps, mut at) = (vec![(Duration::ZERO, Rate::from_kbps(100_000))], Duration::ZERO);
+    while at < Duration::from_secs(u64::from(SECONDS)) {
+        at += Duration::from_micros(1 + rng.below(20_000));
+        steps.push((at, Rate::ZERO));
+        at += Duration::from_micros(1 + rng.below(longest * 1_000));
+        steps.push((at, Rate::from_kbps(100_000)));
+    }
+    LinkConfig {
+        capacity: Capacity::Trace(RateTrace::new(steps).unwrap()),
+        loss: Loss::Bernoulli { p: loss },
+        ..link(100_000, 10, 1_000)
+    }
+}
+
+/// Such as a busy machine between processes. A loss while packets stood still was taken for an overflow, and one frame in twenty was missing.
+#[test]
+fn losses_on_a_fast_link_that_serves_in_turns_cost_hardly_a_frame() {
+    for (longest, most) in [(20, 0), (50, 75)] {
+        let counts = (1..=20)
+            .map(|seed| missing(in_turns(longest, 0.02, seed), in_turns(longest, 0.0, seed + 100), 1_000, seed));
+        let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
+        assert!(sum[0] <= most && sum[1] == 0, "{sum:?} of {}, up to {longest} ms", 20 * SECONDS * RATE);
+    }
+}

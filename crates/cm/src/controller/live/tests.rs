@@ -72,6 +72,17 @@ fn the_target_queue_covers_the_error_of_predictions() {
 }
 
 #[test]
+fn a_loss_while_a_queue_stands_that_is_not_its_own_is_no_overflow() {
+    for (outstanding, is_own) in [(25_000, true), (2_000, false)] {
+        let mut script = Script::steady();
+        script.live.window = 12_000.0;
+        script.acks(20, 300);
+        script.live.on_congestion(script.now, Congestion { outstanding, marked: false });
+        assert_eq!(script.live.full.is_some(), is_own, "{outstanding}");
+    }
+}
+
+#[test]
 fn without_a_queue_it_grows_by_a_packet_per_round_trip_beyond_what_fits() {
     let mut script = Script::steady();
     script.live.window = 12_000.0;
