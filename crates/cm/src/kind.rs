@@ -111,7 +111,46 @@ pub struct UnknownController(String);
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use timeous_core::{Duration, Instant, Rate};
+
     use super::*;
+    use crate::controller::{Acked, Congestion, Sent, TimedOut};
+
+    const MTU: u64 = 1_000;
+
+    proptest! {
+        #[test]
+        fn whatever_is_heard_there_is_a_window_and_a_pace_and_growth_by_acknowledgements(
+            news in prop::collection::vec((0_u8..8, 0_u64..3_000, 0_u64..20_000), 1..300),
+        ) {
+            for kind in Kind::ALL {
+                let (mut controller, mut now, mut acked) = (kind.constructor()(MTU), Instant::ZERO, 0);
+                let start = controller.window();
+                for &(kind_of_news, millis, bytes) in &news {
+                    now += Duration::from_millis(millis);
+                    let rtt = Some(Duration::from_millis(millis % 700));
+                    let outstanding = bytes.min(controller.window());
+                    match kind_of_news {
+                        0 => controller.on_congestion(now, Congestion { outstanding, marked: millis % 2 == 0 }),
+                        1 => controller.on_timeout(now, TimedOut { outstanding, again: millis % 2 == 0 }),
+                        2 => controller.on_idle(now, (millis % 5) as u32),
+                        3 => controller.on_lost(now, bytes),
+                        4 => controller.on_sent(now, Sent { bytes, outstanding: 2 * bytes, app_limited: millis % 3 == 0 }),
+                        _ => {
+                            acked += bytes;
+                            let window_limited = millis % 3 != 0;
+                            controller.on_acked(now, Acked { bytes, outstanding: bytes, rtt, srtt: rtt, window_limited });
+                        }
+                    }
+                    // A rate has no window that grows so, nor has a model of the path.
+                    let bound = if matches!(kind, Kind::Bbr | Kind::Tfrc) { u64::MAX / 2 } else { start + 3 * acked + MTU };
+                    prop_assert!((1..=bound).contains(&controller.window()), "{kind}: {} of {acked}", controller.window());
+                    prop_assert!(controller.pace(Duration::from_millis(100)) > Rate::ZERO, "{kind}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_controller_is_found_by_the_name_that_it_says() {

@@ -1,7 +1,5 @@
 //! Tests of Copa with scripted paths and in a closed loop with a simulated link.
 
-use proptest::prelude::*;
-
 use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
@@ -156,33 +154,5 @@ fn alone_on_a_link_that_holds_a_hundred_packets_it_fills_it_with_a_few_in_the_qu
         let link = Bottleneck { packets, rtt: millis(rtt), queue: 400, loss: 0.0, slower: None };
         let run = Run::of(Box::new(Copa::new(MTU)), MTU, link, 30);
         assert!(run.used >= 0.9 && run.mean_queue <= 5.0, "{packets} packets/s, {rtt} ms: {run:?}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn whatever_is_heard_the_window_is_a_number_within_bounds(
-        news in prop::collection::vec((0_u8..6, 0_u64..3_000, 0_u64..20_000), 1..300),
-    ) {
-        let (mut copa, mut now, mut acked) = (Copa::new(MTU), Instant::ZERO, 0);
-        let start = copa.window();
-        for (kind, millis, bytes) in news {
-            now += Duration::from_millis(millis);
-            let rtt = Some(Duration::from_millis(millis % 700));
-            match kind {
-                0 => copa.on_congestion(now, Congestion { outstanding: bytes, marked: millis % 2 == 0 }),
-                1 => copa.on_timeout(now, TimedOut { outstanding: bytes, again: millis % 2 == 0 }),
-                2 => copa.on_idle(now, (millis % 5) as u32),
-                3 => copa.on_lost(now, bytes),
-                _ => {
-                    acked += bytes;
-                    let window_limited = millis % 3 != 0;
-                    copa.on_acked(now, Acked { bytes, outstanding: bytes, rtt, srtt: rtt, window_limited });
-                }
-            }
-            prop_assert!(copa.window.is_finite() && copa.window >= 1.0, "{}", copa.window);
-            // At most it doubles with the acknowledged bytes.
-            prop_assert!(copa.window() <= start + 2 * acked + MTU);
-        }
     }
 }

@@ -1,7 +1,5 @@
 //! Tests of the controller with a scripted path and in a closed loop with a simulated link.
 
-use proptest::prelude::*;
-
 use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
@@ -242,31 +240,4 @@ fn slow_start_ends_with_a_queue_however_much_predictions_err() {
     script.model(102.8 * 8.0, 1_000);
     script.acks(10, 200);
     assert!(script.live.start.is_none());
-}
-
-proptest! {
-    #[test]
-    fn whatever_is_heard_the_window_is_a_number_within_bounds(
-        news in prop::collection::vec((0_u8..7, 0_u64..3_000, 0_u64..20_000), 1..300),
-    ) {
-        let (mut live, mut now, mut acked) = (Live::new(MTU), Instant::ZERO, 0);
-        let start = live.window();
-        for (kind, millis, bytes) in news {
-            now += Duration::from_millis(millis);
-            let rtt = Some(Duration::from_millis(millis % 700));
-            match kind {
-                0 => live.on_congestion(now, Congestion { outstanding: bytes, marked: millis % 2 == 0 }),
-                1 => live.on_timeout(now, TimedOut { outstanding: bytes, again: millis % 2 == 0 }),
-                2 => live.on_idle(now, (millis % 5) as u32),
-                3 => live.on_lost(now, bytes),
-                _ => {
-                    acked += bytes;
-                    let window_limited = millis % 3 != 0;
-                    live.on_acked(now, Acked { bytes, outstanding: bytes, rtt, srtt: rtt, window_limited });
-                }
-            }
-            prop_assert!(live.window.is_finite() && live.window >= 1.0, "{}", live.window);
-            prop_assert!(live.window() <= start + 3 * acked + MTU, "{} of {acked}", live.window());
-        }
-    }
 }
