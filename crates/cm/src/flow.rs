@@ -138,6 +138,8 @@ pub struct Update {
     pub loss: Option<(Loss, Instant)>,
     /// RTT sample.
     pub rtt: Option<Duration>,
+    /// RTT of the newest packet without the delay of its acknowledgement, for controllers by the path model; `None`: `rtt`.
+    pub path_rtt: Option<Duration>,
     /// Delay variation that no queue explains: the most by which a packet arrived later than one sent after it; zero if
     /// packets stayed in order.
     pub overtaken_by: Duration,

@@ -120,6 +120,18 @@ pub struct Observed {
     pub uncertain: Duration,
 }
 
+impl Observed {
+    /// Returns the packet's RTT without the delay of its acknowledgement: within what that leaves open, the predicted one, over
+    /// a path with a minimum RTT of `least`.
+    #[must_use]
+    pub fn path_rtt(&self, least: Duration) -> Duration {
+        let Self { departure, answered, uncertain } = *self;
+        let rtt = answered.saturating_since(departure.at);
+        let expected = departure.expected.saturating_since(departure.at) + least / 2;
+        expected.clamp(rtt.saturating_sub(uncertain).max(least).min(rtt), rtt)
+    }
+}
+
 /// Model of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct PathModel {
@@ -483,6 +495,19 @@ mod tests {
         }
         // Two packets of 1028 bytes in 50 ms.
         assert!(model.capacity.unwrap().as_bps().abs_diff(328_960) < 30_000, "{:?}", model.capacity);
+    }
+
+    #[test]
+    fn a_round_trip_without_the_delay_of_its_acknowledgement_is_the_predicted_one_if_it_can_be() {
+        let at = |millis| Instant::ZERO + MS * millis;
+        let rtt = |expected, answered, uncertain| {
+            let departure = Departure { at: at(100), expected: at(expected), ..Departure::default() };
+            Observed { departure, answered: at(answered), uncertain: MS * uncertain }.path_rtt(MS * 40)
+        };
+        assert_eq!(rtt(130, 180, 0), MS * 80, "acknowledged at once");
+        assert_eq!([rtt(130, 180, 40), rtt(150, 180, 40)], [MS * 50, MS * 70]);
+        assert_eq!([rtt(130, 200, 40), rtt(190, 180, 40)], [MS * 60, MS * 80], "slower and faster than predicted");
+        assert_eq!([rtt(0, 150, 40), rtt(0, 120, 40)], [MS * 40, MS * 20], "no prediction");
     }
 
     /// The playout of a stream on an idle path over TCP: acknowledgements come up to 40 ms late.

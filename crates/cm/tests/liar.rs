@@ -266,6 +266,7 @@ proptest! {
                 recovering: false,
                 beyond_gap: lie.beyond_gap,
                 overtaken_by: lie.rtt.map_or(Duration::ZERO, Duration::from_millis),
+                path_rtt: lie.rtt.map(Duration::from_millis),
                 slow_receiver: false,
             };
             let before = cm.query(liar).unwrap();

@@ -174,7 +174,7 @@ impl Submission {
 }
 
 fn update_words(flow: Handle, update: Update) -> Words {
-    let Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by } = update;
+    let Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by, path_rtt: _ } = update;
     let (kind, sent_at) = match loss {
         None => (0, Instant::ZERO),
         Some((Loss::None, at)) => (1, at),
@@ -215,7 +215,7 @@ fn update(words: &Words) -> Option<Update> {
     let rtt = optional(rtt, head & HAS_RTT != 0)?;
     let (recovering, slow_receiver) = (head & RECOVERING != 0, head & SLOW_RECEIVER != 0);
     let overtaken_by = Duration::from_nanos(overtaken_by);
-    Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by })
+    Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by, path_rtt: None })
 }
 
 impl Completion {

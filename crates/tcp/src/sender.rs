@@ -237,6 +237,7 @@ impl Sender {
             uncertain: if is_prompt { Duration::ZERO } else { DELAYED_ACK },
         });
         if verdict.rtt.is_some() {
+            verdict.path_rtt = verdict.observed.map(|observed| observed.path_rtt(path.least));
             self.backoff = 0;
             self.probe.sampled();
         }

@@ -12,7 +12,15 @@ use super::Macroflow;
 
 impl Macroflow {
     /// Processes an acknowledgement. The window does not grow while the flow is `recovering`.
-    pub(crate) fn acked(&mut self, now: Instant, id: FlowId, bytes: u64, rtt: Option<Duration>, recovering: bool) {
+    /// `path_rtt`: RTT without the delay of acknowledgements, if known.
+    pub(crate) fn acked(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        bytes: u64,
+        (rtt, path_rtt): (Option<Duration>, Option<Duration>),
+        recovering: bool,
+    ) {
         if bytes > 0 {
             self.heard.note(now, id);
         }
@@ -35,6 +43,7 @@ impl Macroflow {
         self.goodput.arrived(now, bytes);
         self.count_loss(bytes, 0);
         if !recovering || !self.controller.heeds_recovery() {
+            let rtt = if self.controller.heeds_model() { path_rtt } else { rtt };
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
         self.heard_of(bytes);

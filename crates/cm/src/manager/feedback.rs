@@ -56,7 +56,8 @@ impl Manager {
             // Unverified feedback may claim an RTT of zero: use at least the minimum of any path.
             let vouched = flow.ledger.is_none();
             let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(MIN_ROUND_TRIP) });
-            macroflow.acked(now, id, update.acked, rtt, update.recovering);
+            let path_rtt = update.path_rtt.filter(|_| vouched).or(rtt);
+            macroflow.acked(now, id, update.acked, (rtt, path_rtt), update.recovering);
         }
         if update.lost > 0 {
             macroflow.lost(now, update.lost);

@@ -226,6 +226,7 @@ fn forged_submissions(line: &Line, rng: &mut Rng, until: Instant) {
                     slow_receiver: rng.chance(0.1),
                     beyond_gap: number(rng),
                     overtaken_by: Duration::from_nanos(number(rng)),
+                    path_rtt: None,
                 },
             },
         };

@@ -31,6 +31,7 @@ fn update() -> impl Strategy<Value = Update> {
             slow_receiver,
             beyond_gap,
             overtaken_by,
+            path_rtt: None,
         },
     )
 }

@@ -82,6 +82,7 @@ impl Connection {
             lost,
             loss: verdict.loss,
             rtt: verdict.rtt,
+            path_rtt: verdict.path_rtt,
             recovering: verdict.holds_window,
             beyond_gap: verdict.beyond_gap,
             ..Update::default()

@@ -58,6 +58,8 @@ pub(crate) struct Verdict {
     pub(crate) beyond_gap: u64,
     /// RTT sample.
     pub(crate) rtt: Option<Duration>,
+    /// RTT of the newest segment, without the delay of its acknowledgement.
+    pub(crate) path_rtt: Option<Duration>,
     /// The newest segment that is known to have arrived, and how late its acknowledgement may be.
     pub(crate) observed: Option<Observed>,
     /// Fast recovery has begun.
