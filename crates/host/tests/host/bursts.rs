@@ -43,6 +43,15 @@ fn trace() -> Vec<Frame> {
 /// Frames of video and of sound that do not arrive whole and in time, or lack a reference.
 fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32; 2] {
     let trace = trace();
+    let mut missing = [0; 2];
+    for (frame, is_whole) in trace.iter().zip(whole(&trace, there, back, latency, seed)) {
+        missing[usize::from(frame.meta.substream == SubStream::AUDIO)] += u32::from(!is_whole);
+    }
+    missing
+}
+
+/// Whether each frame arrives whole and in time, with its references.
+fn whole(trace: &[Frame], there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> Vec<bool> {
     let mut network = Network::new(seed);
     let (west, east) = (network.add_router(), network.add_router());
     network.connect(west, east, there, back);
@@ -56,7 +65,7 @@ fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32
     });
     let caller = network.with_host(near, |_, host| {
         let own = host.add_manager(Kind::Live);
-        let source = Frames::new(trace.clone(), PACKET).with_latency(ms(latency + 20));
+        let source = Frames::new(trace.to_vec(), PACKET).with_latency(ms(latency + 20));
         let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
         host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
     });
@@ -69,12 +78,10 @@ fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32
     for (adu, at) in adus.iter().zip(came) {
         is_whole[adu.meta.frame.0 as usize] &= at.is_some_and(|at| !adu.meta.is_expired(at));
     }
-    let mut missing = [0; 2];
     for (n, frame) in trace.iter().enumerate() {
         is_whole[n + 1] &= frame.meta.references.iter().all(|reference| is_whole[reference.0 as usize]);
-        missing[usize::from(frame.meta.substream == SubStream::AUDIO)] += u32::from(!is_whole[n + 1]);
     }
-    missing
+    is_whole.split_off(1)
 }
 
 /// Before acknowledgements were sent again, one frame in a hundred was missing: the sender stood still with a full window.
@@ -137,5 +144,50 @@ fn losses_on_a_fast_link_that_serves_in_turns_cost_hardly_a_frame() {
             .map(|seed| missing(in_turns(longest, 0.02, seed), in_turns(longest, 0.0, seed + 100), 1_000, seed));
         let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
         assert!(sum[0] <= most && sum[1] == 0, "{sum:?} of {}, up to {longest} ms", 20 * SECONDS * RATE);
+    }
+}
+
+/// Link of 5 Mbit/s that serves in turns, with almost no capacity for a second.
+fn with_an_outage(at: Duration, seed: u64, longest: u64) -> LinkConfig {
+    let mut rng = Rng::from_seed(seed);
+    let (mut steps, mut now) = (vec![(Duration::ZERO, Rate::from_kbps(5_000))], Duration::ZERO);
+    let end = at + Duration::from_secs(1);
+    while now < Duration::from_secs(8) {
+        now += Duration::from_micros(1 + rng.below(20_000));
+        let stands = Duration::from_micros(1 + rng.below(longest * 1_000));
+        if now + stands < at || now > end {
+            steps.push((now, Rate::ZERO));
+            steps.push((now + stands, Rate::from_kbps(5_000)));
+        } else if now < at {
+            steps.push((at, Rate::from_kbps(1)));
+            steps.push((end, Rate::from_kbps(5_000)));
+            now = end;
+            continue;
+        }
+        now += stands;
+    }
+    LinkConfig { capacity: Capacity::Trace(RateTrace::new(steps).unwrap()), ..link(5_000, 20, 100) }
+}
+
+#[test]
+fn after_an_outage_a_stream_goes_on_with_the_next_keyframe() {
+    // Six seconds of small pictures.
+    let frames = (0..150).map(|n| {
+        let is_key = n % 25 == 0;
+        let references = if is_key { References::NONE } else { References::from([FrameId(n)]) };
+        let meta = AduMeta { priority: Priority(if is_key { 240 } else { 128 }), references, ..AduMeta::default() };
+        Frame { at: ms(40) * u64::from(n), bytes: if is_key { 1_300 } else { 250 }, meta }
+    });
+    let frames: Vec<Frame> = frames.collect();
+    for longest in [1, 20, 50] {
+        for n in 0..25 {
+            let begin = ms(1_500 + 40 * n);
+            let next = (begin + Duration::from_secs(1)).as_millis().div_ceil(1_000) as usize * 25;
+            let there = with_an_outage(begin, n, longest);
+            let back = with_an_outage(Duration::from_secs(100), n + 100, longest);
+            let whole = whole(&frames, there, back, 300, n);
+            let missing = whole[next..].iter().filter(|whole| !**whole).count();
+            assert_eq!(missing, 0, "of {} after {begin:?} and standstills of {longest} ms", 150 - next);
+        }
     }
 }
