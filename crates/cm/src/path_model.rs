@@ -66,23 +66,31 @@ impl Served {
     }
 }
 
-/// Minimum round trip of this period and of the one before, without the packet's own time on the link.
+/// Minimum round trip of this period and of the one before, without the packet's own time on the link, and the longest time by which
+/// packets overtook others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Base {
     least: [Option<Duration>; 2],
+    overtaken: [Duration; 2],
     began: Instant,
 }
 
 impl Base {
     fn sample(&mut self, now: Instant, rtt: Duration) {
         if now - self.began >= BASE_PERIOD {
-            (self.least, self.began) = ([None, self.least[0]], now);
+            (self.least, self.overtaken) = ([None, self.least[0]], [Duration::ZERO, self.overtaken[0]]);
+            self.began = now;
         }
         self.least[0] = Some(self.least[0].map_or(rtt, |least| least.min(rtt)));
     }
 
     fn get(&self) -> Option<Duration> {
         self.least.into_iter().flatten().min()
+    }
+
+    /// Jitter that is no queue: a queue keeps the order.
+    fn jitter(&self) -> Duration {
+        self.overtaken[0].max(self.overtaken[1])
     }
 }
 
@@ -291,11 +299,18 @@ impl PathModel {
         self.fresh += bytes;
     }
 
+    /// Notes that a packet arrived `by` later than one sent after it.
+    pub(crate) fn overtaken(&mut self, by: Duration) {
+        self.base.overtaken[0] = self.base.overtaken[0].max(by);
+    }
+
     /// Learns from an arrival, and returns its time.
     pub(crate) fn arrived(&mut self, observed: Observed, least: Option<Duration>) -> Instant {
         let Observed { departure, answered, uncertain } = observed;
         let rtt = answered.saturating_since(departure.at);
-        self.base.sample(answered, rtt.saturating_sub(self.time_for(departure.bytes)));
+        // Where packets overtake each other, a rate that is taken too low must not make the path shorter than it is.
+        let own = if self.base.jitter().is_zero() { self.time_for(departure.bytes) } else { Duration::ZERO };
+        self.base.sample(answered, rtt.saturating_sub(own));
         let half = self.half(least);
         let latest = answered.saturating_sub(half).max(departure.at);
         // Within what the acknowledgement leaves open, the prediction is right.
@@ -345,7 +360,7 @@ impl PathModel {
         let Some(before) = self.measured else { return };
         let secs = at.saturating_since(before).as_secs_f64();
         let bytes = self.arrived;
-        let is_busy = departure.at + half <= before;
+        let is_busy = departure.at + half + self.base.jitter() <= before;
         let is_faster = self.served.is_some_and(|served| bytes > served.rate() * secs * STEP_FACTOR);
         if !(is_busy || is_faster) {
             return;
@@ -368,7 +383,7 @@ impl PathModel {
         let served = match self.served {
             None => {
                 // The delay by others' packets included its own time on the link, which was unknown.
-                (self.others, self.base) = (0.0, Base::default());
+                (self.others, self.base.least) = (0.0, [None; 2]);
                 sample
             }
             Some(mut served) => {

@@ -51,6 +51,7 @@ impl Manager {
         let before = macroflow.outstanding();
         if !update.overtaken_by.is_zero() {
             macroflow.controller.on_overtaken(now, update.overtaken_by);
+            macroflow.model.overtaken(update.overtaken_by);
         }
         if update.acked > 0 || update.rtt.is_some() {
             // Unverified feedback may claim an RTT of zero: use at least the minimum of any path.
