@@ -114,6 +114,11 @@ impl timeous_stream::Session for Session {
         }
     }
 
+    /// A snapshot that was requested too early is taken as soon as it may be, whatever else happens.
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.shared.is_snapshot_wanted().then_some(self.next_snapshot)
+    }
+
     fn wants_report(&self, now: Instant) -> bool {
         now >= self.next_snapshot && self.shared.is_snapshot_wanted()
     }
@@ -223,5 +228,36 @@ impl Payloads for Sessions<Session> {
         if let Some(session) = self.get_mut(connection) {
             session.sending.expired(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_core::Duration;
+    use timeous_ring::Config;
+    use timeous_stream::Session as _;
+
+    use super::*;
+    use crate::carrier::Carrier;
+
+    /// It was taken at the next event of the stream, for which its application, blocked meanwhile, might have had to care.
+    #[test]
+    fn a_snapshot_that_is_requested_too_early_is_taken_when_it_may_be() {
+        let (_producer, consumer) = timeous_ring::create(&Config::new(16)).unwrap();
+        let shared = Shared::new().unwrap();
+        let mut session = Session::new(StreamId(1), consumer, &StreamConfig::new(Carrier::Udp), shared.clone());
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let transport = Statistics::default();
+        shared.want_snapshot();
+        session.report(now, &transport, false);
+        assert_eq!(session.poll_timeout(), None);
+        assert!(shared.want_snapshot());
+        let early = now + Duration::from_millis(1);
+        assert!(!session.wants_report(early));
+        let due = session.poll_timeout().unwrap();
+        assert_eq!(due, now + SNAPSHOT_INTERVAL);
+        assert!(session.wants_report(due));
+        session.report(due, &transport, false);
+        assert!(shared.want_snapshot(), "the request is served");
     }
 }

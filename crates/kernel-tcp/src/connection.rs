@@ -422,7 +422,7 @@ impl<S: TcpSession> Connection<S> {
             }
             State::Over => None,
         };
-        own.into_iter().chain(self.session.sending().poll_timeout()).min()
+        own.into_iter().chain(self.session.sending().poll_timeout()).chain(self.session.poll_timeout()).min()
     }
 }
 
