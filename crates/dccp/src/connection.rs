@@ -48,6 +48,7 @@ use lifecycle::Lifecycle;
 use log::Log;
 use negotiation::Negotiation;
 use parity::Protection;
+pub use parity::prepare_parity;
 use path_mtu::PathMtu;
 use retransmission::Retransmission;
 use round_trip::RoundTrip;

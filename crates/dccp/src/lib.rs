@@ -18,7 +18,7 @@ pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
 pub use ccid::{Ccid, UnknownCcid};
-pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target};
+pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target, prepare_parity};
 pub use endpoint::{Endpoint, EndpointConfig, Local, Outgoing, Ports, Route};
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Once, mpsc};
+use std::thread;
 
 use timeous_core::Instant;
 
@@ -17,6 +18,18 @@ use crate::port_group::{PortGroup, place};
 use crate::stream::Stream;
 use crate::waker::Waker;
 use crate::workers::WorkerThread;
+
+/// Prepares parity, if streams over this carrier have it, for all engines of the process, in a thread that ends at once: in a worker's it
+/// would hold up all streams.
+fn prepare_parity(carrier: Carrier) {
+    static BEGUN: Once = Once::new();
+    if carrier != Carrier::Tcp {
+        BEGUN.call_once(|| {
+            // Without a thread, the first parity packet waits.
+            let _ = thread::Builder::new().name("timeous-parity".into()).spawn(timeous_dccp::prepare_parity);
+        });
+    }
+}
 
 /// Threads that run the transports of this process; each of these workers has a Congestion Manager.
 ///
@@ -116,6 +129,7 @@ impl Engine {
     }
 
     fn call(&self, remote: SocketAddr, user: User, config: StreamConfig) -> Result<Made, EngineError> {
+        prepare_parity(config.carrier);
         let (reply, answer) = mpsc::channel();
         let worker = match config.carrier {
             Carrier::Ip => 0,
@@ -167,6 +181,7 @@ impl Engine {
         config: StreamConfig,
         room: Option<usize>,
     ) -> Result<Waiting, EngineError> {
+        prepare_parity(config.carrier);
         let incoming = Incoming::new(room)?;
         let sharing = if config.carrier == Carrier::Udp { self.workers.len() } else { 1 };
         let commands: Vec<_> = self.workers[..sharing].iter().map(|worker| worker.commands.clone()).collect();

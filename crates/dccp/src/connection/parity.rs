@@ -42,6 +42,15 @@ const MIN_RETRANSMISSIONS: u64 = 2;
 /// that would be late.
 const MAX_READY_BLOCKS: usize = 16;
 
+/// Builds the tables of the erasure code: some 10 MB, for which the first parity packet of a process waits otherwise (16 ms on a machine
+/// of today), and with it all that its thread does.
+pub fn prepare_parity() {
+    let shards = [[0; 64]; 2];
+    let rebuilt = reed_solomon_simd::encode(2, 1, shards)
+        .and_then(|parity| reed_solomon_simd::decode(2, 1, [(0, shards[0])], [(0, &parity[0])]));
+    debug_assert!(rebuilt.is_ok(), "{rebuilt:?}");
+}
+
 /// The description of a parity packet, and its shard.
 type Described = (ParityName, Vec<u8>);
 
