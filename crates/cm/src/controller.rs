@@ -101,6 +101,9 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Takes the path model's latest predictions, if the transport reports arrivals.
     fn on_model(&mut self, _now: Instant, _model: &ArrivalModel) {}
 
+    /// Forgets what it knows of the path, because packets take another one, as the model of the path found.
+    fn on_another_path(&mut self) {}
+
     /// Whether it goes by the model of the path: only then [`on_model`](Self::on_model) is called.
     fn heeds_model(&self) -> bool {
         false

@@ -8,7 +8,11 @@
 //! - A packet that waited although none of this host was before it waited for packets of others.
 //! - Bytes sent after the observed packet arrive after it, at the bottleneck's rate.
 
+mod base;
+
 use timeous_core::{ArrivalModel, Duration, Instant, Rate};
+
+use base::{Base, Longer};
 
 /// Memory of the bottleneck's rate, in packets. Chosen by us: a higher value averages more jitter, and follows a change
 /// of the rate later.
@@ -26,8 +30,6 @@ const QUANTILE_GAIN: f64 = 0.25;
 /// with more, or a higher factor, a step of the rate is followed later; with less, jitter is taken for a step.
 const STEP_PACKETS: f64 = 3.0;
 const STEP_FACTOR: f64 = 1.25;
-/// Time for which a minimum round trip counts at least, so that a changed route is noticed (Arun & Balakrishnan §2.1).
-const BASE_PERIOD: Duration = Duration::from_secs(10);
 /// Memory of the share that arrives, in packets. Chosen by us: a lower value follows single losses.
 const SHARE_MEMORY: f64 = 64.0;
 /// Weight of a new packet's size in the mean. Chosen by us: a few frames of a video.
@@ -63,34 +65,6 @@ impl Served {
     fn differs(&self, other: &Self) -> bool {
         let ratio = self.rate() / other.rate();
         !(STEP_FACTOR.recip()..=STEP_FACTOR).contains(&ratio)
-    }
-}
-
-/// Minimum round trip of this period and of the one before, without the packet's own time on the link, and the longest time by which
-/// packets overtook others.
-#[derive(Clone, Copy, Debug, Default)]
-struct Base {
-    least: [Option<Duration>; 2],
-    overtaken: [Duration; 2],
-    began: Instant,
-}
-
-impl Base {
-    fn sample(&mut self, now: Instant, rtt: Duration) {
-        if now - self.began >= BASE_PERIOD {
-            (self.least, self.overtaken) = ([None, self.least[0]], [Duration::ZERO, self.overtaken[0]]);
-            self.began = now;
-        }
-        self.least[0] = Some(self.least[0].map_or(rtt, |least| least.min(rtt)));
-    }
-
-    fn get(&self) -> Option<Duration> {
-        self.least.into_iter().flatten().min()
-    }
-
-    /// Jitter that is no queue: a queue keeps the order.
-    fn jitter(&self) -> Duration {
-        self.overtaken[0].max(self.overtaken[1])
     }
 }
 
@@ -161,6 +135,10 @@ pub(crate) struct PathModel {
     measured: Option<Instant>,
     arrived: f64,
     base: Base,
+    longer: Longer,
+    /// When the path was last found to be another, and whether that was told.
+    found: Instant,
+    is_another: bool,
     /// Bytes and time of the busy bottleneck, over the last packets and since its rate last changed.
     served: Option<Served>,
     lately: Served,
@@ -197,6 +175,9 @@ impl Default for PathModel {
             measured: None,
             arrived: 0.0,
             base: Base::default(),
+            longer: Longer::default(),
+            found: Instant::ZERO,
+            is_another: false,
             served: None,
             lately: Served::default(),
             given: 0.0,
@@ -301,7 +282,7 @@ impl PathModel {
 
     /// Notes that a packet arrived `by` later than one sent after it.
     pub(crate) fn overtaken(&mut self, by: Duration) {
-        self.base.overtaken[0] = self.base.overtaken[0].max(by);
+        self.base.overtaken(by);
     }
 
     /// Learns from an arrival, and returns its time.
@@ -315,7 +296,10 @@ impl PathModel {
         let latest = answered.saturating_sub(half).max(departure.at);
         // Within what the acknowledgement leaves open, the prediction is right.
         let at = departure.expected.clamp(latest.saturating_sub(uncertain).max(departure.at), latest);
-        self.judge(at, &departure);
+        let error = Duration::from_nanos(self.error as u64);
+        if departure.at >= self.found {
+            self.judge(at, &departure);
+        }
         if self.newest.is_some_and(|(position, _)| departure.position <= position) {
             return at;
         }
@@ -332,7 +316,27 @@ impl PathModel {
         }
         self.newest = Some((departure.position, at));
         self.correct(departure, at, half);
+        if uncertain.is_zero()
+            && let Some(base) = self.base.get()
+            && let Some(least) = self.longer.sample(answered, rtt, error, base)
+        {
+            self.begin_anew(answered, least);
+        }
         at
+    }
+
+    /// Begins anew on a path with another minimum round trip.
+    fn begin_anew(&mut self, now: Instant, least: Duration) {
+        self.base.replace(now, least);
+        (self.longer, self.found, self.is_another) = (Longer::default(), now, true);
+        (self.served, self.lately, self.capacity, self.nanos_per_byte) = (None, Served::default(), None, 0.0);
+        (self.measured, self.others, self.error, self.early, self.late) = (None, 0.0, 0.0, 0.0, 0.0);
+        (self.clears, self.series) = (now, (now, self.position));
+    }
+
+    /// Whether the path has become another since the last call: its minimum RTT and its rate are others.
+    pub(crate) fn take_another_path(&mut self) -> bool {
+        std::mem::take(&mut self.is_another)
     }
 
     /// Compares an arrival with its prediction.
@@ -383,7 +387,8 @@ impl PathModel {
         let served = match self.served {
             None => {
                 // The delay by others' packets included its own time on the link, which was unknown.
-                (self.others, self.base.least) = (0.0, [None; 2]);
+                self.others = 0.0;
+                self.base.forget();
                 sample
             }
             Some(mut served) => {
@@ -441,18 +446,19 @@ mod tests {
         uncertain: Duration,
     ) -> Vec<f64> {
         let mut under_way: std::collections::VecDeque<(Departure, Instant)> = std::collections::VecDeque::new();
-        let mut errors = Vec::new();
+        let (mut errors, mut least) = (Vec::new(), LEAST);
         for millis in times {
             let now = Instant::ZERO + MS * millis;
             while let Some(&(departure, at)) = under_way.front().filter(|(_, at)| *at + MS * 20 + uncertain <= now) {
                 under_way.pop_front();
                 let answered = at + MS * 20 + uncertain;
                 model.acked(1_000);
-                model.arrived(Observed { departure, answered, uncertain }, LEAST);
+                model.arrived(Observed { departure, answered, uncertain }, least);
+                least = least.filter(|_| !model.take_another_path());
             }
             let at = link.arrival(now, 1_000);
-            model.sent(now, (1_000, HEADERS), LEAST);
-            let departure = model.departure(HEADERS, LEAST);
+            model.sent(now, (1_000, HEADERS), least);
+            let departure = model.departure(HEADERS, least);
             let expected = departure.expected;
             errors.push(at.saturating_since(expected).as_secs_f64() - expected.saturating_since(at).as_secs_f64());
             under_way.push_back((departure, at));

@@ -64,6 +64,13 @@ impl RttEstimator {
         });
     }
 
+    /// Takes the latest RTT for the minimum, since the path is another.
+    pub(crate) fn forget_min(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.min = state.latest;
+        }
+    }
+
     /// Smoothed RTT.
     pub fn smoothed(&self) -> Option<Duration> {
         self.state.map(|s| s.smoothed)

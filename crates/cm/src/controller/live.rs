@@ -225,6 +225,12 @@ impl Controller for Live {
         }
     }
 
+    /// Starts as at the beginning (RFC 9000 §9.4), from the window so far if that is larger.
+    fn on_another_path(&mut self) {
+        let new = Self::new(self.mtu as u64);
+        *self = Self { window: new.window.max(self.window), ..new };
+    }
+
     fn on_sent(&mut self, now: Instant, sent: Sent) {
         if sent.app_limited {
             self.beside.left_unused(now);

@@ -54,6 +54,11 @@ impl Macroflow {
     pub(crate) fn observe(&mut self, observed: Observed) -> Instant {
         let least = self.rtt.min();
         let at = self.model.arrived(observed, least);
+        if self.model.take_another_path() {
+            self.rtt.forget_min();
+            self.controller.on_another_path();
+        }
+        let least = self.rtt.min();
         if self.controller.heeds_model()
             && let Some(model) = self.model.predictions(least)
         {

@@ -2,7 +2,7 @@
 
 use timeous_choice::named;
 use timeous_cm::Kind;
-use timeous_core::{AduMeta, Duration, FrameId, Priority, Rate, References, Rng, SubStream};
+use timeous_core::{AduMeta, Duration, FrameId, Instant, Priority, Rate, References, Rng, SubStream};
 use timeous_host::sources::{Frame, Frames};
 use timeous_host::{Dccp, DccpSettings, Machine, Sink, Stream};
 use timeous_net::LinkConfig;
@@ -52,9 +52,20 @@ fn missing(there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> [u32
 
 /// Whether each frame arrives whole and in time, with its references.
 fn whole(trace: &[Frame], there: LinkConfig, back: LinkConfig, latency: u64, seed: u64) -> Vec<bool> {
+    over(trace, (there, back), None, latency, seed)
+}
+
+/// As [`whole`], over a path whose way there takes another link after some time.
+fn over(
+    trace: &[Frame],
+    (there, back): (LinkConfig, LinkConfig),
+    change: Option<(Duration, LinkConfig)>,
+    latency: u64,
+    seed: u64,
+) -> Vec<bool> {
     let mut network = Network::new(seed);
     let (west, east) = (network.add_router(), network.add_router());
-    network.connect(west, east, there, back);
+    let (first, _) = network.connect(west, east, there, back);
     let near = network.add_host(left(1), Machine::new(left(1)));
     let far = network.add_host(right(1), Machine::new(right(1)));
     network.connect(near, west, LinkConfig::default(), LinkConfig::default());
@@ -69,6 +80,12 @@ fn whole(trace: &[Frame], there: LinkConfig, back: LinkConfig, latency: u64, see
         let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
         host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
     });
+    if let Some((after, there)) = change {
+        let second = network.add_link(west, east, there);
+        network.set_route(west, far, first);
+        network.run_until(Instant::ZERO + after);
+        network.set_route(west, far, second);
+    }
     network.run_until(at(u64::from(SECONDS) * 1_000 + 5_000));
     let sender = network.host(near).agent(caller).session().unwrap();
     let receiver = network.host(far).agent(listener).session().unwrap();
@@ -169,16 +186,20 @@ fn with_an_outage(at: Duration, seed: u64, longest: u64) -> LinkConfig {
     LinkConfig { capacity: Capacity::Trace(RateTrace::new(steps).unwrap()), ..link(5_000, 20, 100) }
 }
 
-#[test]
-fn after_an_outage_a_stream_goes_on_with_the_next_keyframe() {
-    // Six seconds of small pictures.
-    let frames = (0..150).map(|n| {
-        let is_key = n % 25 == 0;
+/// Small pictures, a keyframe a second.
+fn small(count: u32) -> Vec<Frame> {
+    let frame = |n| {
+        let is_key = n % RATE == 0;
         let references = if is_key { References::NONE } else { References::from([FrameId(n)]) };
         let meta = AduMeta { priority: Priority(if is_key { 240 } else { 128 }), references, ..AduMeta::default() };
         Frame { at: ms(40) * u64::from(n), bytes: if is_key { 1_300 } else { 250 }, meta }
-    });
-    let frames: Vec<Frame> = frames.collect();
+    };
+    (0..count).map(frame).collect()
+}
+
+#[test]
+fn after_an_outage_a_stream_goes_on_with_the_next_keyframe() {
+    let frames = small(150);
     for longest in [1, 20, 50] {
         for n in 0..25 {
             let begin = ms(1_500 + 40 * n);
@@ -188,6 +209,20 @@ fn after_an_outage_a_stream_goes_on_with_the_next_keyframe() {
             let whole = whole(&frames, there, back, 300, n);
             let missing = whole[next..].iter().filter(|whole| !**whole).count();
             assert_eq!(missing, 0, "of {} after {begin:?} and standstills of {longest} ms", 150 - next);
+        }
+    }
+}
+
+/// For five seconds after the path had become longer, the sender took it for even longer at times, and gave up a picture.
+#[test]
+fn a_path_that_becomes_longer_for_good_costs_no_picture_that_has_the_time() {
+    let trace = small(375);
+    for longer in [100, 370] {
+        for n in 0..25 {
+            let change = (ms(1_500 + 40 * n), link(1_000_000, longer, 100));
+            let whole = over(&trace, (link(1_000_000, 0, 100), link(1_000_000, 0, 100)), Some(change), 300 + longer, n);
+            let missing: Vec<usize> = (0..trace.len()).filter(|&n| !whole[n]).collect();
+            assert_eq!(missing, [], "{longer} ms after {n} pictures");
         }
     }
 }
