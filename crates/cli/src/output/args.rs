@@ -22,6 +22,13 @@ pub(crate) struct SinkArgs {
     /// Constant bitrate of MPEG-TS that is written, such as 6M: null packets fill it, and the program clock follows the place in the stream
     ///
     /// For decoders and modulators that need one. It must be above the rate of the stream; a keyframe above it delays what follows.
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_bitrate)]
     pub(super) bitrate: Option<Rate>,
+}
+
+fn parse_bitrate(text: &str) -> Result<Rate, String> {
+    match parse_rate(text) {
+        Ok(Rate::ZERO) => Err("nothing fits into a bitrate of zero".to_owned()),
+        rate => rate.map_err(|error| error.to_string()),
+    }
 }

@@ -58,8 +58,12 @@ pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Int
         let Some(incoming) = listener.accept(Some(clock::now() + WAIT))? else { continue };
         let shared = shared.clone();
         serving.push(thread::spawn(move || {
-            if let Err(failure) = shared.serve(incoming) {
-                *locked(&shared.failed) = Some(failure);
+            let peer = incoming.peer();
+            match shared.serve(incoming) {
+                Ok(()) => {}
+                // A caller with nothing to record, or nothing that the sink takes, is no reason to end the others' recordings.
+                Err(Failure::Peer(said)) => tell(format_args!("{peer}: {said}")),
+                Err(failure) => *locked(&shared.failed) = Some(failure),
             }
         }));
     }
@@ -114,8 +118,11 @@ impl Shared {
         }
         let ended = serve(sender, receiver, &mut screen, &mut meter, &self.interrupt, &mut last);
         match ended {
-            // A full disk affects all callers.
-            Err(End::Sink(failure)) => screen.finish(&last, &mut meter).and(Err(failure)),
+            // What had come before stays; a full disk affects all callers.
+            Err(End::Sink(failure)) => match screen.finish(&last, &mut meter) {
+                Ok(()) | Err(Failure::Peer(_)) => Err(failure),
+                Err(worse) => Err(worse),
+            },
             Err(End::Stream(failure)) if !self.interrupt.is_set() => {
                 tell(format_args!("{peer}: {failure}; its recording goes on if it comes back"));
                 self.park(ssrc, screen, last)
@@ -123,14 +130,7 @@ impl Shared {
             _ => {
                 let finished = screen.finish(&last, &mut meter);
                 tell(format_args!("{peer}: the stream has ended: {}", screen.summary()));
-                match finished {
-                    // A caller with nothing to record is no reason to end the others' recordings.
-                    Err(Failure::Peer(said)) => {
-                        tell(format_args!("{peer}: {said}"));
-                        Ok(())
-                    }
-                    finished => finished,
-                }
+                finished
             }
         }
     }

@@ -95,6 +95,26 @@ fn seven_honest_callers_beside_three_others_are_recorded_whole() {
     assert_eq!(counts, [75; 7], "{said}");
 }
 
+/// The whole receiver ended, and with it everybody's recording.
+#[test]
+fn a_caller_whose_stream_the_sink_does_not_take_ends_no_other() {
+    let (files, port) = (Files::new(), free_port());
+    let mut receiver = record(port, &files.path("out-%n.h264"));
+    let mut honest = send_to(port, LATENCY_MS, &field(PLAIN), &[]);
+    receiver.until_it_says("connected");
+    // Raw H.265, which is sent as MPEG-TS: no sink of H.264 takes it.
+    let unsuitable = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/small.h265");
+    let mut other = send_to(port, LATENCY_MS, unsuitable, &[]);
+    receiver.until_it_says("the sender's stream is MPEG-TS");
+    honest.ends_with(0);
+    other.kill();
+    receiver.until_ended(1);
+    let said = receiver.stop();
+    assert!(said.contains("75 frames in time"), "{said}");
+    let made = (1..=3).filter(|number| std::fs::exists(files.path(&format!("out-{number}.h264"))).unwrap());
+    assert_eq!(made.collect::<Vec<_>>(), [1], "{said}");
+}
+
 #[test]
 fn a_second_caller_is_told_at_once_that_another_is_served_and_waits_for_its_turn() {
     let (files, port) = (Files::new(), free_port());

@@ -131,7 +131,14 @@ impl TsReader {
             if !self.is_synchronous || pending[at] != SYNC {
                 self.is_synchronous = false;
                 match self.spacing_at(&pending, at) {
-                    Some(Some(spacing)) => self.spacing = Some(spacing),
+                    Some(Some(spacing)) => {
+                        // Before the first packet is a time stamp, as before each.
+                        if spacing == M2TS_SPACING && self.spacing.is_none() {
+                            self.counts.garbage =
+                                self.counts.garbage.saturating_sub((M2TS_SPACING - PACKET_LEN) as u64);
+                        }
+                        self.spacing = Some(spacing);
+                    }
                     None => break,
                     Some(None) => {
                         at += 1;
