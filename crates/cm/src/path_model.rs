@@ -136,9 +136,8 @@ pub(crate) struct PathModel {
     arrived: f64,
     base: Base,
     longer: Longer,
-    /// When the path was last found to be another, and whether that was told.
+    /// When the path was last found to be another.
     found: Instant,
-    is_another: bool,
     /// Bytes and time of the busy bottleneck, over the last packets and since its rate last changed.
     served: Option<Served>,
     lately: Served,
@@ -177,7 +176,6 @@ impl Default for PathModel {
             base: Base::default(),
             longer: Longer::default(),
             found: Instant::ZERO,
-            is_another: false,
             served: None,
             lately: Served::default(),
             given: 0.0,
@@ -296,7 +294,6 @@ impl PathModel {
         let latest = answered.saturating_sub(half).max(departure.at);
         // Within what the acknowledgement leaves open, the prediction is right.
         let at = departure.expected.clamp(latest.saturating_sub(uncertain).max(departure.at), latest);
-        let error = Duration::from_nanos(self.error as u64);
         if departure.at >= self.found {
             self.judge(at, &departure);
         }
@@ -316,27 +313,26 @@ impl PathModel {
         }
         self.newest = Some((departure.position, at));
         self.correct(departure, at, half);
-        if uncertain.is_zero()
-            && let Some(base) = self.base.get()
-            && let Some(least) = self.longer.sample(answered, rtt, error, base)
-        {
-            self.begin_anew(answered, least);
-        }
         at
     }
 
+    /// Returns the minimum round trip of a longer path, if an arrival shows that the path has become one: to be asked before the model learns
+    /// from it.
+    pub(crate) fn find_longer(&mut self, observed: &Observed) -> Option<Duration> {
+        let Observed { departure, answered, uncertain } = *observed;
+        let is_newest = self.newest.is_none_or(|(position, _)| departure.position > position);
+        let base = self.base.get().filter(|_| is_newest && uncertain.is_zero())?;
+        let error = Duration::from_nanos(self.error as u64);
+        self.longer.sample(answered, answered.saturating_since(departure.at), error, base)
+    }
+
     /// Begins anew on a path with another minimum round trip.
-    fn begin_anew(&mut self, now: Instant, least: Duration) {
+    pub(crate) fn begin_anew(&mut self, now: Instant, least: Duration) {
         self.base.replace(now, least);
-        (self.longer, self.found, self.is_another) = (Longer::default(), now, true);
+        (self.longer, self.found) = (Longer::default(), now);
         (self.served, self.lately, self.capacity, self.nanos_per_byte) = (None, Served::default(), None, 0.0);
         (self.measured, self.others, self.error, self.early, self.late) = (None, 0.0, 0.0, 0.0, 0.0);
         (self.clears, self.series) = (now, (now, self.position));
-    }
-
-    /// Whether the path has become another since the last call: its minimum RTT and its rate are others.
-    pub(crate) fn take_another_path(&mut self) -> bool {
-        std::mem::take(&mut self.is_another)
     }
 
     /// Compares an arrival with its prediction.
@@ -446,19 +442,18 @@ mod tests {
         uncertain: Duration,
     ) -> Vec<f64> {
         let mut under_way: std::collections::VecDeque<(Departure, Instant)> = std::collections::VecDeque::new();
-        let (mut errors, mut least) = (Vec::new(), LEAST);
+        let mut errors = Vec::new();
         for millis in times {
             let now = Instant::ZERO + MS * millis;
             while let Some(&(departure, at)) = under_way.front().filter(|(_, at)| *at + MS * 20 + uncertain <= now) {
                 under_way.pop_front();
                 let answered = at + MS * 20 + uncertain;
                 model.acked(1_000);
-                model.arrived(Observed { departure, answered, uncertain }, least);
-                least = least.filter(|_| !model.take_another_path());
+                model.arrived(Observed { departure, answered, uncertain }, LEAST);
             }
             let at = link.arrival(now, 1_000);
-            model.sent(now, (1_000, HEADERS), least);
-            let departure = model.departure(HEADERS, least);
+            model.sent(now, (1_000, HEADERS), LEAST);
+            let departure = model.departure(HEADERS, LEAST);
             let expected = departure.expected;
             errors.push(at.saturating_since(expected).as_secs_f64() - expected.saturating_since(at).as_secs_f64());
             under_way.push_back((departure, at));

@@ -53,8 +53,11 @@ impl Macroflow {
     /// Takes the arrival of a packet into the path's model.
     pub(crate) fn observe(&mut self, observed: Observed) -> Instant {
         let least = self.rtt.min();
+        // Other controllers keep what they know of the path, and with them the model.
+        let longer = if self.controller.heeds_model() { self.model.find_longer(&observed) } else { None };
         let at = self.model.arrived(observed, least);
-        if self.model.take_another_path() {
+        if let Some(longer) = longer {
+            self.model.begin_anew(observed.answered, longer);
             self.rtt.forget_min();
             self.controller.on_another_path();
         }
