@@ -135,7 +135,18 @@ impl Tables {
 
     /// Whether a PID carries sections, not PES packets.
     pub(super) fn has_sections(&self, pid: u16) -> bool {
-        self.content(pid) == Content::Tables || self.stream_type(pid).is_some_and(is_sections)
+        let content = self.content(pid);
+        content == Content::Tables || content != Content::Audio && self.stream_type(pid).is_some_and(is_sections)
+    }
+
+    /// Takes the beginning of a PES packet: a stream of which the map tells nothing is sound, if its stream ID says so (§2.4.3.7, table 2-22).
+    pub(super) fn begin_pes(&mut self, pid: u16, payload: &[u8]) {
+        if let [0, 0, 1, 0xc0..=0xdf, ..] = payload
+            && let Some(stream) = self.streams.get_mut(&pid)
+            && (stream.content, stream.codec) == (Content::Other, "")
+        {
+            stream.content = Content::Audio;
+        }
     }
 
     fn take_programs(&mut self, section: &[u8]) {
@@ -167,13 +178,18 @@ impl Tables {
         // What this map named before, and does not name now, is gone.
         let mut gone: BTreeSet<u16> =
             self.streams.iter().filter(|(_, stream)| stream.program == program).map(|(pid, _)| *pid).collect();
-        let mut entries = rest.get(length(*high, *low)..).unwrap_or_default();
+        let (program_info, mut entries) = rest.split_at(length(*high, *low).min(rest.len()));
+        let is_blu_ray = descriptors(program_info).any(|(tag, data)| tag == REGISTRATION && data.starts_with(b"HDMV"));
         while let [kind, pid_high, pid_low, len_high, len_low, rest @ ..] = entries {
             let len = length(*len_high, *len_low).min(rest.len());
-            let (descriptors, after) = rest.split_at(len);
+            let (info, after) = rest.split_at(len);
             let pid = pid_of(*pid_high, *pid_low);
             if self.streams.len() < MAX_PIDS || self.streams.contains_key(&pid) {
-                let (content, codec) = content_of(*kind, descriptors);
+                let known = blu_ray(*kind).filter(|_| is_blu_ray);
+                let (content, codec) = known.unwrap_or_else(|| content_of(*kind, info));
+                // What its PES packets told stays.
+                let told = self.streams.get(&pid).filter(|before| before.kind == *kind && codec.is_empty());
+                let content = told.map_or(content, |before| before.content);
                 self.streams.insert(pid, Elementary { program, kind: *kind, content, codec });
                 gone.remove(&pid);
             }
@@ -228,18 +244,38 @@ fn content_of(kind: u8, descriptors: &[u8]) -> (Content, &'static str) {
     }
 }
 
-/// Contents of private PES packets, by their descriptors.
-fn private(mut descriptors: &[u8]) -> (Content, &'static str) {
-    while let [tag, len, rest @ ..] = descriptors {
+/// Contents by the stream types that only Blu-ray discs and AVCHD cameras use, and their codec: programs with the registration `HDMV`.
+fn blu_ray(kind: u8) -> Option<(Content, &'static str)> {
+    Some(match kind {
+        0x80 => (Content::Audio, "LPCM"),
+        0x83 => (Content::Audio, "TrueHD"),
+        0x86 | 0xa2 => (Content::Audio, "DTS"),
+        0xa1 => (Content::Audio, "E-AC-3"),
+        0x92 => (Content::Subtitles, "text"),
+        _ => return None,
+    })
+}
+
+/// Descriptors: tags and data (§2.6).
+fn descriptors(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let [tag, len, rest @ ..] = bytes else { return None };
         let (data, after) = rest.split_at(usize::from(*len).min(rest.len()));
-        descriptors = after;
-        let registered = REGISTERED.iter().find(|(name, ..)| *tag == REGISTRATION && data.starts_with(&name[..]));
-        let described = DESCRIBED.iter().find(|(known, ..)| known == tag);
+        bytes = after;
+        Some((*tag, data))
+    })
+}
+
+/// Contents of private PES packets, by their descriptors.
+fn private(bytes: &[u8]) -> (Content, &'static str) {
+    for (tag, data) in descriptors(bytes) {
+        let registered = REGISTERED.iter().find(|(name, ..)| tag == REGISTRATION && data.starts_with(&name[..]));
+        let described = DESCRIBED.iter().find(|(known, ..)| *known == tag);
         match (registered, described, data) {
             (Some(&(_, content, codec)), ..) | (_, Some(&(_, content, codec)), _) => return (content, codec),
-            (.., [0x80, ..]) if *tag == EXTENSION => return (Content::Audio, "Opus"),
-            (.., [0x15, ..]) if *tag == EXTENSION => return (Content::Audio, "AC-4"),
-            (.., [0x0e | 0x0f, ..]) if *tag == EXTENSION => return (Content::Audio, "DTS"),
+            (.., [0x80, ..]) if tag == EXTENSION => return (Content::Audio, "Opus"),
+            (.., [0x15, ..]) if tag == EXTENSION => return (Content::Audio, "AC-4"),
+            (.., [0x0e | 0x0f, ..]) if tag == EXTENSION => return (Content::Audio, "DTS"),
             _ => {}
         }
     }

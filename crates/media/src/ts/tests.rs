@@ -125,6 +125,30 @@ fn tables_to_come_are_not_in_force_and_the_pid_of_a_map_that_is_gone_carries_som
     assert_eq!((tables.content(PMT), tables.content(0x200)), (Content::Other, Content::Tables));
 }
 
+/// AAC in ffmpeg's M2TS, and LPCM of a disc, were data, and given up before video.
+#[test]
+fn sound_that_the_map_does_not_name_is_known_by_its_stream_id_and_that_of_discs_by_their_types() {
+    let map = |info: &[u8], kind: u8| {
+        let entry = [kind, 0xe1, 2, 0xf0, 0];
+        section(2, 0xc1, &[&[0xe1, 1, 0xf0, info.len() as u8], info, &entry].concat())
+    };
+    let known = |info: &[u8], kind: u8, stream_id: u8| {
+        let mut tables = Tables::default();
+        tables.push(0, true, &section(0, 0xc1, &[0, 1, 0xe1, 0]));
+        tables.push(PMT, true, &map(info, kind));
+        tables.begin_pes(AUDIO, &[0, 0, 1, stream_id]);
+        // The map is repeated.
+        tables.push(PMT, true, &map(info, kind));
+        (tables.content(AUDIO), tables.stream(AUDIO, false).codec, tables.has_sections(AUDIO))
+    };
+    let disc = [5, 4, b'H', b'D', b'M', b'V'];
+    assert_eq!(known(&disc, 0x06, 0xc0), (Content::Audio, "", false));
+    assert_eq!(known(&[], 0x06, 0xbd), (Content::Other, "", false));
+    assert_eq!(known(&disc, 0x80, 0xbd), (Content::Audio, "LPCM", false));
+    assert_eq!(known(&disc, 0x86, 0xfd), (Content::Audio, "DTS", false));
+    assert_eq!(known(&[], 0x86, 0xfd), (Content::Other, "SCTE 35", true));
+}
+
 /// Found by a test of the tool: a keyframe and its group were worth more than a subtitle.
 #[test]
 fn subtitles_are_worth_as_much_as_sound() {
