@@ -118,7 +118,7 @@ impl Shared {
         }
         let ended = serve(sender, receiver, &mut screen, &mut meter, &self.interrupt, &mut last);
         match ended {
-            // What had come before stays; a full disk affects all callers.
+            // Frames from before the failure are recorded. A full disk affects all callers.
             Err(End::Sink(failure)) => match screen.finish(&last, &mut meter) {
                 Ok(()) | Err(Failure::Peer(_)) => Err(failure),
                 Err(worse) => Err(worse),

@@ -52,18 +52,16 @@ impl Macroflow {
 
     /// Takes the arrival of a packet into the path's model.
     pub(crate) fn observe(&mut self, observed: Observed) -> Instant {
-        let least = self.rtt.min();
         // Other controllers keep what they know of the path, and with them the model.
         let longer = if self.controller.heeds_model() { self.model.find_longer(&observed) } else { None };
-        let at = self.model.arrived(observed, least);
+        let at = self.model.arrived(observed, self.rtt.min());
         if let Some(longer) = longer {
             self.model.begin_anew(observed.answered, longer);
             self.rtt.forget_min();
             self.controller.on_another_path();
         }
-        let least = self.rtt.min();
         if self.controller.heeds_model()
-            && let Some(model) = self.model.predictions(least)
+            && let Some(model) = self.model.predictions(self.rtt.min())
         {
             self.controller.on_model(self.last_feedback, &model);
             self.reckon();

@@ -1,6 +1,6 @@
 //! Predicted arrivals of flows that share a macroflow, or change it.
 
-use timeous_cm::{Departure, FlowId, Manager, Observed, Update};
+use timeous_cm::{Departure, FlowId, Kind, Manager, Observed, Update};
 use timeous_core::Duration;
 
 use super::script::{MTU, RTT, at, host};
@@ -49,4 +49,23 @@ fn what_other_flows_have_sent_is_not_taken_for_lost() {
     let departures: Vec<_> = (0..4).map(|_| sent(&mut cm, 80_000, flows[0])).collect();
     let off = departures[3].expected.saturating_since(at(80_000 + 90));
     assert!(off < Duration::from_millis(3), "{off:?} later than 40 ms behind the first");
+}
+
+/// One packet is under way at a time, over 100 ms and then 300.
+#[test]
+fn over_a_path_that_became_longer_the_minimum_is_that_of_the_new_one_if_the_controller_goes_by_the_model() {
+    let least = |kind: Kind| {
+        let mut cm = Manager::new(kind.constructor());
+        let flow = cm.open(host(), MTU);
+        for n in 0..60 {
+            let (now, rtt) = (400 * n, if n < 20 { 100 } else { 300 });
+            let departure = sent(&mut cm, now, flow);
+            let update = Update { acked: MTU, rtt: Some(Duration::from_millis(rtt)), ..Update::default() };
+            cm.update(at(now + rtt), flow, update).unwrap();
+            cm.observe(flow, Observed { departure, answered: at(now + rtt), uncertain: Duration::ZERO }).unwrap();
+        }
+        cm.query(flow).unwrap().min_rtt
+    };
+    assert_eq!(least(Kind::Live), Some(RTT * 3));
+    assert_eq!(least(Kind::Cubic), Some(RTT));
 }

@@ -213,7 +213,8 @@ fn after_an_outage_a_stream_goes_on_with_the_next_keyframe() {
     }
 }
 
-/// For five seconds after the path had become longer, the sender took it for even longer at times, and gave up a picture.
+/// Each packet left before the one before it had arrived, so that the link seemed as narrow as the stream: pictures were given up for nine
+/// seconds.
 #[test]
 fn a_path_that_becomes_longer_for_good_costs_no_picture_that_has_the_time() {
     let trace = small(375);

@@ -119,9 +119,6 @@ impl Carrier for TsOutput {
             let (starts, pcr) = (packet.starts(), packet.adaptation().pcr);
             if !packet.is_scrambled() {
                 self.tables.push(pid, starts, packet.payload());
-                if starts {
-                    self.tables.begin_pes(pid, packet.payload());
-                }
             }
             let output = self.pids.entry(pid).or_default();
             let counter = match output.counters {

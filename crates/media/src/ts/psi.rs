@@ -88,6 +88,8 @@ impl Tables {
             for section in map.push(starts, payload) {
                 self.take_map(&section);
             }
+        } else if starts {
+            self.begin_pes(pid, payload);
         }
     }
 
@@ -140,7 +142,7 @@ impl Tables {
     }
 
     /// Takes the beginning of a PES packet: a stream of which the map tells nothing is sound, if its stream ID says so (§2.4.3.7, table 2-22).
-    pub(super) fn begin_pes(&mut self, pid: u16, payload: &[u8]) {
+    fn begin_pes(&mut self, pid: u16, payload: &[u8]) {
         if let [0, 0, 1, 0xc0..=0xdf, ..] = payload
             && let Some(stream) = self.streams.get_mut(&pid)
             && (stream.content, stream.codec) == (Content::Other, "")
@@ -187,7 +189,7 @@ impl Tables {
             if self.streams.len() < MAX_PIDS || self.streams.contains_key(&pid) {
                 let known = blu_ray(*kind).filter(|_| is_blu_ray);
                 let (content, codec) = known.unwrap_or_else(|| content_of(*kind, info));
-                // What its PES packets told stays.
+                // Each repetition of the map would forget what the stream's PES packets told.
                 let told = self.streams.get(&pid).filter(|before| before.kind == *kind && codec.is_empty());
                 let content = told.map_or(content, |before| before.content);
                 self.streams.insert(pid, Elementary { program, kind: *kind, content, codec });
@@ -244,7 +246,8 @@ fn content_of(kind: u8, descriptors: &[u8]) -> (Content, &'static str) {
     }
 }
 
-/// Contents by the stream types that only Blu-ray discs and AVCHD cameras use, and their codec: programs with the registration `HDMV`.
+/// Contents by the stream types that only Blu-ray discs and AVCHD cameras use, and their codec: programs with the registration `HDMV`
+/// (types as in ffmpeg's `HDMV_types`).
 fn blu_ray(kind: u8) -> Option<(Content, &'static str)> {
     Some(match kind {
         0x80 => (Content::Audio, "LPCM"),

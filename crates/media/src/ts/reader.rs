@@ -229,9 +229,6 @@ impl TsReader {
         }
         if !packet.is_scrambled() {
             self.tables.push(number, packet.starts(), packet.payload());
-            if packet.starts() {
-                self.tables.begin_pes(number, packet.payload());
-            }
         }
         let (content, stream) = (self.tables.content(number), self.tables.stream(number, false));
         let pid = self.pids.entry(number).or_insert_with(|| Pid {

@@ -136,7 +136,7 @@ fn sound_that_the_map_does_not_name_is_known_by_its_stream_id_and_that_of_discs_
         let mut tables = Tables::default();
         tables.push(0, true, &section(0, 0xc1, &[0, 1, 0xe1, 0]));
         tables.push(PMT, true, &map(info, kind));
-        tables.begin_pes(AUDIO, &[0, 0, 1, stream_id]);
+        tables.push(AUDIO, true, &[0, 0, 1, stream_id]);
         // The map is repeated.
         tables.push(PMT, true, &map(info, kind));
         (tables.content(AUDIO), tables.stream(AUDIO, false).codec, tables.has_sections(AUDIO))
