@@ -288,8 +288,8 @@ impl PathModel {
         let Observed { departure, answered, uncertain } = observed;
         let rtt = answered.saturating_since(departure.at);
         // Where packets overtake each other, a rate that is taken too low must not make the path shorter than it is.
-        let own = if self.base.jitter().is_zero() { self.time_for(departure.bytes) } else { Duration::ZERO };
-        self.base.sample(answered, rtt.saturating_sub(own));
+        let nanos_per_byte = if self.base.jitter().is_zero() { self.nanos_per_byte } else { 0.0 };
+        self.base.sample(answered, rtt, departure.bytes, nanos_per_byte);
         let half = self.half(least);
         let latest = answered.saturating_sub(half).max(departure.at);
         // Within what the acknowledgement leaves open, the prediction is right.
@@ -322,8 +322,8 @@ impl PathModel {
         let Observed { departure, answered, uncertain } = *observed;
         let is_newest = self.newest.is_none_or(|(position, _)| departure.position > position);
         let base = self.base.get().filter(|_| is_newest && uncertain.is_zero())?;
-        let error = Duration::from_nanos(self.error as u64);
-        self.longer.sample(answered, answered.saturating_since(departure.at), error, base)
+        let varies = Duration::from_nanos(self.error as u64).max(self.time_for(departure.bytes));
+        self.longer.sample(answered, answered.saturating_since(departure.at), varies, base)
     }
 
     /// Begins anew on a path with another minimum round trip.
@@ -384,7 +384,6 @@ impl PathModel {
             None => {
                 // The delay by others' packets included its own time on the link, which was unknown.
                 self.others = 0.0;
-                self.base.forget();
                 sample
             }
             Some(mut served) => {
@@ -396,6 +395,7 @@ impl PathModel {
         self.served = Some(served);
         self.capacity = Some(Rate::from_bps((served.rate() * 8.0) as u64));
         self.nanos_per_byte = 1e9 / served.rate();
+        self.base.limit(self.nanos_per_byte);
     }
 
     /// Corrects the arrival of the last packet, by the arrival of one before it.
@@ -447,9 +447,12 @@ mod tests {
             let now = Instant::ZERO + MS * millis;
             while let Some(&(departure, at)) = under_way.front().filter(|(_, at)| *at + MS * 20 + uncertain <= now) {
                 under_way.pop_front();
-                let answered = at + MS * 20 + uncertain;
+                let observed = Observed { departure, answered: at + MS * 20 + uncertain, uncertain };
+                if let Some(least) = model.find_longer(&observed) {
+                    model.begin_anew(observed.answered, least);
+                }
                 model.acked(1_000);
-                model.arrived(Observed { departure, answered, uncertain }, LEAST);
+                model.arrived(observed, LEAST);
             }
             let at = link.arrival(now, 1_000);
             model.sent(now, (1_000, HEADERS), LEAST);
@@ -485,6 +488,26 @@ mod tests {
             let begin = u64::from(kbps == 800) * 10_000 + u64::from(kbps == 1_600) * 30_000;
             let errors = errors(&mut link, &mut model, (0..100).map(|n| begin + n / 4 * 100), Duration::ZERO);
             assert!(largest(&errors[12..]) < 0.003, "{kbps}: {errors:?}");
+        }
+    }
+
+    /// A stream below the rate, of a packet per frame and eight for a keyframe; its frames come a little late at times.
+    #[test]
+    fn a_stream_below_the_rate_is_not_taken_for_the_capacity() {
+        let frames = |begin: u64| {
+            (0..250).flat_map(move |n| {
+                let packets = if n % 100 == 0 { 8 } else { 1 };
+                std::iter::repeat_n(begin + n * 40 + [0, 3, 9, 1][n as usize % 4], packets)
+            })
+        };
+        let mut link = Link { rate: Rate::from_kbps(400), free: Instant::ZERO, others: Duration::ZERO };
+        let mut model = PathModel::default();
+        for (begin, kbps) in [(0, 400), (10_000, 1_200), (20_000, 400)] {
+            link.rate = Rate::from_kbps(kbps);
+            errors(&mut link, &mut model, frames(begin), Duration::ZERO);
+            assert_eq!(model.found, Instant::ZERO, "a packet that takes longer on the link makes no longer path");
+            let known = model.capacity.unwrap().as_bps() / 1_000;
+            assert!((kbps * 3 / 4..kbps * 5 / 4).contains(&known), "{kbps}: {known}");
         }
     }
 

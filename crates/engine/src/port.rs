@@ -304,7 +304,8 @@ impl Port {
         }
     }
 
-    pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
+    /// Handles datagrams, each at the time at which it was read; returns the last of these times, or `now`.
+    pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) -> Instant {
         if !self.callers.is_empty() || self.sealed.as_ref().is_some_and(Sealed::is_calling) {
             self.hear_refusals(now);
         }
@@ -314,9 +315,11 @@ impl Port {
         }
         let (driver, share) = (&mut self.driver, &self.share);
         let (sealed, notices, is_local) = (&mut self.sealed, &mut self.plain_notices, self.is_local);
+        let mut last = now;
         // Under a flood, sending and the other ports have their turn, too.
         for _ in 0..MOST_READS {
-            let more = self.socket.receive(now, |Way { from, to }, meta, datagram| {
+            let more = self.socket.receive(last, |now, Way { from, to }, meta, datagram| {
+                last = now;
                 if share.as_ref().is_some_and(|share| !share.has(from.ip())) {
                     return;
                 }
@@ -352,6 +355,7 @@ impl Port {
                 Err(error) => tracing::debug!(%error, "receiving"),
             }
         }
+        last
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {

@@ -92,8 +92,7 @@ impl Worker {
         while self.obey() {
             // The lock is held for a whole round, not per packet; nothing blocks meanwhile.
             let mut cm = congestion.round();
-            let now = clock::now();
-            self.receive(now, &mut cm);
+            let now = self.receive(clock::now(), &mut cm);
             self.pass_time(now, &mut cm);
             let is_drained = self.drain(now, &mut cm);
             self.ports.retain(|_, port| !port.is_idle());
@@ -345,13 +344,13 @@ impl Worker {
         number
     }
 
-    fn receive(&mut self, now: Instant, cm: &mut Manager) {
-        for port in self.ports.values_mut() {
-            port.receive(now, cm);
-        }
+    /// Handles what has arrived since the last round; returns the time after that.
+    fn receive(&mut self, now: Instant, cm: &mut Manager) -> Instant {
+        let now = self.ports.values_mut().fold(now, |now, port| port.receive(now, cm));
         self.accept(now);
         self.tcp.receive(now);
         self.followers.look(now, &mut self.ports, &mut self.tcp);
+        now
     }
 
     /// Accepts TCP connections: for new streams, and for streams that move there.

@@ -231,7 +231,7 @@ mod tests {
         let mut now = Instant::from_nanos(1);
         let (mut rig, mut producer) = Rig::open(now, ends, &ring, None, DccpConfig::default(), None).unwrap();
         let mut control = 0;
-        while sink.receive(Instant::ZERO, |_, _, _| control += 1).unwrap() {}
+        while sink.receive(Instant::ZERO, |_, _, _, _| control += 1).unwrap() {}
         for round in 0..20 {
             for n in 0..300 {
                 let meta = AduMeta { seq: AduSeq(round * 300 + n), ..AduMeta::default() };
@@ -241,7 +241,7 @@ mod tests {
             assert!(rig.send(now) >= 300, "nothing holds it back");
             let mut data = 0;
             while sink
-                .receive(Instant::ZERO, |_, meta, packet| {
+                .receive(Instant::ZERO, |_, _, meta, packet| {
                     let payload = packet.ends_with(&[round as u8; 100]);
                     data += u32::from(payload);
                     assert!(!payload || meta.ecn == Ecn::Ect0);

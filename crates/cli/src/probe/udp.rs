@@ -143,14 +143,14 @@ impl Socket {
 
     /// Reads the answer to the latest Request, if it has come.
     fn hear(&mut self, sent: timeous::core::Instant) -> Option<Answer> {
-        let (remote, seq, now) = (self.remote, self.seq, clock::now());
+        let (remote, seq) = (self.remote, self.seq);
         let mut answer = None;
-        let received = self.socket.receive(now, |way, meta, datagram| {
+        let received = self.socket.receive(sent, |now, way, meta, datagram| {
             let Ok(packet) = Packet::parse(datagram, Encapsulation::Udp) else { return };
             let Body::Reset { ack, code, data } = packet.header.body else { return };
             if way.from == remote && ack == seq {
                 let there = ResetReason { code, data }.told_ecn();
-                answer = Some(Answer::Reset { there, back: meta.ecn, rtt: now - sent });
+                answer = Some(Answer::Reset { there, back: meta.ecn, rtt: now.saturating_sub(meta.waited) - sent });
             }
         });
         let mut is_unreachable = received.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);

@@ -4,9 +4,10 @@ use timeous_core::{Duration, Instant};
 
 /// Time for which a minimum round trip counts at least, so that a changed route is noticed (Arun & Balakrishnan §2.1).
 const BASE_PERIOD: Duration = Duration::from_secs(10);
-/// A jump of the round trip is of a longer path if it is longer than the mean error of predictions by this factor, and stays the same, to
-/// one part in as many, for so many packets and twice the jump (docs/decisions/path-model.md): a queue varies, and others' bytes that come
-/// at once are gone after the jump's time. With lower values a queue is taken for a longer path; with higher ones it is noticed later.
+/// A jump of the round trip is of a longer path if it is longer by this factor than the mean error of predictions and than the packet's time
+/// on the link, which a rate that falls makes longer; and if it stays the same, to one part in as many, for so many packets and twice the
+/// jump (docs/decisions/path-model.md): a queue varies, and others' bytes that come at once are gone after the jump's time. With lower values
+/// a queue is taken for a longer path; with higher ones it is noticed later.
 const JUMP_RATIO: u64 = 4;
 const JUMP_PACKETS: u32 = 16;
 /// Minimum jump. Chosen by us: less makes no picture late that has some milliseconds.
@@ -16,32 +17,53 @@ const MIN_JUMP: Duration = Duration::from_millis(10);
 /// packets overtook others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base {
-    least: [Option<Duration>; 2],
+    least: [Option<Least>; 2],
     overtaken: [Duration; 2],
     began: Instant,
 }
 
+/// The packet with the minimum round trip: with its size, and the link's time for a byte as far as it was known, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    rtt: Duration,
+    bytes: u64,
+    nanos_per_byte: f64,
+}
+
+impl Least {
+    fn base(&self) -> Duration {
+        self.rtt.saturating_sub(Duration::from_nanos((self.bytes as f64 * self.nanos_per_byte) as u64))
+    }
+}
+
 impl Base {
-    pub(super) fn sample(&mut self, now: Instant, rtt: Duration) {
+    /// Takes the round trip of a packet of `bytes`, each of which takes so long on the link.
+    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, bytes: u64, nanos_per_byte: f64) {
         if now - self.began >= BASE_PERIOD {
             (self.least, self.overtaken) = ([None, self.least[0]], [Duration::ZERO, self.overtaken[0]]);
             self.began = now;
         }
-        self.least[0] = Some(self.least[0].map_or(rtt, |least| least.min(rtt)));
+        let new = Least { rtt, bytes, nanos_per_byte };
+        if self.least[0].is_none_or(|least| new.base() < least.base()) {
+            self.least[0] = Some(new);
+        }
     }
 
+    /// A byte takes at most so long on the link: if more was taken off a minimum, it was too much.
+    pub(super) fn limit(&mut self, nanos_per_byte: f64) {
+        for least in self.least.iter_mut().flatten() {
+            least.nanos_per_byte = least.nanos_per_byte.min(nanos_per_byte);
+        }
+    }
+
+    /// Minimum round trip without the time on the link.
     pub(super) fn get(&self) -> Option<Duration> {
-        self.least.into_iter().flatten().min()
-    }
-
-    /// Begins anew: the time that packets take on the link was unknown.
-    pub(super) fn forget(&mut self) {
-        self.least = [None; 2];
+        self.least.into_iter().flatten().map(|least| least.base()).min()
     }
 
     /// Begins anew, on another path.
-    pub(super) fn replace(&mut self, now: Instant, least: Duration) {
-        (self.least, self.began) = ([Some(least), None], now);
+    pub(super) fn replace(&mut self, now: Instant, rtt: Duration) {
+        (self.least, self.began) = ([Some(Least { rtt, bytes: 0, nanos_per_byte: 0.0 }), None], now);
     }
 
     /// Notes that a packet arrived `by` later than one sent after it.
@@ -72,9 +94,9 @@ struct Jump {
 }
 
 impl Longer {
-    /// Takes a round trip, where `error` is the mean error of predictions, and `base` the minimum; returns that of a longer path, once
-    /// it is one.
-    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, error: Duration, base: Duration) -> Option<Duration> {
+    /// Takes a round trip, where `varies` is by how much it may differ on the same path, and `base` the minimum; returns that of a longer path,
+    /// once it is one.
+    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, varies: Duration, base: Duration) -> Option<Duration> {
         let before = self.latest.replace(rtt)?;
         if let Some(jump) = &mut self.jump {
             if rtt.abs_diff(jump.rtt) <= jump.by / JUMP_RATIO {
@@ -85,7 +107,7 @@ impl Longer {
             self.jump = None;
         }
         let by = rtt.saturating_sub(before);
-        if by > (error * JUMP_RATIO).max(MIN_JUMP) && before.saturating_sub(base) <= by / JUMP_RATIO {
+        if by > (varies * JUMP_RATIO).max(MIN_JUMP) && before.saturating_sub(base) <= by / JUMP_RATIO {
             self.jump = Some(Jump { at: now, by, rtt, least: rtt, packets: 0 });
         }
         None

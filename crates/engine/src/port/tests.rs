@@ -38,7 +38,7 @@ impl End {
 
     /// Runs one round of the loop at `now`.
     fn round(&mut self, now: Instant) {
-        self.port.receive(now, &mut self.cm);
+        let now = self.port.receive(now, &mut self.cm);
         self.cm.handle_timeout(now);
         self.port.handle_timeout(now, &mut self.cm);
         while let Some(flow) = self.cm.poll_granted() {

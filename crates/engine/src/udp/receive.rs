@@ -16,11 +16,12 @@ use super::{Socket, SocketEncapsulation, Way};
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Socket {
-    /// Receives datagrams, with one call to `each` per datagram, at `now`. Returns whether there may be more.
+    /// Receives datagrams, with one call to `each` per datagram: at the time at which they were read, which is not before `now`. Returns
+    /// whether there may be more.
     ///
     /// # Errors
     /// ICMP errors of earlier packets, and other errors of the system. There may be more datagrams all the same.
-    pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Way, RecvMeta, &[u8])) -> io::Result<bool> {
+    pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Instant, Way, RecvMeta, &[u8])) -> io::Result<bool> {
         let count = match self.inbound.receive(self.io.as_fd(), false) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -28,6 +29,8 @@ impl Socket {
             Err(error) => return Err(error),
         };
         let unix_offset = clock::unix_offset();
+        // On a busy machine the call may have come long after `now`, and datagrams meanwhile.
+        let now = clock::now().max(now);
         for arrival in (0..count).filter_map(|place| self.inbound.arrival(place)) {
             let way = Way { from: arrival.from, to: arrival.marks.to };
             let waited = arrival.marks.arrived.map_or(Duration::ZERO, |at| now - (Instant::ZERO + (at - unix_offset)));
@@ -37,13 +40,13 @@ impl Socket {
             if self.carries != SocketEncapsulation::Udp {
                 // A packet to a multicast, broadcast or foreign address starts no connection (RFC 4340 §8.1).
                 if let Some(packet) = raw_packet(self.carries, &arrival).filter(|_| way.to.is_some()) {
-                    each(way, meta, packet);
+                    each(now, way, meta, packet);
                 }
                 continue;
             }
             let segment = if arrival.marks.segment == 0 { arrival.bytes.len() } else { arrival.marks.segment };
             for datagram in arrival.bytes.chunks(segment.max(1)) {
-                each(way, meta, datagram);
+                each(now, way, meta, datagram);
             }
         }
         Ok(true)

@@ -15,6 +15,10 @@ pub(super) type CaptureFile = Capture<BufWriter<File>>;
 /// Maximum plausible age of a packet's timestamp; an older one means that the wall clock was set. Chosen by us: a
 /// higher value delays packets for longer after that.
 const MAX_AGE: Duration = Duration::from_secs(1);
+/// Time within which both clocks should be read, and number of attempts. Chosen by us: more error of a packet's arrival time than that
+/// shows in round trips of some milliseconds; a busy machine may hold up any reading, but hardly all of them.
+const MAX_GAP: Duration = Duration::from_micros(20);
+const MAX_READINGS: usize = 4;
 
 /// `CLOCK_MONOTONIC` since the emulator was created, with conversion to `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug)]
@@ -33,18 +37,35 @@ impl Clock {
 
     /// Converts `at` to the time since 1970.
     pub(super) fn since_1970(&self, at: Instant) -> Duration {
-        let now = self.now();
+        let (now, realtime) = self.both();
         match at.checked_since(now) {
-            Some(ahead) => read(ClockId::Realtime) + ahead,
-            None => read(ClockId::Realtime) - (now - at),
+            Some(ahead) => realtime + ahead,
+            None => realtime - (now - at),
         }
     }
 
     /// Arrival time of a packet from the kernel's timestamp (since 1970); now if it has none.
     pub(super) fn arrival(&self, stamp: Option<StdDuration>) -> Instant {
-        let (now, realtime) = (self.now(), read(ClockId::Realtime));
+        let (now, realtime) = self.both();
         let age = stamp.map_or(Duration::ZERO, |stamp| realtime - Duration::from(stamp));
         now.saturating_sub(if age > MAX_AGE { Duration::ZERO } else { age })
+    }
+
+    /// Now by both clocks. The process may be held up between the readings: the best of a few is taken. What is left makes a packet
+    /// late, never early, since a link must not be shorter than its delay.
+    fn both(&self) -> (Instant, Duration) {
+        let (mut both, mut least) = ((Instant::ZERO, Duration::ZERO), Duration::MAX);
+        for _ in 0..MAX_READINGS {
+            let (before, realtime, now) = (self.now(), read(ClockId::Realtime), self.now());
+            let gap = now - before;
+            if gap < least {
+                (both, least) = ((now, realtime), gap);
+            }
+            if gap <= MAX_GAP {
+                break;
+            }
+        }
+        both
     }
 }
 
