@@ -59,6 +59,7 @@ impl Output {
     ///
     /// # Errors
     /// [`Failure::Environment`] once, if the sink is gone. The stream may go on; later frames are only counted.
+    /// [`Failure::Peer`] if the sink does not take this stream; it takes another.
     pub(crate) fn write(&mut self, frame: &PlayoutFrame) -> Result<(), Failure> {
         let goes_on = self.missed == 0 || frame.is_entry;
         if goes_on && self.offer(frame) {

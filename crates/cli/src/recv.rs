@@ -138,7 +138,8 @@ impl SequentialReceiver {
             if self.interrupt.is_set() {
                 break Ok(());
             }
-            if let Err(failure) = self.screen.pass_time() {
+            // Frames of the last stream may still be played out.
+            if let Err(failure) = self.screen.pass_time().or_else(|failure| self.go_on_after(failure)) {
                 break Err(failure);
             }
             let limit = self.screen.due().saturating_since(clock::now()).min(WAIT);
@@ -155,7 +156,11 @@ impl SequentialReceiver {
             };
             let ended = serve(sender, receiver, &mut self.screen, &mut self.meter, &self.interrupt, &mut last);
             match ended {
-                Err(End::Sink(failure)) => break Err(failure),
+                Err(End::Sink(failure)) => {
+                    if let Err(failure) = self.go_on_after(failure) {
+                        break Err(failure);
+                    }
+                }
                 _ if self.interrupt.is_set() => break Ok(()),
                 _ if !self.screen.has_begun() && self.source.is_called() => {
                     self.source.again();
@@ -171,6 +176,17 @@ impl SequentialReceiver {
         tell(format_args!("the end: {}", self.screen.summary()));
         self.screen.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
         ended.and(finished)
+    }
+
+    /// Goes on after a stream that the sink does not take, if others may call.
+    fn go_on_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        match failure {
+            Failure::Peer(said) if self.source.is_called() && self.source.again() => {
+                tell(format_args!("{said}; waiting for the next"));
+                Ok(())
+            }
+            failure => Err(failure),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod ogg;
 mod plain;
 mod read;
 mod recorder;
+mod resync;
 mod rtp;
 mod sample;
 mod seek_head;
@@ -75,6 +76,10 @@ pub struct Container<R: Read + Seek> {
     left_out: Vec<String>,
     /// Time of the first sample.
     begin: Option<i64>,
+    /// Whether nothing more is read, and why, if it is an error that is returned behind all samples.
+    is_over: bool,
+    is_cut_off: bool,
+    failure: Option<ContainerError>,
 }
 
 /// Next part of a container.
@@ -135,7 +140,7 @@ impl<R: Read + Seek> Container<R> {
         } else {
             Muxer::Ts(TsMuxer::new(formats))
         };
-        Ok(Self { tracks, merge, muxer, left_out, begin: None })
+        Ok(Self { tracks, merge, muxer, left_out, begin: None, is_over: false, is_cut_off: false, failure: None })
     }
 
     /// Tracks that can be sent. Beside video that becomes RTP, some are not ([`left_out`](Self::left_out)).
@@ -159,19 +164,29 @@ impl<R: Read + Seek> Container<R> {
         &self.left_out
     }
 
+    /// Whether parts of the file were left out since they are damaged: MP4 went on with the next fragment, Matroska with the next cluster.
+    pub fn is_damaged(&self) -> bool {
+        match &self.tracks {
+            Tracks::Mp4(tracks) => tracks.is_damaged(),
+            Tracks::Matroska(tracks) => tracks.is_damaged(),
+            Tracks::Plain(_) => false,
+        }
+    }
+
     /// Whether the file ended within a sample: it is cut off.
     pub fn is_cut_off(&self) -> bool {
-        match &self.tracks {
-            Tracks::Mp4(tracks) => tracks.is_cut_off,
-            Tracks::Matroska(tracks) => tracks.is_cut_off,
-            Tracks::Plain(file) => file.is_cut_off,
-        }
+        self.is_cut_off
+            || match &self.tracks {
+                Tracks::Mp4(tracks) => tracks.is_cut_off,
+                Tracks::Matroska(tracks) => tracks.is_cut_off,
+                Tracks::Plain(file) => file.is_cut_off,
+            }
     }
 
     /// Reads on; returns `None` at the end.
     ///
     /// # Errors
-    /// [`ContainerError`]: the container cannot be read further.
+    /// [`ContainerError`]: the container cannot be read further. All samples before have been returned.
     pub fn next_muxed(&mut self) -> Result<Option<Muxed>, ContainerError> {
         loop {
             if let Some(sample) = self.merge.next_sample() {
@@ -185,27 +200,41 @@ impl<R: Read + Seek> Container<R> {
                     None => continue,
                 }
             }
-            let read = match &mut self.tracks {
-                Tracks::Mp4(tracks) => tracks.next_sample()?,
-                Tracks::Matroska(tracks) => tracks.next_sample()?,
-                Tracks::Plain(file) => file.next_sample()?,
-            };
-            match read {
-                Some(read) => {
-                    let (Timed(sample) | Presented(sample)) = &read;
-                    let begin = *self.begin.get_or_insert(sample.presented);
-                    let is_near =
-                        |time: i64| time.abs_diff(begin) <= MAX_TIME.unsigned_abs() && time.abs_diff(0) <= u64::MAX / 4;
-                    if !is_near(sample.presented) || matches!(read, Timed(_)) && !is_near(sample.decode) {
-                        return Err(ContainerError::Damaged(
-                            "a frame's time is a year from that of the first one".to_owned(),
-                        ));
-                    }
-                    self.merge.push(read);
+            if self.is_over && self.merge.is_empty() {
+                return self.failure.take().map_or(Ok(None), Err);
+            }
+            match self.read() {
+                Ok(Some(read)) => self.merge.push(read),
+                Ok(None) => self.end(None),
+                Err(ContainerError::CutOff) if self.begin.is_some() => {
+                    self.is_cut_off = true;
+                    self.end(None);
                 }
-                None if self.merge.is_empty() => return Ok(None),
-                None => self.merge.finish(),
+                Err(error) => self.end(Some(error)),
             }
         }
+    }
+
+    /// Reads a sample whose time is plausible.
+    fn read(&mut self) -> Result<Option<merge::Read>, ContainerError> {
+        let read = match &mut self.tracks {
+            Tracks::Mp4(tracks) => tracks.next_sample()?,
+            Tracks::Matroska(tracks) => tracks.next_sample()?,
+            Tracks::Plain(file) => file.next_sample()?,
+        };
+        if let Some(Timed(sample) | Presented(sample)) = &read {
+            let begin = *self.begin.get_or_insert(sample.presented);
+            let is_near =
+                |time: i64| time.abs_diff(begin) <= MAX_TIME.unsigned_abs() && time.abs_diff(0) <= u64::MAX / 4;
+            if !is_near(sample.presented) || matches!(read, Some(Timed(_))) && !is_near(sample.decode) {
+                return Err(ContainerError::Damaged("a frame's time is a year from that of the first one".to_owned()));
+            }
+        }
+        Ok(read)
+    }
+
+    fn end(&mut self, failure: Option<ContainerError>) {
+        (self.is_over, self.failure) = (true, failure);
+        self.merge.finish();
     }
 }

@@ -10,6 +10,7 @@ mod playout;
 mod psi;
 mod reader;
 pub(crate) mod section;
+mod spread;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer, packets_of};
 pub use playout::{TsOutput, TsPlayout, TsRelease};
 pub use reader::{TsCounts, TsReader};
+pub use spread::Spread;
 pub use stream::{StreamKind, TsStream};
 pub use unit::TsUnit;
 pub use whole_pes::WholePes;

@@ -120,6 +120,38 @@ fn what_is_cut_off_is_sent_as_far_as_it_goes() {
     assert!(matches!(none, Err(ContainerError::CutOff)));
 }
 
+/// A file ended at its first damage, without a message; frames in front of it were dropped.
+#[test]
+fn behind_damage_the_next_cluster_or_fragment_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let fragmented = ["-movflags", "frag_keyframe+empty_moov"];
+    for (name, options) in [("damaged.mkv", &["-cluster_time_limit", "400"][..]), ("damaged.mp4", &fragmented)] {
+        let path = directory.path().join(name);
+        if write(&path, &[&["-c:v", "libx264", "-g", "10", "-c:a", "aac"], options].concat()).is_none() {
+            eprintln!("SKIPPED: ffmpeg is not installed");
+            return;
+        }
+        let whole = fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            let mut container = Container::open(std::io::Cursor::new(bytes)).unwrap();
+            let samples = std::iter::from_fn(|| container.next_muxed().unwrap()).count();
+            (samples, container.is_damaged())
+        };
+        let (all, is_damaged) = read(&whole);
+        assert!(!is_damaged && all > 50, "{name}: {all}");
+        let mut noticed = 0;
+        // Behind the header.
+        for place in (whole.len() / 5..whole.len() * 4 / 5).step_by(whole.len() / 97) {
+            let mut bytes = whole.clone();
+            bytes[place..place + 200].fill(0);
+            let (samples, is_damaged) = read(&bytes);
+            assert!(samples > all * 6 / 10, "{name}: {samples} of {all} with damage at {place} of {}", whole.len());
+            noticed += u32::from(is_damaged);
+        }
+        assert!(noticed > 2, "{name}: damage was noticed {noticed} times");
+    }
+}
+
 #[test]
 fn pictures_and_sound_of_containers_stay_as_they_are() {
     if Command::new("ffmpeg").arg("-version").output().is_err() {

@@ -40,7 +40,9 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
             _ => Ok(None),
         }),
     };
-    if container.is_cut_off() {
+    if container.is_damaged() {
+        tell("the file is damaged: what could be read was sent");
+    } else if container.is_cut_off() {
         tell("the file is cut off: it was sent as far as it goes");
     }
     ending

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use timeous::clock;
 use timeous::core::Duration;
 use timeous_media::container::H265Stream;
-use timeous_media::ts::{TsReader, packets_of};
+use timeous_media::ts::{Spread, TsReader, TsUnit, packets_of};
 use timeous_media::{Ending, MediaError};
 
 use super::captured::{CapturedFrame, Frames, Timing};
@@ -107,6 +107,7 @@ struct Source<'a> {
     /// Reader of raw H.265, if that is what comes.
     raw: Option<H265Stream>,
     reader: TsReader,
+    spread: Spread,
     frames: &'a Frames,
     is_paced: bool,
     given: u64,
@@ -115,7 +116,15 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(frames: &'a Frames, is_paced: bool) -> Self {
-        Self { raw: None, reader: TsReader::new(), frames, is_paced, given: 0, is_silent: false }
+        Self {
+            raw: None,
+            reader: TsReader::new(),
+            spread: Spread::default(),
+            frames,
+            is_paced,
+            given: 0,
+            is_silent: false,
+        }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
@@ -145,9 +154,19 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
+    fn next_unit(&mut self) -> Option<TsUnit> {
+        if !self.is_paced {
+            return self.reader.next_unit();
+        }
+        while let Some(unit) = self.reader.next_unit() {
+            self.spread.push(unit);
+        }
+        self.spread.next_unit()
+    }
+
     /// Passes units on; returns `false` if the receiving side is gone.
     fn give(&mut self) -> bool {
-        while let Some(unit) = self.reader.next_unit() {
+        while let Some(unit) = self.next_unit() {
             self.given += u64::from(unit.first == 0);
             let captured = clock::now();
             let timing = if self.is_paced { Timing::Paced } else { Timing::Live { captured, presented: None } };
@@ -165,6 +184,8 @@ impl<'a> Source<'a> {
             self.reader.push(&last)?;
         }
         self.reader.finish();
+        self.give();
+        self.spread.finish();
         self.give();
         let counts = self.reader.counts();
         if self.given == 0 {

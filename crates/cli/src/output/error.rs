@@ -6,12 +6,17 @@ use crate::failure::Failure;
 pub(super) enum WriteError {
     /// The format cannot express this frame; others may follow.
     Frame(String),
+    /// The sink does not take this stream; another may follow.
+    Stream(Failure),
     /// The sink is gone.
     Gone(Failure),
 }
 
 impl From<Failure> for WriteError {
     fn from(failure: Failure) -> Self {
-        Self::Gone(failure)
+        match failure {
+            Failure::Peer(_) => Self::Stream(failure),
+            _ => Self::Gone(failure),
+        }
     }
 }

@@ -76,9 +76,21 @@ struct State {
     /// Whether the thread has ended: everything is written, or the sink is gone.
     is_done: bool,
     is_gone: bool,
+    /// Whether the sink does not take the stream, which nobody was told yet.
+    is_refusing: bool,
     /// Failure that was not returned yet.
     failure: Option<Failure>,
     stats: SinkStats,
+}
+
+impl State {
+    fn fail(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        // Descriptions and clocks are no frames.
+        self.stats.frames_not_written += self.frames.iter().filter(|item| item.is_media()).count() as u64;
+        self.frames.clear();
+        self.bytes = 0;
+    }
 }
 
 impl Queue {
@@ -91,6 +103,10 @@ impl Queue {
     pub(super) fn push(&self, frame: SinkItem) -> bool {
         let mut state = self.lock();
         let fits = state.frames.is_empty() || state.bytes + frame.len() <= MAX_BYTES && state.frames.len() < MAX_FRAMES;
+        if state.is_refusing {
+            state.stats.frames_not_written += u64::from(frame.is_media());
+            return true;
+        }
         if state.is_gone || !fits {
             return false;
         }
@@ -137,13 +153,17 @@ impl Queue {
         state.is_done = true;
         if let Err(failure) = result {
             state.is_gone = true;
-            state.failure = Some(failure);
-            state.stats.frames_not_written += state.frames.len() as u64;
-            state.frames.clear();
-            state.bytes = 0;
+            state.fail(failure);
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Leaves out what waits, and what follows until [`take_failure`](Self::take_failure): the sink does not take the stream.
+    pub(super) fn refuse(&self, failure: Failure) {
+        let mut state = self.lock();
+        state.is_refusing = true;
+        state.fail(failure);
     }
 
     /// Whether the sink is gone.
@@ -153,7 +173,9 @@ impl Queue {
 
     /// Returns the failure of the sink, once.
     pub(super) fn take_failure(&self) -> Option<Failure> {
-        self.lock().failure.take()
+        let mut state = self.lock();
+        state.is_refusing = false;
+        state.failure.take()
     }
 
     /// Statistics so far.
@@ -225,5 +247,17 @@ mod tests {
         assert!(!queue.push(frame(1)) && queue.is_gone());
         assert_eq!(queue.stats().frames_not_written, 2);
         assert!(queue.take_failure().is_some() && queue.take_failure().is_none());
+    }
+
+    #[test]
+    fn what_follows_of_a_stream_that_is_refused_is_left_out_and_the_next_is_taken() {
+        let queue = Queue::default();
+        assert!(queue.push(frame(1)) && queue.push(frame(1)));
+        queue.refuse(Failure::Peer("not this".to_owned()));
+        assert!(queue.push(frame(1)) && !queue.is_gone());
+        assert!(queue.take_failure().is_some() && queue.take_failure().is_none());
+        assert!(queue.push(frame(1)));
+        queue.pop().unwrap();
+        assert_eq!(queue.stats().frames_not_written, 3);
     }
 }

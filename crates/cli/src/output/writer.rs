@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use timeous::clock;
-use timeous::core::Instant;
+use timeous::core::{Duration, Instant};
 use timeous_media::MediaDescription;
 use timeous_media::container::RtpToTs;
 use timeous_media::mp4::{Mp4Writer, TsMp4Writer};
@@ -25,11 +25,16 @@ use crate::track::TrackName;
 /// First port of players on this host, by convention (RFC 3551 §8).
 const FIRST_PORT: u16 = 5004;
 
+/// Lag behind a constant bitrate that is reported. Chosen by us: more than a keyframe may take.
+const MAX_LAG: Duration = Duration::from_secs(1);
+
 /// Writer of a sink.
 pub(super) struct Writer {
     format: Format,
     /// Constant bitrate of a transport stream.
     constant: Option<ConstantRate>,
+    /// Whether it was told that the stream has more.
+    is_lag_told: bool,
     /// Whether the sink can hold a transport stream, or MP4, of RTP.
     is_recording: bool,
     /// Streams of RTP as a transport stream, and their descriptions.
@@ -86,7 +91,13 @@ impl Writer {
             }
             Place::Udp(to) => Format::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?)),
         };
-        Ok(Self { format, constant: args.bitrate.map(ConstantRate::new), is_recording, recorder: None })
+        Ok(Self {
+            format,
+            constant: args.bitrate.map(ConstantRate::new),
+            is_lag_told: false,
+            is_recording,
+            recorder: None,
+        })
     }
 
     /// Name of the sink.
@@ -99,6 +110,7 @@ impl Writer {
 
     /// Writes a frame; returns the bytes added.
     fn write(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
+        self.watch_lag();
         match (&self.format, item) {
             (Format::Bytes(_) | Format::Mp4(..), SinkItem::Streams(streams)) => self.describe(streams),
             (Format::Bytes(_) | Format::Mp4(..), SinkItem::Passthrough(release)) => self.record(release),
@@ -155,6 +167,17 @@ impl Writer {
         ))
     }
 
+    /// Tells once that the stream has more than the constant bitrate.
+    fn watch_lag(&mut self) {
+        if self.constant.as_ref().is_some_and(|constant| constant.lag() > MAX_LAG) && !self.is_lag_told {
+            self.is_lag_told = true;
+            eprintln!(
+                "timeous: {}: the stream has more than --bitrate, so that a decoder at that rate is late",
+                self.name()
+            );
+        }
+    }
+
     fn write_in_format(&mut self, item: &SinkItem) -> Result<usize, WriteError> {
         let constant = self.constant.as_mut();
         match (&mut self.format, item) {
@@ -177,6 +200,7 @@ impl Writer {
             (Format::Mp4(mp4, file), SinkItem::Packets(release)) => {
                 let pushed = mp4.program.push(&release.packets);
                 if mp4.program.has_video() == Some(false) {
+                    mp4.program = TsMp4Writer::default();
                     return Err(misnamed(&file.name(), "MPEG-TS without H.264 or H.265", ".ts").into());
                 }
                 for stream in mp4.program.take_left_out() {
@@ -210,7 +234,7 @@ impl Writer {
     fn finish(&mut self) -> Result<usize, Failure> {
         let recorded = match self.finish_recorder() {
             Ok(bytes) => bytes,
-            Err(WriteError::Gone(failure)) => return Err(failure),
+            Err(WriteError::Gone(failure) | WriteError::Stream(failure)) => return Err(failure),
             Err(WriteError::Frame(why)) => {
                 eprintln!("timeous: {}: a frame was left out: {why}", self.name());
                 0
@@ -266,7 +290,7 @@ fn misnamed(name: &str, what: &str, suffix: &str) -> Failure {
 
 const NOTHING: &str = ": no frame came that could be written, so that there is nothing to keep";
 
-/// Writes frames from the queue until its end, or until the sink is gone.
+/// Writes frames from the queue until its end, or until the sink is gone. A stream that the sink does not take is refused.
 pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
     let mut messages = SinkMessages::default();
     while let Some(frame) = queue.pop() {
@@ -276,6 +300,10 @@ pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
             Err(WriteError::Frame(why)) => {
                 queue.count(false, 0);
                 messages.trouble(&format!("{name}: a frame was left out: {why}"));
+            }
+            Err(WriteError::Stream(failure)) => {
+                queue.count(false, 0);
+                queue.refuse(failure);
             }
             Err(WriteError::Gone(failure)) => {
                 queue.count(false, 0);

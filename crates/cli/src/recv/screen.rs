@@ -69,6 +69,7 @@ pub(crate) struct FrameCounts {
 
 /// Playout and its outputs.
 pub(super) struct Screen {
+    config: PlayoutConfig,
     playout: Playout,
     /// Playout of a transport stream, once one has come.
     ts: Option<TsPlayout>,
@@ -132,6 +133,7 @@ impl Screen {
         let release = if args.immediate { Release::Immediate } else { Release::Constant };
         let config = PlayoutConfig { payload_type: args.pt, ..PlayoutConfig::new(latency).released(release) };
         Ok(Self {
+            config,
             playout: Playout::new(config),
             ts: None,
             passthrough: None,
@@ -291,7 +293,12 @@ impl Screen {
             if std::mem::take(&mut self.is_waiting) {
                 tell("the picture is back");
             }
-            self.output.write(&frame)?;
+            let written = self.output.write(&frame);
+            // What is left of a stream that the sink does not take must not come before the next one.
+            if matches!(written, Err(Failure::Peer(_))) {
+                self.playout = Playout::new(self.config);
+            }
+            written?;
         }
         while let Some(report) = self.playout.poll_report() {
             self.count(&report);
@@ -300,13 +307,20 @@ impl Screen {
             self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
         }
         while let Some(release) = self.ts.as_mut().and_then(TsPlayout::poll_release) {
-            self.output.write_packets(release)?;
+            let written = self.output.write_packets(release);
+            self.ts.take_if(|_| matches!(written, Err(Failure::Peer(_))));
+            written?;
         }
         while let Some(change) = self.passthrough.as_mut().and_then(PassthroughPlayout::poll_change) {
             self.refused.tell_as("clock", &format!("the stream: {}", ClockChangeMessage(&change)));
         }
         while let Some(release) = self.passthrough.as_mut().and_then(PassthroughPlayout::poll_release) {
-            self.output.write_passthrough(release)?;
+            let written = self.output.write_passthrough(release);
+            if matches!(written, Err(Failure::Peer(_))) {
+                self.passthrough = None;
+                self.streams.clear();
+            }
+            written?;
         }
         self.watch();
         Ok(())

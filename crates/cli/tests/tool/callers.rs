@@ -116,6 +116,22 @@ fn a_caller_whose_stream_the_sink_does_not_take_ends_no_other() {
 }
 
 #[test]
+fn after_a_caller_whose_stream_the_sink_does_not_take_comes_the_next() {
+    let (files, port) = (Files::new(), free_port());
+    let sink = files.path("out.h264");
+    let mut receiver = record(port, &sink);
+    let unsuitable = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/small.h265");
+    let mut other = send_to(port, LATENCY_MS, unsuitable, &[]);
+    receiver.until_it_says("the sender's stream is MPEG-TS");
+    other.kill();
+    let mut honest = send_to(port, LATENCY_MS, &field(PLAIN), &[]);
+    honest.ends_with(0);
+    receiver.until_ended(1);
+    let said = receiver.stop();
+    assert_eq!(first_slices(&std::fs::read(&sink).unwrap()).len(), 75, "{said}");
+}
+
+#[test]
 fn a_second_caller_is_told_at_once_that_another_is_served_and_waits_for_its_turn() {
     let (files, port) = (Files::new(), free_port());
     let sink = files.path("out.h264");

@@ -1,16 +1,20 @@
 //! Samples of fragmented MP4 (ISO/IEC 14496-12 §8.8), fragment by fragment.
 
 use std::collections::VecDeque;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
 
-use shiguredo_mp4::boxes::{MoofBox, MoovBox, TrafBox};
+use shiguredo_mp4::boxes::{MdatBox, MoofBox, MoovBox, TrafBox};
 use shiguredo_mp4::{BoxHeader, Decode, SampleFlags};
 
 use super::error::ContainerError;
-use super::read::{Found, read_at};
+use super::read::{Found, find, read_at};
 
 /// Most samples of a fragment. Chosen by us: an hour of audio; a hostile one would take memory.
 const MAX_SAMPLES: usize = 1 << 18;
+
+/// Bytes of the shortest header of a box, and of those in front of its type (§4.2).
+const HEADER: u64 = 8;
+const TYPE_OFFSET: u64 = 4;
 
 /// Reader of fragments.
 #[derive(Debug)]
@@ -19,6 +23,10 @@ pub(super) struct Fragments {
     at: u64,
     tracks: Vec<FragmentTrack>,
     samples: VecDeque<Found>,
+    /// Whether a sample was returned.
+    has_begun: bool,
+    /// Whether a part of the file was left out as damaged.
+    pub(super) is_damaged: bool,
 }
 
 /// Defaults of a track (§8.8.3), and its time.
@@ -49,33 +57,58 @@ impl Fragments {
                 next: 0,
             }
         });
-        Some(Self { at: 0, tracks: tracks.collect(), samples: VecDeque::new() })
+        Some(Self { at: 0, tracks: tracks.collect(), samples: VecDeque::new(), has_begun: false, is_damaged: false })
     }
 
-    /// Next sample; `None` at the end of the file.
+    /// Next sample; `None` at the end of the file. Behind damage it goes on with the next fragment.
     pub(super) fn next_sample(&mut self, from: &mut (impl Read + Seek)) -> Result<Option<Found>, ContainerError> {
         loop {
             if let Some(sample) = self.samples.pop_front() {
+                self.has_begun = true;
                 return Ok(Some(sample));
             }
-            let head = read_at(from, self.at, Some(BoxHeader::MAX_SIZE as u64))?;
-            if head.is_empty() {
+            let len = from.seek(SeekFrom::End(0))?;
+            if self.at >= len {
                 return Ok(None);
             }
-            let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
-            let size = header.box_size.get();
-            if header.box_type == MoofBox::TYPE {
-                let bytes = read_at(from, self.at, Some(size))?;
-                let (moof, _) = MoofBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?;
-                self.take(&moof)?;
+            match self.read_box(from, len) {
+                Ok(end) => self.at = end,
+                Err(error @ ContainerError::Io(_)) => return Err(error),
+                Err(error) => {
+                    self.samples.clear();
+                    let next = find(from, self.at + HEADER, MoofBox::TYPE.as_bytes())?;
+                    let is_last = self.has_begun && !matches!(error, ContainerError::CutOff);
+                    self.at = match next {
+                        Some(place) => place - TYPE_OFFSET,
+                        None if is_last => len,
+                        None => return Err(error),
+                    };
+                    self.is_damaged = true;
+                }
             }
-            // The last box may last until the end of the file.
-            if size == 0 {
-                return Ok(self.samples.pop_front());
-            }
-            self.at =
-                self.at.checked_add(size).ok_or_else(|| ContainerError::Damaged("a box beyond all files".into()))?;
         }
+    }
+
+    /// Reads the next box of a file of `len` bytes; returns where it ends.
+    fn read_box(&mut self, from: &mut (impl Read + Seek), len: u64) -> Result<u64, ContainerError> {
+        let head = read_at(from, self.at, Some(BoxHeader::MAX_SIZE as u64))?;
+        let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
+        let size = header.box_size.get();
+        // Only the last box, of media, may last until the end of the file (§4.2).
+        let end = match size {
+            0 if header.box_type == MdatBox::TYPE => len,
+            0 => return Err(ContainerError::Damaged("a box without a length".to_owned())),
+            size => self.at.saturating_add(size),
+        };
+        if end > len {
+            return Err(ContainerError::CutOff);
+        }
+        if header.box_type == MoofBox::TYPE {
+            let bytes = read_at(from, self.at, Some(size))?;
+            let (moof, _) = MoofBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?;
+            self.take(&moof)?;
+        }
+        Ok(end)
     }
 
     fn take(&mut self, moof: &MoofBox) -> Result<(), ContainerError> {

@@ -10,11 +10,14 @@ use super::bounded::{Bounded, MOST_READS};
 use super::error::ContainerError;
 use super::merge::Read;
 use super::read::HZ;
+use super::resync::{Resync, Resynced};
 use super::sample::Sample;
 use super::seek_head::WithoutSeekHead;
 use super::track::{NalFormat, Track, TrackFormat};
 use crate::aac::AacFormat;
 
+/// Most errors of a file behind which reading goes on. Chosen by us: a damaged file has a few, a hostile one would take time.
+const MAX_ERRORS: u32 = 4_096;
 const NANOS_A_SECOND: i128 = 1_000_000_000;
 
 /// Whether bytes begin a Matroska file (EBML header, RFC 8794 §11.2.1).
@@ -24,13 +27,15 @@ pub(super) fn is_matroska(bytes: &[u8]) -> bool {
 
 /// Tracks of a file.
 pub(super) struct MatroskaTracks<R: IoRead + Seek> {
-    file: MatroskaFile<WithoutSeekHead<Bounded<R>>>,
+    file: MatroskaFile<WithoutSeekHead<Bounded<Resynced<R>>>>,
     /// Reads that are left until the next frame.
     left: Arc<AtomicU32>,
+    resync: Arc<Resync>,
     /// Nanoseconds of a timestamp's unit.
     scale: u64,
     tracks: Vec<FileTrack>,
     frame: Frame,
+    errors: u32,
     /// Whether the file ended within a frame.
     pub(super) is_cut_off: bool,
 }
@@ -56,8 +61,10 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
     /// Opens a file; returns its tracks that are sent, and what is left out.
     pub(super) fn open(from: R) -> Result<(Self, Vec<Track>, Vec<String>), ContainerError> {
         let left = Arc::new(AtomicU32::new(MOST_READS));
-        let from = WithoutSeekHead::new(Bounded::new(from, left.clone()))?;
+        let resync = Arc::new(Resync::default());
+        let from = WithoutSeekHead::new(Bounded::new(Resynced::new(from, resync.clone())?, left.clone()))?;
         let file = MatroskaFile::open(from).map_err(unreadable)?;
+        resync.is_reading.store(true, Ordering::Relaxed);
         let (mut tracks, mut formats, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for entry in file.tracks() {
             let number = entry.track_number().get();
@@ -71,20 +78,33 @@ impl<R: IoRead + Seek> MatroskaTracks<R> {
             }
         }
         let scale = file.info().timestamp_scale().get();
-        Ok((Self { file, left, scale, tracks, frame: Frame::default(), is_cut_off: false }, formats, left_out))
+        Ok((
+            Self { file, left, resync, scale, tracks, frame: Frame::default(), errors: 0, is_cut_off: false },
+            formats,
+            left_out,
+        ))
     }
 
-    /// Next sample of a track that is sent.
+    /// Whether a part of the file was left out as damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.resync.found.load(Ordering::Relaxed) > 0
+    }
+
+    /// Next sample of a track that is sent. Behind damage it goes on with the next cluster.
     pub(super) fn next_sample(&mut self) -> Result<Option<Read>, ContainerError> {
         loop {
             self.frame.duration = None;
             self.left.store(MOST_READS, Ordering::Relaxed);
             match self.file.next_frame(&mut self.frame) {
                 Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(error) if is_end(&error) => {
-                    self.is_cut_off = true;
+                Ok(false) => {
+                    self.is_cut_off = self.resync.is_at_end.load(Ordering::Relaxed);
                     return Ok(None);
+                }
+                Err(_) if self.errors < MAX_ERRORS => {
+                    self.errors += 1;
+                    self.resync.is_wanted.store(true, Ordering::Relaxed);
+                    continue;
                 }
                 Err(error) => return Err(unreadable(error)),
             }

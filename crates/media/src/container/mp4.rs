@@ -81,6 +81,11 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
         Ok((Self { from, demuxer, tracks, is_cut_off: false }, formats, left_out))
     }
 
+    /// Whether a part of the file was left out as damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&self.demuxer, Demuxer::Fragmented(fragments) if fragments.is_damaged)
+    }
+
     /// Next sample of a track that is sent.
     pub(super) fn next_sample(&mut self) -> Result<Option<Read>, ContainerError> {
         loop {
@@ -93,6 +98,10 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
             let data = read_at(&mut self.from, found.offset, Some(found.size as u64))?;
             if data.len() < found.size {
                 self.is_cut_off = true;
+                // Behind a damaged fragment there may be others.
+                if matches!(self.demuxer, Demuxer::Fragmented(_)) {
+                    continue;
+                }
                 return Ok(None);
             }
             let track = &self.tracks[index];

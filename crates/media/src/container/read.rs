@@ -42,6 +42,25 @@ pub(super) fn read_at(from: &mut (impl Read + Seek), at: u64, size: Option<u64>)
     Ok(bytes)
 }
 
+/// Bytes that are searched at once.
+const CHUNK: u64 = 1 << 16;
+
+/// Finds the first of `wanted` at or behind a place.
+pub(super) fn find(from: &mut (impl Read + Seek), at: u64, wanted: &[u8]) -> std::io::Result<Option<u64>> {
+    from.seek(SeekFrom::Start(at))?;
+    let (mut bytes, mut begin) = (Vec::new(), at);
+    while from.by_ref().take(CHUNK).read_to_end(&mut bytes)? > 0 {
+        if let Some(place) = bytes.windows(wanted.len()).position(|bytes| bytes == wanted) {
+            return Ok(Some(begin + place as u64));
+        }
+        // It may lie across the end of what was read.
+        let searched = (bytes.len() + 1).saturating_sub(wanted.len());
+        bytes.drain(..searched);
+        begin += searched as u64;
+    }
+    Ok(None)
+}
+
 /// Reads bytes of a known number; `None` at the end of the file before the first one.
 pub(super) fn read_or_end<const N: usize>(from: &mut impl Read) -> std::io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];

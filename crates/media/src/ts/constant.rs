@@ -46,6 +46,14 @@ impl ConstantRate {
         Self { rate, origin: None, packets: 0, clocks: BTreeMap::new(), last: Instant::ZERO }
     }
 
+    /// By how much a reader at the constant rate is late with what was given out: the stream has more than the rate.
+    pub fn lag(&self) -> Duration {
+        let bits = self.packets * PACKET_BITS;
+        let nanos = bits * 1_000_000_000 / u128::from(self.rate.as_bps().max(1));
+        let took = self.origin.map_or(Duration::ZERO, |origin| self.last.saturating_since(origin));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(took)
+    }
+
     /// Takes whole packets that are given out at a time; returns them after the null packets before them.
     pub fn push(&mut self, packets: &[u8], at: Instant) -> Vec<u8> {
         let silence = at.saturating_since(self.last);
@@ -126,6 +134,20 @@ mod tests {
             assert_eq!(ticks, (pair[1].1 - pair[0].1) * 27_000);
         }
         assert!(out.len() / PACKET_LEN >= 3_960 && out.len() / PACKET_LEN <= 4_000);
+    }
+
+    #[test]
+    fn a_stream_above_the_rate_lags() {
+        let mut constant = ConstantRate::new(Rate::from_kbps(1_504));
+        for millis in 0..1_000 {
+            constant.push(&[0x47; PACKET_LEN].repeat(2), Instant::ZERO + Duration::from_millis(millis));
+        }
+        assert!(constant.lag() > Duration::from_millis(990) && constant.lag() < Duration::from_millis(1_010));
+        let mut below = ConstantRate::new(Rate::from_kbps(1_504));
+        for millis in 0..1_000 {
+            below.push(&[0x47; PACKET_LEN], Instant::ZERO + Duration::from_millis(2 * millis));
+        }
+        assert!(below.lag() < Duration::from_millis(10));
     }
 
     #[test]
