@@ -294,7 +294,7 @@ impl Screen {
                 tell("the picture is back");
             }
             let written = self.output.write(&frame);
-            // What is left of a stream that the sink does not take must not come before the next one.
+            // The sink does not take this stream: drop its other frames, so that none is written before those of the next stream.
             if matches!(written, Err(Failure::Peer(_))) {
                 self.playout = Playout::new(self.config);
             }
