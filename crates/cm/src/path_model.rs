@@ -322,8 +322,8 @@ impl PathModel {
         let Observed { departure, answered, uncertain } = *observed;
         let is_newest = self.newest.is_none_or(|(position, _)| departure.position > position);
         let base = self.base.get().filter(|_| is_newest && uncertain.is_zero())?;
-        let varies = Duration::from_nanos(self.error as u64).max(self.time_for(departure.bytes));
-        self.longer.sample(answered, answered.saturating_since(departure.at), varies, base)
+        let error = Duration::from_nanos(self.error as u64);
+        self.longer.sample(answered, answered.saturating_since(departure.at), error, base)
     }
 
     /// Begins anew on a path with another minimum round trip.

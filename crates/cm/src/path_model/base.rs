@@ -4,10 +4,9 @@ use timeous_core::{Duration, Instant};
 
 /// Time for which a minimum round trip counts at least, so that a changed route is noticed (Arun & Balakrishnan §2.1).
 const BASE_PERIOD: Duration = Duration::from_secs(10);
-/// A jump of the round trip is of a longer path if it is longer by this factor than the mean error of predictions and than the packet's time
-/// on the link, which a rate that falls makes longer; and if it stays the same, to one part in as many, for so many packets and twice the
-/// jump (docs/decisions/path-model.md): a queue varies, and others' bytes that come at once are gone after the jump's time. With lower values
-/// a queue is taken for a longer path; with higher ones it is noticed later.
+/// A jump of the round trip is of a longer path if it is longer than the mean error of predictions by this factor, and stays the same, to
+/// one part in as many, for so many packets and twice the jump (docs/decisions/path-model.md): a queue varies, and others' bytes that come
+/// at once are gone after the jump's time. With lower values a queue is taken for a longer path; with higher ones it is noticed later.
 const JUMP_RATIO: u64 = 4;
 const JUMP_PACKETS: u32 = 16;
 /// Minimum jump. Chosen by us: less makes no picture late that has some milliseconds.
@@ -94,9 +93,9 @@ struct Jump {
 }
 
 impl Longer {
-    /// Takes a round trip, where `varies` is by how much it may differ on the same path, and `base` the minimum; returns that of a longer path,
-    /// once it is one.
-    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, varies: Duration, base: Duration) -> Option<Duration> {
+    /// Takes a round trip, where `error` is the mean error of predictions, and `base` the minimum; returns that of a longer path, once
+    /// it is one.
+    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, error: Duration, base: Duration) -> Option<Duration> {
         let before = self.latest.replace(rtt)?;
         if let Some(jump) = &mut self.jump {
             if rtt.abs_diff(jump.rtt) <= jump.by / JUMP_RATIO {
@@ -107,7 +106,7 @@ impl Longer {
             self.jump = None;
         }
         let by = rtt.saturating_sub(before);
-        if by > (varies * JUMP_RATIO).max(MIN_JUMP) && before.saturating_sub(base) <= by / JUMP_RATIO {
+        if by > (error * JUMP_RATIO).max(MIN_JUMP) && before.saturating_sub(base) <= by / JUMP_RATIO {
             self.jump = Some(Jump { at: now, by, rtt, least: rtt, packets: 0 });
         }
         None
