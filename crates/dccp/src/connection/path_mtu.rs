@@ -17,9 +17,16 @@ const MAX_PROBES: u32 = 3;
 /// Large packets in a row, lost or without an acknowledgement, after which the path is checked. Chosen by us: a lower value
 /// checks more often for nothing; a higher one finds a black hole later.
 const SUSPICIOUS_PACKETS: u32 = 3;
-/// Probes of the present size in each round of a check. Chosen by us: with one, a random loss is more often taken for a
-/// black hole; more add load.
-const CHECK_PROBES: usize = 2;
+/// Probes of the present size in each round of a check, of which one leaves after the small probe: a burst of losses that
+/// ends before that spares it, too. Chosen by us: more find a black hole sooner, and add load.
+const CHECK_PROBES: usize = 3;
+/// Weight of a large probe that was lost, against one that was answered, where the small probe beside it was answered (a
+/// sequential test). Chosen by us: a higher value takes random losses for a black hole more often; with a lower one, a path that
+/// loses a third of its large packets keeps its size.
+const LOST_WEIGHT: usize = 3;
+/// Weight of lost large probes that makes a black hole: that of a whole round. Chosen by us: a lower value takes random
+/// losses for one more often; a higher one finds one later.
+const BLACK_HOLE_WEIGHT: usize = CHECK_PROBES * LOST_WEIGHT;
 /// Rounds of a check without any answer after which it ends: the path is interrupted, which says nothing of sizes.
 /// Chosen by us: a higher value sends more probes into an outage.
 const MAX_SILENT_ROUNDS: u32 = 3;
@@ -42,9 +49,7 @@ enum Task {
     Try(usize),
     /// Whether the present size still passes, where smaller packets do.
     Check {
-        /// Rounds in which the small probe alone was answered.
-        small_only: u32,
-        /// Rounds in which none was.
+        /// Rounds without any answer.
         silent: u32,
         /// Whether this round's small probe was answered.
         is_answered: bool,
@@ -109,6 +114,8 @@ pub(super) struct PathMtu {
     lost: Missing,
     /// Large packets sent.
     unanswered: Missing,
+    /// Weight of large probes lost beside small ones that were answered, less that of large ones that were, not below zero.
+    evidence: usize,
     /// Whether a black hole was found since the search began anew: another one ends it.
     has_fallen: bool,
 }
@@ -138,6 +145,7 @@ impl PathMtu {
             in_flight: Vec::new(),
             lost: Missing::NONE,
             unanswered: Missing::NONE,
+            evidence: 0,
             has_fallen: false,
         }
     }
@@ -187,10 +195,10 @@ impl PathMtu {
     }
 
     /// Begins a check, or its next round.
-    fn check(&mut self, small_only: u32, silent: u32) {
-        self.task = Task::Check { small_only, silent, is_answered: false };
+    fn check(&mut self, silent: u32) {
+        self.task = Task::Check { silent, is_answered: false };
         let mut sizes = [self.size(); CHECK_PROBES + 1];
-        sizes[CHECK_PROBES] = 0;
+        sizes[CHECK_PROBES - 1] = 0;
         self.ask(&sizes);
     }
 
@@ -243,16 +251,31 @@ impl PathMtu {
                 self.search();
                 Some(SizeChange { size, is_black_hole: false })
             }
-            Task::Check { is_answered, .. } if size == 0 => {
-                *is_answered = true;
-                None
-            }
-            Task::Check { .. } => {
-                self.end_check();
-                None
+            Task::Check { is_answered, .. } => {
+                *is_answered |= size == 0;
+                if self.in_flight.is_empty() && self.due.is_empty() { self.end_round() } else { None }
             }
             Task::Done => None,
         }
+    }
+
+    /// Ends a round of a check, in which the probes that are still in flight were lost.
+    fn end_round(&mut self) -> Option<SizeChange> {
+        let Task::Check { silent, is_answered } = self.task else { return None };
+        let lost = self.in_flight.iter().filter(|probe| probe.size > 0).count();
+        if is_answered {
+            self.evidence = (self.evidence + lost * LOST_WEIGHT).saturating_sub(CHECK_PROBES - lost);
+            if self.evidence >= BLACK_HOLE_WEIGHT {
+                return Some(self.fall());
+            }
+        }
+        let silent = if is_answered || lost < CHECK_PROBES { 0 } else { silent + 1 };
+        if self.evidence == 0 && silent == 0 || silent == MAX_SILENT_ROUNDS {
+            self.end_check();
+        } else {
+            self.check(silent);
+        }
+        None
     }
 
     /// Handles a probe without an answer, or the time to search anew.
@@ -271,19 +294,7 @@ impl PathMtu {
                     self.search();
                 }
             }
-            Task::Check { small_only, silent, is_answered } => {
-                let (small_only, silent) =
-                    if is_answered { (small_only + 1, silent) } else { (small_only, silent + 1) };
-                let needed = if self.lost.is_suspicious() || self.unanswered.is_suspicious() { 1 } else { 2 };
-                if small_only >= needed {
-                    return Some(self.fall());
-                }
-                if silent < MAX_SILENT_ROUNDS {
-                    self.check(small_only, silent);
-                } else {
-                    self.end_check();
-                }
-            }
+            Task::Check { .. } => return self.end_round(),
         }
         None
     }
@@ -311,7 +322,7 @@ impl PathMtu {
         }
         self.unanswered.add(size, None);
         if self.unanswered.is_suspicious() && !matches!(self.task, Task::Check { .. }) && is_overdue() {
-            self.check(0, 0);
+            self.check(0);
         }
     }
 
@@ -328,14 +339,14 @@ impl PathMtu {
         } else if self.is_large(size) {
             self.lost.add(size, Some(seq));
             if !matches!(self.task, Task::Check { .. }) && (is_timeout || self.lost.is_suspicious()) {
-                self.check(0, 0);
+                self.check(0);
             }
         }
     }
 
     /// Ends a check without a finding.
     fn end_check(&mut self) {
-        (self.lost, self.unanswered) = (Missing::NONE, Missing::NONE);
+        (self.lost, self.unanswered, self.evidence) = (Missing::NONE, Missing::NONE, 0);
         self.search();
     }
 

@@ -55,9 +55,10 @@ impl Transmission {
         Self { control, answers, options, found_nothing: false, announced: 0, announced_at }
     }
 
-    /// Queues a control packet, unless an equal one waits already.
+    /// Queues a control packet, unless an equal one waits already. Equal probes are no repeats: each may be lost.
     pub(super) fn queue(&mut self, control: Control) {
-        if self.control.len() < MAX_CONTROL && !self.control.contains(&control) {
+        let waits = !matches!(control, Control::Probe(_)) && self.control.contains(&control);
+        if self.control.len() < MAX_CONTROL && !waits {
             self.control.push_back(control);
         }
     }

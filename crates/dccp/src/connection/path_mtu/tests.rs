@@ -89,10 +89,10 @@ fn three_large_losses_and_an_answer_to_a_small_probe_alone_are_a_black_hole() {
         search.on_fate(1_380, Seq::new(7), false, false);
     }
     let probes: Vec<_> = std::iter::from_fn(|| search.poll_probe()).collect();
-    assert_eq!(probes, [1_472, 1_472, 0]);
-    search.sent(1_472, Seq::new(10));
-    search.sent(1_472, Seq::new(11));
-    search.sent(0, Seq::new(12));
+    assert_eq!(probes, [1_472, 1_472, 0, 1_472]);
+    for (size, seq) in probes.into_iter().zip(10..) {
+        search.sent(size, Seq::new(seq));
+    }
     assert_eq!(search.answered(Seq::new(12)), None);
     assert_eq!(search.timed_out(), Some(SizeChange { size: 1_200, is_black_hole: true }));
     run(&mut search, 1_400, None);
@@ -158,7 +158,7 @@ fn fall(search: &mut PathMtu) -> SizeChange {
         search.on_sent(search.size(), || true);
     }
     let probes: Vec<_> = std::iter::from_fn(|| search.poll_probe()).collect();
-    assert_eq!(probes, [search.size(), search.size(), 0]);
+    assert_eq!(probes, [search.size(), search.size(), 0, search.size()]);
     for (size, seq) in probes.into_iter().zip(1_000..) {
         search.sent(size, Seq::new(seq));
     }
@@ -211,10 +211,11 @@ fn one_answer_of_the_present_size_ends_a_check() {
     for _ in 0..3 {
         search.on_sent(1_472, || true);
     }
-    for seq in 1..4 {
+    for seq in 1..5 {
         let size = search.poll_probe().unwrap();
         search.sent(size, Seq::new(seq));
     }
     assert_eq!(search.answered(Seq::new(2)), None);
+    assert_eq!(search.timed_out(), None);
     assert!(search.is_done() && !search.is_waiting() && search.size() == 1_472);
 }
