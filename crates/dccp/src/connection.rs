@@ -27,6 +27,7 @@ mod sequence;
 mod state;
 mod timers;
 mod transmission;
+mod way_back;
 
 use timeous_cm::{Destination, FlowId, Manager};
 use timeous_core::{AduSource, DriveOrder, Duration, Instant, Misuse, RecvMeta, Rng, Transmit, Transport};

@@ -99,7 +99,9 @@ pub(crate) struct Feedback {
     pub(crate) overtaken_by: Duration,
     /// Round-trip sample, if the packet in the Acknowledgement Number is newly acknowledged.
     pub(crate) rtt: Option<Duration>,
-    /// That packet, and when it was acknowledged, less the peer's delay.
+    /// That sample without the time that the acknowledgement took beyond the least on its way back.
+    pub(crate) path_rtt: Option<Duration>,
+    /// That packet, and when it was acknowledged, less the delays of the peer and of the way back.
     pub(crate) observed: Option<(Departure, Instant)>,
     /// Packets that a timeout had declared lost and that arrived.
     pub(crate) late: Late,
@@ -108,6 +110,14 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
+    /// Notes that the acknowledgement took so much longer than the least on its way back.
+    pub(crate) fn came_late(&mut self, by: Duration) {
+        self.path_rtt = self.rtt.map(|rtt| rtt.saturating_sub(by));
+        if let Some((_, answered)) = &mut self.observed {
+            *answered = answered.saturating_sub(by);
+        }
+    }
+
     /// Notes that a packet arrived, with the Drop Code of its data, if any.
     ///
     /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full receive

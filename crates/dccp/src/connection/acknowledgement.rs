@@ -200,8 +200,8 @@ impl Acknowledgement {
 
     /// Upper bound of the size of an acknowledgement's options, in bytes.
     pub(super) fn options_len(&self) -> usize {
-        // Timestamp Echo (10), Elapsed Time (6).
-        let small = usize::from(self.timestamp.is_some()) * 10 + 6;
+        // Timestamp Echo (10), Elapsed Time (6), its own send time (6).
+        let small = usize::from(self.timestamp.is_some()) * 10 + 6 + 6;
         let feedback = self.rate_receiver.as_ref().filter(|receiver| receiver.is_due());
         small + feedback.map_or(0, |receiver| receiver.options_len()) + self.vector.vector_len() + 2
     }
@@ -237,6 +237,9 @@ impl Acknowledgement {
         let agreed = features.local(Feature::SendAckVector) == 1;
         if agreed && self.vector.ack_number() == Some(ack) {
             self.vector.push_options(seq, out);
+        }
+        if features.local(Feature::TakeRepeats) > 0 || features.local(Feature::TakeFragments) > 0 {
+            let _ = out.push(&Opt::SentAt(Ticks::timestamp(now)));
         }
     }
 }

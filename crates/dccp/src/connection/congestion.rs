@@ -267,6 +267,7 @@ impl Congestion {
             lost: feedback.lost,
             loss,
             rtt: feedback.rtt,
+            path_rtt: feedback.path_rtt,
             overtaken_by: feedback.overtaken_by,
             recovering: recovering || self.level_until.is_some_and(|until| now < until),
             ..Update::default()

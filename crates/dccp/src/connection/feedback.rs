@@ -33,7 +33,10 @@ impl Connection {
             self.congestion.steer(now, cm, &mut self.timers);
         }
         let least = self.congestion.path(cm).and_then(|path| path.min_rtt);
-        self.round_trip.on_ack(incoming.arrived_at(), least, ack, incoming.options.elapsed);
+        let came = incoming.arrived_at();
+        let excess = self.round_trip.excess(came, incoming.options.sent_at, feedback.rtt, least);
+        self.round_trip.on_ack(came.saturating_sub(excess), least, ack, incoming.options.elapsed);
+        feedback.came_late(excess);
         self.congestion.undo_timeout(now, cm, &mut feedback);
         // Late arrivals already had their fate, but the undone timeout put their bytes in flight again.
         if !feedback.fates.is_empty() || feedback.rtt.is_some() || feedback.acked > 0 {

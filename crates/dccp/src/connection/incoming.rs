@@ -5,6 +5,7 @@ use timeous_core::{Duration, Ecn, Instant};
 use super::parity::name::ParityName;
 use crate::ack_vector::Arrival;
 use crate::ccid3;
+use crate::options::Ticks;
 use crate::packet::{Header, Packet};
 use crate::seq::Seq;
 
@@ -37,6 +38,8 @@ impl Incoming<'_> {
 pub(super) struct ReceivedOptions {
     /// Time that the peer held the packet it acknowledges: Elapsed Time (RFC 4340 §13.2).
     pub(super) elapsed: Duration,
+    /// When it left, by the peer's clock.
+    pub(super) sent_at: Option<Ticks>,
     /// Packets without data right before this one: NDP Count (§7.7).
     pub(super) ndp_count: u64,
     /// Feedback of a CCID 3 or 4 receiver (RFC 4342 §8).

@@ -149,6 +149,7 @@ impl Connection {
             }
             Opt::Timestamp(value) => self.acknowledgement.set_timestamp(Some((value, incoming.arrived_at()))),
             Opt::ElapsedTime(elapsed) => incoming.options.elapsed = elapsed.to_duration(),
+            Opt::SentAt(at) => incoming.options.sent_at = Some(at),
             Opt::NdpCount(count) => incoming.options.ndp_count = count,
             // From the receiver of our data, for a CCID that defines such options; "on received DCCP-Data packets MUST
             // be ignored" (RFC 4342 §8).

@@ -3,6 +3,8 @@
 use timeous_cm::RttEstimator;
 use timeous_core::{Duration, Instant};
 
+use super::way_back::WayBack;
+use crate::options::Ticks;
 use crate::seq::Seq;
 
 /// Round-trip time assumed before the first measurement (RFC 4340 §3.4).
@@ -26,13 +28,14 @@ pub(super) struct RoundTrip {
     /// Smoothed time, once measured.
     rtt: Option<Duration>,
     peer_delay: PeerDelay,
+    way_back: WayBack,
     /// Time of the last measurement.
     measured_at: Option<Instant>,
     /// Lower bound of the next feedback timeout, while the estimate is stale; else zero.
     least_timeout: Duration,
     /// Time of the last valid packet received.
     heard_at: Option<Instant>,
-    /// Time of the last acknowledgement.
+    /// Time of the last acknowledgement, had it taken the least time.
     acked_at: Instant,
     /// The packet that triggered that acknowledgement, and its estimated arrival.
     trigger: Option<(Seq, Instant)>,
@@ -86,7 +89,7 @@ impl RoundTrip {
 
     /// Forgets the measurements: the path has changed.
     pub(super) fn forget(&mut self) {
-        (self.rtt, self.measured_at) = (None, None);
+        (self.rtt, self.measured_at, self.way_back) = (None, None, WayBack::default());
     }
 
     pub(super) fn on_packet(&mut self, now: Instant) {
@@ -99,7 +102,22 @@ impl RoundTrip {
         self.heard_at.is_some_and(|at| now - at <= self.rtt() * 3)
     }
 
-    /// Notes an acknowledgement of `ack` that the peer held for `elapsed`; the way back takes half of the minimum RTT.
+    /// Time that an acknowledgement took beyond the least on its way back, which left at `sent` by the peer's clock. It is no
+    /// longer than what the round trip `rtt` took beyond the minimum, `least`: clocks of a peer are not to be believed.
+    pub(super) fn excess(
+        &mut self,
+        now: Instant,
+        sent: Option<Ticks>,
+        rtt: Option<Duration>,
+        least: Option<Duration>,
+    ) -> Duration {
+        let excess = sent.map_or(Duration::ZERO, |sent| self.way_back.excess(now, sent));
+        let most = rtt.zip(least).map(|(rtt, least)| rtt.saturating_sub(least));
+        most.map_or(excess, |most| excess.min(most))
+    }
+
+    /// Notes an acknowledgement of `ack` that the peer held for `elapsed`, and that had come at `now` in the least time. The
+    /// way back takes half of the minimum RTT then.
     pub(super) fn on_ack(&mut self, now: Instant, least: Option<Duration>, ack: Seq, elapsed: Duration) {
         let back = least.unwrap_or(Duration::ZERO) / 2;
         self.trigger = least.map(|_| (ack, now.saturating_sub(elapsed + back)));

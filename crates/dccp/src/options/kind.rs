@@ -19,7 +19,8 @@ pub const TIMESTAMP: u8 = 41;
 pub const TIMESTAMP_ECHO: u8 = 42;
 pub const ELAPSED_TIME: u8 = 43;
 pub const DATA_CHECKSUM: u8 = 44;
-/// From the experimental range (RFC 4340 §19.3); ours, as are the next two.
+/// From the experimental range (RFC 4340 §19.3); ours, as are the next three.
+pub const SENT_AT: u8 = 123;
 pub const FRAGMENT: u8 = 124;
 pub const REPEAT: u8 = 125;
 pub const PARITY: u8 = 126;

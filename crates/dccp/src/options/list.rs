@@ -127,7 +127,7 @@ pub(super) fn encode(opt: &Opt<'_>, out: &mut Vec<u8>) -> bool {
             let first = bytes.iter().position(|&b| b != 0).unwrap_or(7);
             put(kind, &[&bytes[first..]], out)
         }
-        Opt::Timestamp(at) => put(kind, &[&at.get().to_be_bytes()], out),
+        Opt::Timestamp(at) | Opt::SentAt(at) => put(kind, &[&at.get().to_be_bytes()], out),
         Opt::TimestampEcho { echo, elapsed } => {
             let elapsed = elapsed.get().to_be_bytes();
             let elapsed = match elapsed {

@@ -73,6 +73,9 @@ pub enum Opt<'a> {
     ElapsedTime(Ticks),
     /// 44: the CRC-32c of the application data (§9.3).
     DataChecksum(u32),
+    /// 123, experimental: send time of this packet, by its sender's clock; unlike a Timestamp it has no answer. Sent only to a
+    /// peer that accepts our other options (docs/design/dccp.md).
+    SentAt(Ticks),
     /// 124, experimental: the data of this packet are a part of an ADU, after a header (docs/design/dccp.md). Sent only to
     /// a peer that accepts it: [`Feature::TakeFragments`](crate::Feature::TakeFragments).
     Fragment,
@@ -120,6 +123,7 @@ impl Opt<'_> {
             Self::TimestampEcho { .. } => kind::TIMESTAMP_ECHO,
             Self::ElapsedTime(_) => kind::ELAPSED_TIME,
             Self::DataChecksum(_) => kind::DATA_CHECKSUM,
+            Self::SentAt(_) => kind::SENT_AT,
             Self::Fragment => kind::FRAGMENT,
             Self::Repeat(_) => kind::REPEAT,
             Self::Parity { .. } => kind::PARITY,

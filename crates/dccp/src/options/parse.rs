@@ -161,6 +161,7 @@ fn decode(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
         }
         kind::ELAPSED_TIME => Opt::ElapsedTime(ticks(data, &[2, 4])?),
         kind::DATA_CHECKSUM => Opt::DataChecksum(ticks(data, &[4])?.get()),
+        kind::SENT_AT => Opt::SentAt(ticks(data, &[4])?),
         kind::FRAGMENT if data.is_empty() => Opt::Fragment,
         kind::REPEAT => Opt::Repeat(u16::from_be_bytes(data.try_into().ok()?)),
         kind::PARITY => {

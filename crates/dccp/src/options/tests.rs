@@ -56,7 +56,7 @@ fn feature_options_are_encoded_as_in_the_rfc() {
 #[test]
 fn every_option_has_its_layout() {
     let echo = |elapsed| Opt::TimestampEcho { echo: Ticks::new(0x0102_0304), elapsed: Ticks::new(elapsed) };
-    let table: [(Opt<'_>, &[u8]); 17] = [
+    let table: [(Opt<'_>, &[u8]); 18] = [
         (Opt::SlowReceiver, &[2]),
         (Opt::InitCookie(&[9, 8]), &[36, 4, 9, 8]),
         (Opt::NdpCount(0), &[37, 3, 0]),
@@ -66,6 +66,7 @@ fn every_option_has_its_layout() {
         (Opt::AckVector { nonce: true, vector: &[] }, &[39, 2]),
         (Opt::DataDropped(&[0, 160, 3, 162]), &[40, 6, 0, 160, 3, 162]),
         (Opt::Timestamp(Ticks::new(0x0a0b_0c0d)), &[41, 6, 10, 11, 12, 13]),
+        (Opt::SentAt(Ticks::new(0x0a0b_0c0d)), &[123, 6, 10, 11, 12, 13]),
         (echo(0), &[42, 6, 1, 2, 3, 4]),
         (echo(0xffff), &[42, 8, 1, 2, 3, 4, 255, 255]),
         (echo(0x1_0000), &[42, 10, 1, 2, 3, 4, 0, 1, 0, 0]),

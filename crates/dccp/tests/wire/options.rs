@@ -21,6 +21,7 @@ enum Shape {
     AckVector(bool),
     DataDropped,
     Timestamp(u32),
+    SentAt(u32),
     TimestampEcho(u32, u32),
     ElapsedTime(u32),
     DataChecksum(u32),
@@ -39,6 +40,7 @@ impl Owned {
             Shape::AckVector(nonce) => Opt::AckVector { nonce, vector: data },
             Shape::DataDropped => Opt::DataDropped(data),
             Shape::Timestamp(at) => Opt::Timestamp(Ticks::new(at)),
+            Shape::SentAt(at) => Opt::SentAt(Ticks::new(at)),
             Shape::TimestampEcho(echo, elapsed) => {
                 Opt::TimestampEcho { echo: Ticks::new(echo), elapsed: Ticks::new(elapsed) }
             }
@@ -65,6 +67,7 @@ pub(crate) fn any_option() -> impl Strategy<Value = Owned> {
         any::<bool>().prop_map(Shape::AckVector),
         Just(Shape::DataDropped),
         any::<u32>().prop_map(Shape::Timestamp),
+        any::<u32>().prop_map(Shape::SentAt),
         (any::<u32>(), ticks()).prop_map(|(echo, elapsed)| Shape::TimestampEcho(echo, elapsed)),
         ticks().prop_map(Shape::ElapsedTime),
         any::<u32>().prop_map(Shape::DataChecksum),
