@@ -12,11 +12,11 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Ending, Frame, FrameReader};
 
-/// Problems that tshark must not find in DCCP packets. Options 125 and 126 are ours, from the experimental range of RFC
+/// Problems that tshark must not find in DCCP packets. Options 123, 125 and 126 are ours, from the experimental range of RFC
 /// 4340 §19.3: retransmission and parity, sent only after losses, as on a busy machine.
 pub(crate) const DCCP_COMPLAINTS: &str = "_ws.malformed || dccp.checksum.status != \"Good\" || !dccp \
     || _ws.expert.severity >= \"Warning\" || dccp.option_unknown || dccp.option.len.bad \
-    || dccp.option_reserved && !(dccp.option_type == 125 || dccp.option_type == 126)";
+    || dccp.option_reserved && !(dccp.option_type == 123 || dccp.option_type == 125 || dccp.option_type == 126)";
 
 /// Timeout for events that must happen; only failing tests wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

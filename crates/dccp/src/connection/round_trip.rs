@@ -162,3 +162,22 @@ impl RoundTrip {
         rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.longest().max(interval)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peers_clock_takes_no_more_off_a_round_trip_than_it_took_beyond_the_minimum() {
+        const MS: Duration = Duration::from_millis(1);
+        let mut times = RoundTrip::default();
+        let mut excess = |at: u64, sent: u64, rtt: u64| {
+            let (now, sent) = (Instant::ZERO + MS * at, Ticks::timestamp(Instant::ZERO + MS * sent));
+            times.excess(now, Some(sent), Some(MS * rtt), Some(MS * 40))
+        };
+        assert_eq!(excess(1_020, 1_000, 40), Duration::ZERO);
+        assert_eq!(excess(1_130, 1_100, 45), MS * 5);
+        assert_eq!(excess(1_200, 10, 50), MS * 10, "a clock that is a second behind");
+        assert_eq!(times.excess(Instant::ZERO + MS * 1_300, None, Some(MS * 90), Some(MS * 40)), Duration::ZERO);
+    }
+}

@@ -235,6 +235,22 @@ fn an_acknowledgement_tells_the_time_that_its_packet_waited_on_this_host() {
 }
 
 #[test]
+fn an_acknowledgement_tells_when_it_left_to_a_peer_that_takes_our_options() {
+    for accepts in [false, true] {
+        let mut line = Timeline::open_server();
+        if accepts {
+            let change = Opt::Change { side: Side::R, feature: Feature::TakeFragments.number(), values: &[1] };
+            line.send_with(Body::Ack { ack: Seq::new(ISS) }, &[change], b"");
+        }
+        line.pass(MS * 100);
+        line.send_with(Body::Data, &[], b"1");
+        line.send_with(Body::Data, &[], b"2");
+        let ack = line.take().pop().unwrap();
+        assert_eq!(ack.has(Opt::SentAt(Ticks::timestamp(line.now))), accepts);
+    }
+}
+
+#[test]
 fn a_gap_and_a_mark_are_acknowledged_at_once() {
     let mut line = Timeline::open_server();
     let seq = line.peer_seq();
