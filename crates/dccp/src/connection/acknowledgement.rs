@@ -238,7 +238,9 @@ impl Acknowledgement {
         if agreed && self.vector.ack_number() == Some(ack) {
             self.vector.push_options(seq, out);
         }
-        if features.local(Feature::TakeRepeats) > 0 || features.local(Feature::TakeFragments) > 0 {
+        // Of use to a sender of data.
+        let is_known = features.local(Feature::TakeRepeats) > 0 || features.local(Feature::TakeFragments) > 0;
+        if is_known && self.unacknowledged > 0 {
             let _ = out.push(&Opt::SentAt(Ticks::timestamp(now)));
         }
     }
