@@ -157,12 +157,16 @@ fn with_room_to_spare_four_round_trips_deliver_everything() {
 
 #[test]
 fn and_two_round_trips_nearly_so() {
-    for cell in CELLS {
+    let (last, others) = ((970, 0.05), CELLS.into_iter().filter(|&cell| cell != (970, 0.05)));
+    for cell in others {
         let (share, _) = outcome(cell, 2 * RTT, Parity::Auto);
-        // In this cell the last packets of a keyframe leave so late that a retransmission arrives a few milliseconds after the deadline.
-        let least = if cell == (970, 0.05) { 0.7 } else { 0.99 };
-        assert!(share >= least, "{cell:?}: {share}");
+        assert!(share >= 0.99, "{cell:?}: {share}");
     }
+    // In this cell the last packets of a keyframe leave so late that a retransmission arrives a few milliseconds after the deadline: 57 to
+    // 90 % of single streams, with a group for each lost keyframe.
+    let decodable = |seed| stream(seed, last.0, last.1, ms(2 * RTT), (true, Parity::Auto)).decodable;
+    let share = f64::from((101..=116).map(decodable).sum::<u32>()) / f64::from(16 * FRAMES);
+    assert!(share >= 0.7, "{last:?}: {share}");
 }
 
 #[test]
