@@ -51,6 +51,8 @@ enum Task {
     Check {
         /// Rounds without any answer.
         silent: u32,
+        /// Weight of large probes lost beside small ones that were answered, less that of large ones that were, not below zero.
+        evidence: usize,
         /// Whether this round's small probe was answered.
         is_answered: bool,
     },
@@ -114,8 +116,6 @@ pub(super) struct PathMtu {
     lost: Missing,
     /// Large packets sent.
     unanswered: Missing,
-    /// Weight of large probes lost beside small ones that were answered, less that of large ones that were, not below zero.
-    evidence: usize,
     /// Whether a black hole was found since the search began anew: another one ends it.
     has_fallen: bool,
 }
@@ -145,7 +145,6 @@ impl PathMtu {
             in_flight: Vec::new(),
             lost: Missing::NONE,
             unanswered: Missing::NONE,
-            evidence: 0,
             has_fallen: false,
         }
     }
@@ -195,8 +194,8 @@ impl PathMtu {
     }
 
     /// Begins a check, or its next round.
-    fn check(&mut self, silent: u32) {
-        self.task = Task::Check { silent, is_answered: false };
+    fn check(&mut self, silent: u32, evidence: usize) {
+        self.task = Task::Check { silent, evidence, is_answered: false };
         let mut sizes = [self.size(); CHECK_PROBES + 1];
         sizes[CHECK_PROBES - 1] = 0;
         self.ask(&sizes);
@@ -261,19 +260,19 @@ impl PathMtu {
 
     /// Ends a round of a check, in which the probes that are still in flight were lost.
     fn end_round(&mut self) -> Option<SizeChange> {
-        let Task::Check { silent, is_answered } = self.task else { return None };
+        let Task::Check { silent, mut evidence, is_answered } = self.task else { return None };
         let lost = self.in_flight.iter().filter(|probe| probe.size > 0).count();
         if is_answered {
-            self.evidence = (self.evidence + lost * LOST_WEIGHT).saturating_sub(CHECK_PROBES - lost);
-            if self.evidence >= BLACK_HOLE_WEIGHT {
+            evidence = (evidence + lost * LOST_WEIGHT).saturating_sub(CHECK_PROBES - lost);
+            if evidence >= BLACK_HOLE_WEIGHT {
                 return Some(self.fall());
             }
         }
         let silent = if is_answered || lost < CHECK_PROBES { 0 } else { silent + 1 };
-        if self.evidence == 0 && silent == 0 || silent == MAX_SILENT_ROUNDS {
+        if evidence == 0 && silent == 0 || silent == MAX_SILENT_ROUNDS {
             self.end_check();
         } else {
-            self.check(silent);
+            self.check(silent, evidence);
         }
         None
     }
@@ -322,7 +321,7 @@ impl PathMtu {
         }
         self.unanswered.add(size, None);
         if self.unanswered.is_suspicious() && !matches!(self.task, Task::Check { .. }) && is_overdue() {
-            self.check(0);
+            self.check(0, 0);
         }
     }
 
@@ -339,14 +338,14 @@ impl PathMtu {
         } else if self.is_large(size) {
             self.lost.add(size, Some(seq));
             if !matches!(self.task, Task::Check { .. }) && (is_timeout || self.lost.is_suspicious()) {
-                self.check(0);
+                self.check(0, 0);
             }
         }
     }
 
     /// Ends a check without a finding.
     fn end_check(&mut self) {
-        (self.lost, self.unanswered, self.evidence) = (Missing::NONE, Missing::NONE, 0);
+        (self.lost, self.unanswered) = (Missing::NONE, Missing::NONE);
         self.search();
     }
 

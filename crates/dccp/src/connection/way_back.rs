@@ -5,7 +5,7 @@ use timeous_core::{Duration, Instant};
 use crate::options::Ticks;
 
 /// Time in which the least delay may rise by a tick, in ticks: clocks differ by at most 500 ppm (the kernel's bound, adjtimex(2)).
-const TICKS_PER_DRIFT: u64 = 2_000;
+const TICKS_PER_DRIFT: u32 = 2_000;
 
 /// The least delay of acknowledgements seen, by the clocks of both ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ impl WayBack {
     pub(super) fn excess(&mut self, arrived: Instant, sent: Ticks) -> Duration {
         let difference = Ticks::timestamp(arrived).get().wrapping_sub(sent.get());
         let (least, since) = self.least.unwrap_or((difference, arrived));
-        let drift = Ticks::elapsed(arrived.saturating_since(since)).get() / TICKS_PER_DRIFT as u32;
+        let drift = Ticks::elapsed(arrived.saturating_since(since)).get() / TICKS_PER_DRIFT;
         let excess = i64::from(difference.wrapping_sub(least).cast_signed()) - i64::from(drift);
         if excess <= 0 {
             self.least = Some((difference, arrived));

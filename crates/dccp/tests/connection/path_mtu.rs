@@ -176,6 +176,21 @@ fn black_holes_found(loss: f64) -> u64 {
 }
 
 #[test]
+fn a_stream_with_losses_keeps_its_packet_size() {
+    let mut pair = pair(Config::default(), 1_500, MS * 20);
+    pair.run_for(MS * 1_000);
+    let lossy = LinkConfig { loss: 0.1, largest: 1_472, ..LinkConfig::default() };
+    pair.links[0].become_like(lossy);
+    for n in 0..6_000 {
+        pair.client.source.push(pair.now + MS * 5 * n, vec![0; 1_400]);
+    }
+    pair.run_for(MS * 40_000);
+    let statistics = pair.client.connection.statistics();
+    assert!(statistics.lost > 100, "{statistics:?}");
+    assert!(statistics.black_holes <= 1 && statistics.packet_size == 1_472, "{statistics:?}");
+}
+
+#[test]
 fn random_losses_are_no_black_hole() {
     assert_eq!(black_holes_found(0.03), 0);
     // 79 with one large probe in each round.
