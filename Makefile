@@ -19,22 +19,24 @@ all:
 
 # The tool, the library of `timeous run`, and libcm for C: shared and static library, headers, pkg-config files and manuals.
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# What is built along. The tests give all that they have built already, since a part by itself has other features of libraries.
+ALONG ?=
 BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
 install: install-tool install-run install-libcm
 
 install-tool:
-	$(CARGO) build --profile $(PROFILE) --locked -p timeous-cli
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-cli $(ALONG)
 	install -d $(DESTDIR)$(BINDIR)
 	install -m 755 $(BUILT)/timeous $(DESTDIR)$(BINDIR)
 
 # Where the tool looks for it: ../lib/timeous from its own directory.
 install-run:
-	$(CARGO) build --profile $(PROFILE) --locked -p timeous-preload
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-preload $(ALONG)
 	install -d $(DESTDIR)$(BINDIR)/../lib/timeous
 	install -m 755 $(BUILT)/libtimeous_run.so $(DESTDIR)$(BINDIR)/../lib/timeous
 
 install-libcm:
-	$(CARGO) build --profile $(PROFILE) --locked -p timeous-c
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-c $(ALONG)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(MANDIR)/man3
 	install -m 755 $(BUILT)/libcm.so $(DESTDIR)$(LIBDIR)/libcm.so.$(VERSION)
 	ln -sf libcm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcm.so.$(firstword $(subst ., ,$(VERSION)))
@@ -98,8 +100,8 @@ quick:
 # Many tests stream in real time, and wait more than they compute: more of them at once than there are processors.
 TEST_THREADS ?= $(shell n=$$(nproc); echo $$((n > 4 ? n : 4)))
 unit:
-	$(CARGO) build --workspace --bins --locked
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --features timeous/tokio
+	RUST_TEST_THREADS=$(TEST_THREADS) ALONG="--workspace --lib --bins --tests --features timeous/tokio" \
+		$(CARGO) test --workspace --locked --features timeous/tokio
 
 # The program that the kernel runs, on this machine's kernel (as root).
 bpf:
