@@ -255,11 +255,9 @@ fn tshark(capture: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<Strin
     Some(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
 }
 
-/// Options 123, 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for experiments: that is what tshark calls them, without a
-/// warning.
-const COMPLAINTS: &str = "_ws.malformed || ip.checksum.status == \"Bad\" || dccp.checksum.status != \"Good\" || !dccp \
-    || _ws.expert.severity >= \"Warning\" || dccp.option_unknown || dccp.option.len.bad \
-    || dccp.option_reserved && !(dccp.option_type == 123 || dccp.option_type == 125 || dccp.option_type == 126)";
+/// Filter for problems. Options 123, 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for experiments: that is what tshark calls
+/// them, without a warning.
+const COMPLAINTS: &str = include_str!("complaints.tshark");
 
 /// tshark finds nothing wrong, and reads of each packet what we read of it; the types that were seen.
 #[track_caller]

@@ -12,11 +12,8 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Ending, Frame, FrameReader};
 
-/// Problems that tshark must not find in DCCP packets. Options 123, 125 and 126 are ours, from the experimental range of RFC
-/// 4340 §19.3: retransmission and parity, sent only after losses, as on a busy machine.
-pub(crate) const DCCP_COMPLAINTS: &str = "_ws.malformed || dccp.checksum.status != \"Good\" || !dccp \
-    || _ws.expert.severity >= \"Warning\" || dccp.option_unknown || dccp.option.len.bad \
-    || dccp.option_reserved && !(dccp.option_type == 123 || dccp.option_type == 125 || dccp.option_type == 126)";
+/// tshark's filter for problems that DCCP packets must not have, also in the tests of `timeous-dccp`.
+pub(crate) const DCCP_COMPLAINTS: &str = include_str!("../../../dccp/tests/complaints.tshark");
 
 /// Timeout for events that must happen; only failing tests wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
