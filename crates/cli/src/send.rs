@@ -408,7 +408,9 @@ impl<'a> Streaming<'a> {
             link.hear_fates(&mut self.journal);
             link.end(&mut self.journal);
             self.count(&link);
-            if !self.outlet.gone() {
+            // What ran this end ran the listener, too.
+            let is_over = self.outlet.is_listener() && matches!(reason, CloseReason::Abandoned);
+            if is_over || !self.outlet.gone() {
                 self.last_report(&link)?;
                 return Err(timeous::Error::Closed(reason).into());
             }

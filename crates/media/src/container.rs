@@ -17,6 +17,7 @@ mod mp4;
 mod mux;
 mod ogg;
 mod plain;
+mod quicktime;
 mod read;
 mod recorder;
 mod resync;

@@ -84,7 +84,7 @@ impl Forecast {
             return;
         }
         if meta.frame != FrameId::NONE && !self.frames.back().is_none_or(is_named) {
-            self.frames.clear();
+            (self.frames, self.period) = (VecDeque::new(), None);
         }
         if !self.is_of_pattern(meta) {
             return;
@@ -380,6 +380,17 @@ mod tests {
             let expected: Vec<u16> = (24..28).map(|number| of(number + begin).1 as u16).collect();
             assert_eq!(ahead, expected, "from place {begin} on");
         }
+    }
+
+    /// A second receiver of `timeous send` that came in the middle: RTCP packets made a pattern, and the first frame was sound.
+    #[test]
+    fn a_pattern_that_is_forgotten_expects_nothing() {
+        let mut forecast = Forecast::default();
+        let packet = |at_ms| AduMeta { enqueued: at(at_ms), ..AduMeta::default() };
+        (0..4).for_each(|n| forecast.learn(&packet(n * 10), 30, 9));
+        let sound = AduMeta { frame: FrameId(1), substream: SubStream::AUDIO, ..packet(40) };
+        forecast.learn(&sound, 30, 9);
+        assert_eq!(forecast.ahead().next(), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use shiguredo_mp4::{BoxHeader, Decode};
 use super::error::ContainerError;
 use super::fragments::Fragments;
 use super::merge::Read;
+use super::quicktime::make_plain;
 use super::read::{Found, HZ, read_at};
 use super::sample::Sample;
 use super::tables::can_be_indexed;
@@ -114,7 +115,8 @@ impl<R: IoRead + Seek> Mp4Tracks<R> {
 fn open_whole(from: &mut (impl IoRead + Seek)) -> Result<Mp4FileDemuxer, ContainerError> {
     let mut demuxer = Mp4FileDemuxer::new();
     while let Some(required) = demuxer.required_input() {
-        let bytes = read_at(from, required.position, required.size.map(|size| size as u64))?;
+        let mut bytes = read_at(from, required.position, required.size.map(|size| size as u64))?;
+        make_plain(&mut bytes);
         demuxer.handle_input(required.to_input(&bytes));
     }
     demuxer.tracks().map_err(unreadable)?;
@@ -206,7 +208,8 @@ fn read_moov(from: &mut (impl IoRead + Seek)) -> Result<MoovBox, ContainerError>
         let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
         let size = header.box_size.get();
         if header.box_type == MoovBox::TYPE {
-            let bytes = read_at(from, at, (size > 0).then_some(size))?;
+            let mut bytes = read_at(from, at, (size > 0).then_some(size))?;
+            make_plain(&mut bytes);
             return Ok(MoovBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?.0);
         }
         at = match at.checked_add(size) {

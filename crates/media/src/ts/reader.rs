@@ -85,6 +85,9 @@ struct Pid {
     substream: SubStream,
     video: Option<VideoFrames>,
     open: Option<OpenPes>,
+    /// Whether a PES packet of unknown length ends with a packet that is stuffed, as far as it has been seen: with a later packet, and
+    /// with its first one.
+    ends_stuffed: [Option<bool>; 2],
     /// The last packet, against repetitions (ISO/IEC 13818-1 §2.4.3.3).
     last: Option<[u8; PACKET_LEN]>,
 }
@@ -105,6 +108,9 @@ struct OpenPes {
     elementary: Vec<u8>,
     /// Bytes of payload until the end, if its header tells.
     left: Option<usize>,
+    /// Whether the last packet was stuffed, of an unknown length, and whether it was the first one.
+    is_stuffed: bool,
+    is_single: bool,
     has_ended: bool,
 }
 
@@ -237,6 +243,7 @@ impl TsReader {
             substream: SubStream::TABLES,
             video: None,
             open: None,
+            ends_stuffed: [None; 2],
             last: None,
         });
         if pid.last.as_ref() == Some(packet.bytes()) && packet.has_payload() {
@@ -260,6 +267,9 @@ impl TsReader {
             _ => {}
         }
         let now = self.clock.time;
+        if packet.has_payload() {
+            pid.learn_end(packet.starts());
+        }
         if packet.has_payload() && packet.starts() {
             self.ready.extend(pid.end(now));
         } else if packet.has_payload() && pid.open.is_none() {
@@ -305,8 +315,18 @@ impl Pid {
         let is_video = self.video.is_some();
         let open = self.open.as_mut()?;
         open.take(packet, is_video);
+        // Only the end needs stuffing. A multiplexer may stuff others, where a clock was taken out: it is believed once it has been seen.
+        open.has_ended |= open.is_stuffed && self.ends_stuffed[usize::from(packet.starts())] == Some(true);
         let ends = open.has_ended;
         if ends || open.waiting.len() >= UNIT * PACKET_LEN { self.unit(ends, time) } else { None }
+    }
+
+    /// Learns from the packet after one that was stuffed, which begins another PES packet or not, whether that one was the end.
+    fn learn_end(&mut self, begins: bool) {
+        if let Some(open) = self.open.as_ref().filter(|open| open.is_stuffed) {
+            let ends = &mut self.ends_stuffed[usize::from(open.is_single)];
+            *ends = Some(begins && ends.unwrap_or(true));
+        }
     }
 
     /// Ends the open PES packet.
@@ -331,6 +351,8 @@ impl OpenPes {
             waiting: Vec::new(),
             elementary: Vec::new(),
             left: None,
+            is_stuffed: false,
+            is_single: false,
             has_ended: false,
         }
     }
@@ -346,8 +368,8 @@ impl OpenPes {
             *left = left.saturating_sub(payload.len());
             self.has_ended = *left == 0;
         } else {
-            // Only the end of a PES packet is stuffed: otherwise the next packet would have room for more.
-            self.has_ended = packet.adaptation().is_stuffed;
+            self.is_stuffed = packet.adaptation().is_stuffed;
+            self.is_single = packet.starts();
         }
     }
 

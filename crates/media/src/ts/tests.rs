@@ -214,6 +214,26 @@ fn units(bytes: &[u8]) -> Vec<TsUnit> {
     units
 }
 
+/// A multiplexer that had moved the clock to a PID of its own left stuffing at the begin of each picture: the picture was taken for
+/// two, of which one was given up, and no picture that was shown was right.
+#[test]
+fn stuffing_at_the_begin_of_a_pes_packet_does_not_end_it() {
+    let mut bytes = Mux::stream().bytes;
+    for packet in bytes.chunks_mut(PACKET_LEN) {
+        let [pid, begins_with_clock] = [u16::from_be_bytes([packet[1] & 0x1f, packet[2]]), u16::from(packet[5] & 0x10)];
+        if pid == VIDEO && packet[3] & 0x20 != 0 && packet[4] > 0 && begins_with_clock != 0 {
+            packet[5] = 0;
+            packet[6..12].fill(0xff);
+        }
+    }
+    let mut pictures = std::collections::BTreeMap::<u32, usize>::new();
+    for unit in units(&bytes).iter().filter(|unit| !matches!(unit.kind, UnitKind::Audio | UnitKind::Tables)) {
+        *pictures.entry(unit.frame).or_default() += unit.packets.len();
+    }
+    assert_eq!(pictures.len(), 50);
+    assert!(pictures.values().all(|len| *len > 2_000), "{pictures:?}");
+}
+
 /// Plays out RTP packets that are captured at their time by the program clock, and arrive 10 ms later.
 fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, WholeFrameCounts) {
     let (out, playout) = play_out(units, arrives);
