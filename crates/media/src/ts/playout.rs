@@ -6,9 +6,10 @@ use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
 
 use super::descriptor::PesDescriptor;
-use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, pcr_packet, set_continuity, set_pcr};
+use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, mark_discontinuous, pcr_packet, set_continuity, set_pcr};
 use super::packetize::TS_PAYLOAD_TYPE;
 use super::psi::Tables;
+use super::reader::MOST_STEP;
 use super::stream::{TsStream, number_of, pid_of};
 use crate::error::RtpError;
 use crate::jitter::{Part, Whole, WholeFrameCounts};
@@ -63,6 +64,14 @@ struct PidOutput {
 }
 
 impl PidOutput {
+    /// Whether a value is of another clock: behind the last one that came, or ahead of it by more than the time between them and
+    /// [`MOST_STEP`].
+    fn is_another_clock(&self, pcr: u64, due: Instant) -> bool {
+        let ticks = |time: Duration| time.as_nanos() / 1_000 * (PCR_HZ / 1_000_000);
+        let step = (pcr + PCR_VALUES - self.clock_value) % PCR_VALUES;
+        self.clock.is_some() && step > ticks(due.saturating_since(self.clock_came)) + MOST_STEP
+    }
+
     /// Clock value to give for one that came: if it is behind those that were inserted while the source stood still, just after them.
     fn after_inserted(&self, pcr: u64) -> u64 {
         let Some((last, _)) = self.clock else { return pcr };
@@ -130,6 +139,9 @@ impl Carrier for TsOutput {
             } & 0x0f;
             output.counters = Some((came, counter));
             if let Some(pcr) = pcr {
+                if output.is_another_clock(pcr, due) {
+                    mark_discontinuous(bytes);
+                }
                 let given = output.after_inserted(pcr);
                 if given != pcr {
                     set_pcr(bytes, given);
@@ -146,7 +158,7 @@ impl Carrier for TsOutput {
         let mut inserted = Vec::new();
         for (&pid, output) in &mut self.pids {
             let (Some((pcr, at)), Some((_, counter))) = (output.clock, output.counters) else { continue };
-            if now.saturating_since(output.clock_came) > CLOCK_KEPT {
+            if now.saturating_since(output.clock_came) > CLOCK_KEPT || !self.tables.has_clock(pid) {
                 // The program is gone.
                 output.clock = None;
                 continue;

@@ -75,6 +75,8 @@ pub(super) struct Tables {
     version: Option<u8>,
     maps: BTreeMap<u16, Sections>,
     streams: BTreeMap<u16, Elementary>,
+    /// PID with the clock of each program.
+    clocks: BTreeMap<u16, u16>,
 }
 
 impl Tables {
@@ -130,6 +132,11 @@ impl Tables {
         self.streams.iter().filter(move |(_, of)| of.kind == kind).map(|(pid, _)| *pid)
     }
 
+    /// Whether a PID carries a program's clock, or may, as no map has come.
+    pub(super) fn has_clock(&self, pid: u16) -> bool {
+        self.clocks.is_empty() || self.clocks.values().any(|clock| *clock == pid)
+    }
+
     /// Elementary streams that maps name.
     pub(super) fn streams(&self) -> impl Iterator<Item = TsStream> + '_ {
         self.streams.keys().map(|pid| self.stream(*pid, false))
@@ -161,7 +168,9 @@ impl Tables {
         if self.version.replace(version).is_some_and(|before| before != version) {
             // Other maps may be at other PIDs, and their old ones may carry something else.
             self.maps.clear();
-            self.streams.retain(|_, stream| programs.clone().any(|(program, _)| program == stream.program));
+            let is_there = |of: u16| programs.clone().any(|(program, _)| program == of);
+            self.streams.retain(|_, stream| is_there(stream.program));
+            self.clocks.retain(|program, _| is_there(*program));
         }
         for (program, pid) in programs {
             // Program zero names the network information table, which is a table, too.
@@ -172,11 +181,14 @@ impl Tables {
     }
 
     fn take_map(&mut self, section: &[u8]) {
-        let [_, _, high, low, rest @ ..] = body(section) else { return };
+        let [clock_high, clock_low, high, low, rest @ ..] = body(section) else { return };
         if section.first() != Some(&PMT_TABLE) || !is_current(section) {
             return;
         }
         let program = u16::from_be_bytes([section[3], section[4]]);
+        if self.clocks.len() < MAX_PIDS || self.clocks.contains_key(&program) {
+            self.clocks.insert(program, pid_of(*clock_high, *clock_low));
+        }
         // What this map named before, and does not name now, is gone.
         let mut gone: BTreeSet<u16> =
             self.streams.iter().filter(|(_, stream)| stream.program == program).map(|(pid, _)| *pid).collect();

@@ -24,7 +24,7 @@ const MOST_PACKETS: u16 = 32_000;
 const UNIT: usize = 35;
 /// Step of the program clock beyond which it has begun anew: ten times the longest interval between two values
 /// (ISO/IEC 13818-1 §2.7.2: 100 ms).
-const MOST_STEP: u64 = PCR_HZ;
+pub(super) const MOST_STEP: u64 = PCR_HZ;
 /// Priorities of what is not video. Chosen by us: nothing can be decoded without tables, and a gap in the sound disturbs more than one
 /// in the picture. Subtitles are small, and each stays for seconds.
 const TABLES: Priority = Priority::HIGHEST;

@@ -468,6 +468,33 @@ fn clock_values_never_go_back_behind_a_source_that_stood_still() {
     assert!(clocks.is_sorted(), "{clocks:?}");
 }
 
+/// A source that is played in a loop, or started again: clock values went back without a word, at which players stop for seconds.
+#[test]
+fn a_clock_that_begins_anew_is_marked() {
+    let once = Mux::stream().bytes;
+    for times in 1..4 {
+        let (out, stats) = play(&units(&once.repeat(times)), |_, _| true);
+        assert_eq!(stats.released as usize, times * 120, "{stats:?}");
+        let with_clock =
+            out.chunks_exact(PACKET_LEN).filter(|bytes| Packet::new(bytes).unwrap().adaptation().pcr.is_some());
+        let marked: Vec<bool> = with_clock.map(|bytes| bytes[5] & 0x80 != 0).collect();
+        assert_eq!(marked.iter().filter(|marked| **marked).count(), times - 1, "of {}", marked.len());
+        assert!(!marked[0]);
+    }
+}
+
+#[test]
+fn a_pid_is_a_clock_while_a_map_names_it() {
+    let mut tables = Tables::default();
+    assert!(tables.has_clock(VIDEO), "no map has come");
+    tables.push(0, true, &section(0, 0xc1, &[0, 1, 0xe1, 0]));
+    for (pid, version) in [(VIDEO, 0xc1), (AUDIO, 0xc3)] {
+        let [high, low] = pid.to_be_bytes();
+        tables.push(PMT, true, &section(2, version, &[0xe0 | high, low, 0xf0, 0]));
+        assert_eq!([VIDEO, AUDIO].map(|of| tables.has_clock(of)), [VIDEO, AUDIO].map(|of| of == pid));
+    }
+}
+
 /// Found by reading: the clock of the sender before was kept, and what the next one sent was late, or due in hours.
 #[test]
 fn another_sender_has_a_clock_of_its_own() {
