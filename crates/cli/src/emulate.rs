@@ -19,6 +19,7 @@ use timeous_net::link::PacketLimit;
 use timeous_net::{Direction, LinkConfig};
 
 use crate::failure::Failure;
+use crate::notice::say;
 use link::{BackArgs, ForwardArgs, LinkArgsError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -306,7 +307,7 @@ impl Report {
     fn finish(&mut self, emulator: &dyn Emulator) {
         for direction in Direction::ALL {
             let sample = Sample::new(emulator, direction);
-            println!(
+            say(format_args!(
                 "{:>7}: {} packets in ({} bytes), {} out ({} bytes), {} dropped, {} lost, {} left{}; \
                  mean {}, longest wait {:.1} ms",
                 sample.direction,
@@ -320,11 +321,11 @@ impl Report {
                 sample.oddities(),
                 sample.rate_since(None),
                 sample.max_queue_delay_ms,
-            );
+            ));
             self.samples.push(sample);
         }
         if emulator.strays() > 0 {
-            println!("{} packets could not be put on the link or passed on behind it", emulator.strays());
+            say(format_args!("{} packets could not be put on the link or passed on behind it", emulator.strays()));
         }
     }
 }

@@ -17,6 +17,11 @@ pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(stderr, "{clear}timeous: {text}");
 }
 
+/// Prints a result to standard output, on a line of its own. A closed one is ignored: `| head` has read enough.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
 /// Rate limit for messages such as on refused packets: the first of each kind is printed, then one per interval.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimitedMessages {

@@ -13,6 +13,7 @@ use timeous_ipc::ConnectError;
 use crate::daemon_link::DaemonLink;
 use crate::failure::Failure;
 use crate::figures::{age, micros, ppm, scaled};
+use crate::notice::say;
 
 /// Show or delete remembered path characteristics
 ///
@@ -63,14 +64,14 @@ pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
             let paths = place.paths()?;
             if json {
                 let text = serde_json::to_string(&paths).map_err(|error| Failure::Environment(error.to_string()))?;
-                println!("{text}");
+                say(text);
             } else {
-                print!("{}", table(&paths));
+                say(table(&paths).trim_end());
             }
         }
         PathsCommand::Forget { address, .. } => {
             let count = place.forget(address)?;
-            println!("{count} forgotten");
+            say(format_args!("{count} forgotten"));
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, So
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::notice::say;
 
 /// Interval at which stop signals are checked.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
@@ -127,9 +128,9 @@ impl Place<'_> {
         match Installed::open(&self.pinned) {
             Ok(installed) => {
                 installed.remove(fallback)?;
-                println!("{} is taken away", self.name);
+                say(format_args!("{} is taken away", self.name));
             }
-            Err(KernelError::NotLoaded { .. }) => println!("{} is not loaded", self.name),
+            Err(KernelError::NotLoaded { .. }) => say(format_args!("{} is not loaded", self.name)),
             Err(error) => return Err(error),
         }
         Ok(())
@@ -138,15 +139,15 @@ impl Place<'_> {
     fn status(&self) -> Result<(), KernelError> {
         let installed = Installed::open(&self.pinned)?;
         if let Some(settings) = Settings::read(&self.changes)? {
-            println!("{} was loaded by process {}", self.name, settings.pid);
+            say(format_args!("{} was loaded by process {}", self.name, settings.pid));
         }
         let (macroflows, flows) = (installed.macroflows()?, installed.flows()?);
         if macroflows.is_empty() {
-            println!("no macroflows yet");
+            say("no macroflows yet");
         }
         for macroflow in &macroflows {
-            println!("{}", macroflow_line(macroflow));
-            flows.iter().filter(|flow| flow.path == macroflow.path).for_each(|flow| println!("{}", flow_line(flow)));
+            say(macroflow_line(macroflow));
+            flows.iter().filter(|flow| flow.path == macroflow.path).for_each(|flow| say(flow_line(flow)));
         }
         Ok(())
     }

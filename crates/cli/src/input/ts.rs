@@ -188,6 +188,9 @@ impl<'a> Source<'a> {
         self.spread.finish();
         self.give();
         let counts = self.reader.counts();
+        if self.given == 0 && counts.packets == 0 {
+            return Err(Failure::Input("the source ends before its first frame".to_owned()));
+        }
         if self.given == 0 {
             return Err(Failure::Input(format!(
                 "the source is MPEG-TS without a PES packet or table that is whole ({} packets)",

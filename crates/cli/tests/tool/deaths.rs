@@ -2,11 +2,13 @@
 
 use std::net::UdpSocket;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
 use crate::support::{
-    CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, emulate, free_port, size, timeous, until,
+    CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, command, emulate, free_port, is_free, size,
+    timeous, until,
 };
 
 /// Bytes of the stream after which there is something to keep.
@@ -157,4 +159,17 @@ fn a_receiver_that_nobody_has_called_can_be_ended() {
     // Not SIGINT: shells without a terminal make background jobs ignore it, and tests run there, too.
     receiver.signal(Signal::TERM);
     receiver.end();
+}
+
+/// `| head` ended the emulator with a panic, and 101.
+#[test]
+fn a_summary_that_nobody_reads_is_no_error() {
+    let [listen, to] = [(); 2].map(|()| free_port());
+    let [listen_at, to] = [listen, to].map(|port| format!("127.0.0.1:{port}"));
+    let mut command = command(&["emulate", "--listen", &listen_at, "--to", &to]);
+    command.stdout(Stdio::piped());
+    let mut link = Running::start(command);
+    until("the emulator listens", || !is_free(listen) || !link.is_alive());
+    drop(link.read());
+    link.stop();
 }

@@ -5,7 +5,7 @@
 pub enum ContainerError {
     /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
-    Io(#[from] std::io::Error),
+    Io(std::io::Error),
     /// The container ends before its index, or the first sample.
     #[error("the file is cut off: it ends before its index, or before the first frame")]
     CutOff,
@@ -18,6 +18,15 @@ pub enum ContainerError {
         /// The tracks, each with the reason.
         left_out: Vec<String>,
     },
+}
+
+impl From<std::io::Error> for ContainerError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Self::CutOff,
+            _ => Self::Io(error),
+        }
+    }
 }
 
 impl ContainerError {

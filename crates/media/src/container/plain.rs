@@ -72,7 +72,6 @@ impl<R: IoRead + Seek> PlainFile<R> {
 
 fn failure(error: std::io::Error) -> ContainerError {
     match error.kind() {
-        ErrorKind::UnexpectedEof => ContainerError::CutOff,
         ErrorKind::InvalidData => ContainerError::Damaged(error.to_string()),
         _ => error.into(),
     }
