@@ -209,12 +209,11 @@ fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
     let mut ffmpeg = Running::start(ffmpeg);
     let mut send = command(&["send", "-", &to]);
     send.stdin(ffmpeg.output());
-    Running::start(send).ends_with(0);
-    receiver.ends_with(0);
+    let said = [Running::start(send).ends_with(0), receiver.ends_with(0)].concat();
     assert_decodes(&out);
     check(&out);
     let [video, audio] = packets_of(&out);
-    assert!(video >= 70 && audio > 100, "{video} pictures, {audio} packets of sound");
+    assert!(video >= 70 && audio > 100, "{video} pictures, {audio} packets of sound: {said}");
     // By UDP, in datagrams of seven packets, and to UDP.
     let received = files.path("udp.ts");
     let mut player = Command::new("ffmpeg");
