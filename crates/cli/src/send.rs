@@ -408,7 +408,7 @@ impl<'a> Streaming<'a> {
             link.hear_fates(&mut self.journal);
             link.end(&mut self.journal);
             self.count(&link);
-            // What ran this end ran the listener, too.
+            // The thread or daemon that ran this connection is gone, and with it the listener: nobody can connect any more.
             let is_over = self.outlet.is_listener() && matches!(reason, CloseReason::Abandoned);
             if is_over || !self.outlet.gone() {
                 self.last_report(&link)?;

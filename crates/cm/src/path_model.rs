@@ -319,8 +319,8 @@ impl PathModel {
             let before = self.newest.map_or(Instant::ZERO, |(_, at)| at);
             let alone = (departure.at + half).max(before) + self.time_for(departure.bytes);
             let waited = at.saturating_since(alone).as_nanos() as f64;
-            let before = std::mem::replace(&mut self.waited, waited);
-            follow(&mut self.varies, (waited - before).max(0.0));
+            follow(&mut self.varies, (waited - self.waited).max(0.0));
+            self.waited = waited;
             self.others += (waited - self.others) * OTHERS_GAIN;
         }
         self.newest = Some((departure.position, at));

@@ -13,7 +13,7 @@ const MORE: [usize; 3] = [0, 16, 36];
 
 /// Turns the sound entries of a movie's header into those of MP4, in place: what they had more is free.
 pub(super) fn make_plain(moov: &mut [u8]) {
-    if let Some(header) = header_len(moov) {
+    if let Some((header, _)) = extent(moov) {
         enter(&mut moov[header..], &WAY);
     }
 }
@@ -71,10 +71,6 @@ fn extent(bytes: &[u8]) -> Option<(usize, usize)> {
         len => len,
     };
     (header_len.max(8)..=bytes.len()).contains(&len).then_some((header_len, len))
-}
-
-fn header_len(bytes: &[u8]) -> Option<usize> {
-    Some(BoxHeader::decode(bytes).ok()?.1)
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ pub(crate) const SYNC: u8 = 0x47;
 pub(super) const NULL_PID: u16 = 0x1fff;
 /// Ticks of the program clock reference (PCR) a second (§2.4.3.5).
 pub(super) const PCR_HZ: u64 = 27_000_000;
+/// Step of the program clock beyond which it has begun anew: ten times the longest interval between two values
+/// (ISO/IEC 13818-1 §2.7.2: 100 ms).
+pub(super) const MOST_STEP: u64 = PCR_HZ;
 /// Bytes from one packet to the next: alone; behind a time stamp of four bytes, as on Blu-ray discs and in cameras' files (M2TS); with
 /// a Reed-Solomon code of 16 bytes (ETSI EN 300 429 §4.4).
 pub(super) const SPACINGS: [usize; 3] = [PACKET_LEN, M2TS_SPACING, MAX_SPACING];

@@ -6,10 +6,11 @@ use rtp_types::RtpPacket;
 use timeous_core::{Duration, Instant};
 
 use super::descriptor::PesDescriptor;
-use super::packet::{PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, mark_discontinuous, pcr_packet, set_continuity, set_pcr};
+use super::packet::{
+    MOST_STEP, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, mark_discontinuous, pcr_packet, set_continuity, set_pcr,
+};
 use super::packetize::TS_PAYLOAD_TYPE;
 use super::psi::Tables;
-use super::reader::MOST_STEP;
 use super::stream::{TsStream, number_of, pid_of};
 use crate::error::RtpError;
 use crate::jitter::{Part, Whole, WholeFrameCounts};
@@ -67,7 +68,6 @@ impl PidOutput {
     /// Whether a value is of another clock: behind the last one that came, or ahead of it by more than the time between them and
     /// [`MOST_STEP`].
     fn is_another_clock(&self, pcr: u64, due: Instant) -> bool {
-        let ticks = |time: Duration| time.as_nanos() / 1_000 * (PCR_HZ / 1_000_000);
         let step = (pcr + PCR_VALUES - self.clock_value) % PCR_VALUES;
         self.clock.is_some() && step > ticks(due.saturating_since(self.clock_came)) + MOST_STEP
     }
@@ -167,8 +167,7 @@ impl Carrier for TsOutput {
                 continue;
             }
             let until = now.saturating_sub(CLOCK_MARGIN);
-            let ticks = until.saturating_since(at).as_nanos() / 1_000 * (PCR_HZ / 1_000_000);
-            let value = (pcr + ticks) % PCR_VALUES;
+            let value = (pcr + ticks(until.saturating_since(at))) % PCR_VALUES;
             output.clock = Some((value, until));
             inserted.push(TsRelease { packets: pcr_packet(pid, counter, value).to_vec(), playout_at: now });
         }
@@ -178,6 +177,11 @@ impl Carrier for TsOutput {
     fn poll_timeout(&self) -> Option<Instant> {
         self.pids.values().filter_map(|output| Some(output.clock?.1 + CLOCK_INTERVAL)).min()
     }
+}
+
+/// Ticks of the program clock.
+fn ticks(time: Duration) -> u64 {
+    time.as_nanos() / 1_000 * (PCR_HZ / 1_000_000)
 }
 
 /// Part of a PES packet, in whole transport packets.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
-use super::packet::{M2TS_SPACING, NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at};
+use super::packet::{
+    M2TS_SPACING, MOST_STEP, NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at,
+};
 use super::psi::{Content, Tables};
 use super::section::section_len;
 use super::stream::{TsStream, number_of};
@@ -22,9 +24,6 @@ const MOST_PACKETS: u16 = 32_000;
 /// Packets of a unit, if nothing ends it before. Chosen by us: a multiple of what fits an Ethernet frame (7) and the default datagram (5),
 /// so that few datagrams are short; a higher value holds packets back for longer.
 const UNIT: usize = 35;
-/// Step of the program clock beyond which it has begun anew: ten times the longest interval between two values
-/// (ISO/IEC 13818-1 §2.7.2: 100 ms).
-pub(super) const MOST_STEP: u64 = PCR_HZ;
 /// Priorities of what is not video. Chosen by us: nothing can be decoded without tables, and a gap in the sound disturbs more than one
 /// in the picture. Subtitles are small, and each stays for seconds.
 const TABLES: Priority = Priority::HIGHEST;
@@ -250,6 +249,7 @@ impl TsReader {
             self.counts.unused += 1;
             return;
         }
+        let follows = pid.last.as_ref().is_some_and(|last| last[3].wrapping_add(1) & 0x0f == packet.continuity());
         pid.last = Some(*packet.bytes());
         pid.stream = stream;
         if content != pid.content {
@@ -267,7 +267,7 @@ impl TsReader {
             _ => {}
         }
         let now = self.clock.time;
-        if packet.has_payload() {
+        if packet.has_payload() && follows {
             pid.learn_end(packet.starts());
         }
         if packet.has_payload() && packet.starts() {

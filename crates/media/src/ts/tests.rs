@@ -234,6 +234,19 @@ fn stuffing_at_the_begin_of_a_pes_packet_does_not_end_it() {
     assert!(pictures.values().all(|len| *len > 2_000), "{pictures:?}");
 }
 
+/// A picture whose first packet is lost seems to go on with the one before, which had ended.
+#[test]
+fn a_lost_packet_does_not_make_the_reader_wait_for_ends() {
+    let bytes = Mux::stream().bytes;
+    let is_begin = |packet: &[u8]| packet[1] & 0x40 != 0 && packet[2] == VIDEO as u8 && packet[1] & 0x1f == 1;
+    let fourth = bytes.chunks(PACKET_LEN).enumerate().filter(|(_, packet)| is_begin(packet)).nth(3).unwrap().0;
+    let (before, after) = bytes.split_at(fourth * PACKET_LEN);
+    let all = units(&[before, &after[PACKET_LEN..]].concat());
+    // A unit without packets tells an end that stuffing did not.
+    let told = all.iter().filter(|unit| unit.packets.is_empty()).map(|unit| unit.frame).collect::<Vec<_>>();
+    assert_eq!(told.len(), 1, "the first picture's: {told:?}");
+}
+
 /// Plays out RTP packets that are captured at their time by the program clock, and arrive 10 ms later.
 fn play(units: &[TsUnit], arrives: impl Fn(usize, &TsUnit) -> bool) -> (Vec<u8>, WholeFrameCounts) {
     let (out, playout) = play_out(units, arrives);
