@@ -32,6 +32,9 @@ const QUANTILE_GAIN: f64 = 0.25;
 /// with more, or a higher factor, a step of the rate is followed later; with less, jitter is taken for a step.
 const STEP_PACKETS: f64 = 3.0;
 const STEP_FACTOR: f64 = 1.25;
+/// Factor by which packets count as slower than the known rate at most, until it is replaced: a path that stood still between them is
+/// not narrow (docs/decisions/path-model.md).
+const MAX_SLOWDOWN: f64 = 16.0;
 /// Minimum jitter that keeps the order. Chosen by us: less costs no picture, and queues of others vary by as much.
 const MIN_JITTER: Duration = Duration::from_millis(10);
 /// Memory of the share that arrives, in packets. Chosen by us: a lower value follows single losses.
@@ -403,8 +406,10 @@ impl PathModel {
                 sample
             }
             Some(mut served) => {
-                served.add(bytes, secs, packet * RATE_MEMORY);
-                let is_step = self.lately.bytes >= packet * STEP_PACKETS && self.lately.differs(&served);
+                served.add(bytes, secs.min(MAX_SLOWDOWN * bytes / served.rate()), packet * RATE_MEMORY);
+                // A small packet and those before it, of one acknowledgement, are no series.
+                let usual = packet.max(self.size + f64::from(self.headers));
+                let is_step = self.lately.bytes >= usual * STEP_PACKETS && self.lately.differs(&served);
                 if is_step { self.lately } else { served }
             }
         };

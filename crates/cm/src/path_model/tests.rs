@@ -72,6 +72,41 @@ fn a_step_of_the_rate_is_followed_within_a_few_packets() {
     }
 }
 
+/// Sends packets of these sizes at once, each of which arrives so long after the first one; returns the rate known then, in kbit/s.
+fn passes<const N: usize>(model: &mut PathModel, now: Instant, packets: [(u64, Duration); N]) -> u64 {
+    let departures = packets.map(|(bytes, _)| {
+        model.sent(now, (bytes, HEADERS), LEAST);
+        model.departure(HEADERS, LEAST)
+    });
+    for ((bytes, after), departure) in packets.into_iter().zip(departures) {
+        model.acked(bytes);
+        model.arrived(Observed { departure, answered: now + MS * 40 + after, uncertain: Duration::ZERO }, LEAST);
+    }
+    model.capacity.unwrap().as_bps() / 1_000
+}
+
+/// It was taken for one of 1.3 Mbit/s.
+#[test]
+fn a_link_that_stands_still_between_two_packets_is_not_narrow() {
+    let mut model = PathModel::default();
+    let even = [0, 1, 2, 3].map(|n| (1_000, MS * n / 10));
+    let known = (0..100).map(|n| passes(&mut model, Instant::ZERO + MS * 200 * n, even)).last().unwrap();
+    assert!((80_000..84_000).contains(&known), "{known} kbit/s");
+    let known = passes(&mut model, Instant::ZERO + MS * 20_000, [0, 1, 1_002, 1_003].map(|n| (1_000, MS * n / 10)));
+    assert!(known > 40_000, "{known} kbit/s");
+}
+
+/// They were a step of the rate.
+#[test]
+fn a_small_packet_that_waits_is_no_step() {
+    let mut model = PathModel::default();
+    for n in 0..100 {
+        passes(&mut model, Instant::ZERO + MS * 200 * n, [(1_000, Duration::ZERO), (1_000, MS)]);
+    }
+    let known = passes(&mut model, Instant::ZERO + MS * 20_000, [(1_000, Duration::ZERO), (100, MS * 90)]);
+    assert!(known > 2_000, "{known} kbit/s");
+}
+
 /// A stream below the rate, of a packet per frame and eight for a keyframe; its frames come a little late at times.
 #[test]
 fn a_stream_below_the_rate_is_not_taken_for_the_capacity() {

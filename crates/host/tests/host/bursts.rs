@@ -153,14 +153,15 @@ fn in_turns(longest: u64, loss: f64, seed: u64) -> LinkConfig {
     }
 }
 
-/// Such as a busy machine between processes. A loss while packets stood still was taken for an overflow, and one frame in twenty was missing.
+/// Such as a busy machine between processes. A loss while packets stood still was taken for an overflow, and a standstill between two packets
+/// for a narrow link: of 15 000 pictures 623 were missing with up to 50 ms, and 2010 with up to 300.
 #[test]
 fn losses_on_a_fast_link_that_serves_in_turns_cost_hardly_a_frame() {
-    for (longest, most) in [(20, 0), (50, 75)] {
+    for (longest, most) in [(20, 0), (50, 0), (100, 0), (200, 50), (300, 500)] {
         let counts = (1..=20)
             .map(|seed| missing(in_turns(longest, 0.02, seed), in_turns(longest, 0.0, seed + 100), 1_000, seed));
         let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
-        assert!(sum[0] <= most && sum[1] == 0, "{sum:?} of {}, up to {longest} ms", 20 * SECONDS * RATE);
+        assert!(sum[0] <= most && sum[1] <= most / 10, "{sum:?} of {}, up to {longest} ms", 20 * SECONDS * RATE);
     }
 }
 
@@ -248,12 +249,14 @@ fn acknowledgements_that_wait_on_their_way_back_cost_few_pictures() {
     assert!(sum[0] <= 100, "{sum:?} of {}", 5 * SECONDS * RATE);
 }
 
-/// A delay that varies by 50 ms, and keeps the order, was taken for a link as narrow as the stream: 1267 pictures were missing.
+/// A delay that varies by 50 ms and more, and keeps the order, was taken for a link as narrow as the stream: 1267 pictures were missing.
 #[test]
 fn a_delay_that_varies_and_keeps_the_order_costs_few_pictures() {
-    let jitter = Jitter { spread: ms(25), distribution: Distribution::Uniform, reorders: false };
-    let there = || LinkConfig { jitter, ..link(10_000, 20, 300) };
-    let counts = (1..=5).map(|seed| missing(there(), link(10_000, 20, 300), 300, seed));
-    let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
-    assert!(sum[0] <= 200, "{sum:?} of {}", 5 * SECONDS * RATE);
+    for (spread, most) in [(25, 300), (50, 600)] {
+        let jitter = Jitter { spread: ms(spread), distribution: Distribution::Uniform, reorders: false };
+        let there = || LinkConfig { jitter, ..link(10_000, 20, 300) };
+        let counts = (1..=10).map(|seed| missing(there(), link(10_000, 20, 300), 300, seed));
+        let sum = counts.fold([0; 2], |sum, [video, audio]| [sum[0] + video, sum[1] + audio]);
+        assert!(sum[0] <= most, "{sum:?} of {}, by {spread} ms", 10 * SECONDS * RATE);
+    }
 }
