@@ -236,6 +236,7 @@ impl PathModel {
             clears: self.clears,
             busy_since: self.series.0,
             capacity: self.capacity,
+            is_exact: self.measured.is_some(),
             headers: self.headers,
             error: Duration::from_nanos(self.error as u64),
             early: Duration::from_nanos(self.early as u64),

@@ -51,6 +51,8 @@ pub struct ArrivalModel {
     pub busy_since: Instant,
     /// Rate at which this host's packets pass the bottleneck, once it was seen.
     pub capacity: Option<Rate>,
+    /// Whether arrivals are known without the delays of acknowledgements, so that packets that wait for each other are seen.
+    pub is_exact: bool,
     /// Bytes of the headers that the Congestion Manager's sizes do not include.
     pub headers: u16,
     /// Mean error of recent predictions.

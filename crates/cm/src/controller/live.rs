@@ -76,6 +76,8 @@ pub struct Live {
     /// Capacity by the model, in bytes per second, its maximum, and the mean error of predictions.
     capacity: Option<f64>,
     best: Greatest<f64>,
+    /// Whether packets that wait for each other would be seen.
+    is_exact: bool,
     error: Duration,
     /// Slow start: consecutive RTT samples above the target queue.
     start: Option<u32>,
@@ -97,6 +99,7 @@ impl Live {
             path: Queueing::new(mtu, MEMORY),
             capacity: None,
             best: Greatest::default(),
+            is_exact: false,
             error: Duration::ZERO,
             start: Some(0),
             full: None,
@@ -106,10 +109,16 @@ impl Live {
         }
     }
 
-    /// Capacity of the path; where the transport reports no arrivals, the delivery rate of the last
+    /// Capacity of the path; where the transport does not report exact arrivals, the delivery rate of the last
     /// round.
     fn capacity(&self) -> Option<f64> {
-        self.capacity.or_else(|| self.path.rate()).filter(|&rate| rate > 0.0)
+        let delivered = if self.is_exact { None } else { self.path.rate() };
+        self.capacity.or(delivered).filter(|&rate| rate > 0.0)
+    }
+
+    /// Whether no packet of this host has waited for another one of it: what delays them is no queue of theirs.
+    fn has_met_no_queue(&self) -> bool {
+        self.is_exact && self.capacity.is_none()
     }
 
     fn packet_time(&self) -> Duration {
@@ -134,7 +143,8 @@ impl Live {
 
     fn begin(&mut self, acked: &Acked, look: &Look, in_a_row: u32) {
         // Not the whole target: the first predictions err most, and a window that doubles fills the queue meanwhile.
-        let is_queued = look.waited.saturating_sub(self.packet_time()) > self.packet_time().max(MIN_TARGET);
+        let is_queued = !self.has_met_no_queue()
+            && look.waited.saturating_sub(self.packet_time()) > self.packet_time().max(MIN_TARGET);
         let in_a_row = if is_queued { in_a_row + 1 } else { 0 };
         if in_a_row >= SLOW_START_EXIT_SAMPLES {
             self.window = self.fits(look).unwrap_or((self.window / 2.0).max(self.least()));
@@ -175,8 +185,8 @@ impl Live {
     fn overflowed(&mut self, now: Instant, look: &Look, outstanding: u64) {
         let is_most = look.waited.as_secs_f64() >= FULL_QUEUE_RATIO * look.peak.as_secs_f64();
         let waited = look.waited.saturating_sub(self.packet_time());
-        let is_own =
-            self.capacity().is_none_or(|rate| outstanding as f64 >= OWN_QUEUE_RATIO * waited.as_secs_f64() * rate);
+        let is_own = !self.has_met_no_queue()
+            && self.capacity().is_none_or(|rate| outstanding as f64 >= OWN_QUEUE_RATIO * waited.as_secs_f64() * rate);
         if is_most && is_own && waited > self.packet_time() / 2 {
             self.full = Some((now + MEMORY, waited / OVERFLOW_DIVISOR));
             self.start = None;
@@ -216,7 +226,7 @@ impl Controller for Live {
     }
 
     fn on_model(&mut self, now: Instant, model: &ArrivalModel) {
-        self.error = model.error;
+        (self.error, self.is_exact) = (model.error, model.is_exact);
         if let Some(rate) = model.capacity {
             // The model's capacity includes headers, and windows do not.
             let rate = rate.as_bps() as f64 / 8.0 * self.mtu / (self.mtu + f64::from(model.headers));

@@ -69,6 +69,20 @@ fn the_target_queue_covers_the_error_of_predictions() {
     close(script.live.window(), 17_000, 50);
 }
 
+/// Such as the delays of a busy machine: the stream's own rate was taken for the path's, and the window for it was too small for the next
+/// keyframe.
+#[test]
+fn what_delays_packets_that_never_waited_for_each_other_is_no_queue_of_theirs() {
+    let mut script = Script { live: Live::new(MTU), now: Instant::ZERO };
+    let model = ArrivalModel { is_exact: true, headers: 28, ..ArrivalModel::default() };
+    script.live.on_model(script.now, &model);
+    script.acks(20, 20);
+    let window = script.live.window();
+    script.acks(20, 100);
+    script.lose();
+    assert!(script.live.window() > window, "{}", script.live.window());
+}
+
 #[test]
 fn a_loss_while_a_queue_stands_that_is_not_its_own_is_no_overflow() {
     for (outstanding, is_own) in [(25_000, true), (2_000, false)] {
