@@ -297,6 +297,7 @@ mod tests {
             clears: Instant::ZERO + ms(clears),
             busy_since: Instant::ZERO + ms(busy_since),
             capacity: Some(Rate::from_kbps(800)),
+            is_exact: true,
             headers: 80,
             error: ms(3),
             early: ms(4),
