@@ -30,7 +30,7 @@ pub(crate) trait Carrier: Debug + Default {
     /// Handles a restart of the sender; `_restarts` counts them.
     fn begin_anew(&mut self, _restarts: u32) {}
 
-    /// Gives out what is due without a frame, while frames wait.
+    /// Gives out what is due without a frame, while frames wait or packets have come of late.
     fn pass_time(&mut self, _now: Instant) -> Vec<Self::Release> {
         Vec::new()
     }
@@ -56,6 +56,10 @@ pub(crate) enum Content<T> {
     Alone(T),
 }
 
+/// Time after the last packet for which what is due without a frame is given out although none waits: over a narrow link the first packet
+/// of a keyframe may come just before it is due. Chosen by us: with more, more of it comes after a stream's end.
+const AFTER_PACKETS: Duration = Duration::from_millis(500);
+
 /// Jitter buffer of a carrier, by the names of `TsPlayout` and `PassthroughPlayout`.
 #[derive(Debug)]
 #[expect(private_bounds, reason = "the carriers are those of this crate")]
@@ -64,6 +68,8 @@ pub struct WholeFramePlayout<C: Carrier> {
     pub(crate) carrier: C,
     restarts: u32,
     ready: VecDeque<C::Release>,
+    /// When the last packet came.
+    came: Option<Instant>,
 }
 
 #[expect(private_bounds, reason = "the carriers are those of this crate")]
@@ -71,7 +77,7 @@ impl<C: Carrier> WholeFramePlayout<C> {
     /// Creates a playout that gives out frames one latency after their capture, or at once.
     pub fn new(latency: Duration, release: Release) -> Self {
         let (frames, carrier) = (JitterBuffer::new(latency, release), C::default());
-        Self { frames, carrier, restarts: 0, ready: VecDeque::new() }
+        Self { frames, carrier, restarts: 0, ready: VecDeque::new(), came: None }
     }
 
     /// Latency in force.
@@ -126,6 +132,7 @@ impl<C: Carrier> WholeFramePlayout<C> {
         let packet = RtpPacket::parse(rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
         let Reading { is_prompt, content } = self.carrier.read(&packet)?;
         let Some(due) = self.frames.admit(now, &packet, is_prompt)? else { return Ok(()) };
+        self.came = Some(now);
         if std::mem::replace(&mut self.restarts, self.frames.restarts()) != self.restarts {
             self.carrier.begin_anew(self.restarts);
         }
@@ -142,7 +149,7 @@ impl<C: Carrier> WholeFramePlayout<C> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.frames.handle_timeout(now);
         self.take_released();
-        if self.frames.holds_frames() {
+        if self.frames.holds_frames() || self.came.is_some_and(|at| now <= at + AFTER_PACKETS) {
             self.ready.extend(self.carrier.pass_time(now));
         }
     }
@@ -158,8 +165,10 @@ impl<C: Carrier> WholeFramePlayout<C> {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = self.frames.poll_timeout()?;
-        Some(self.carrier.poll_timeout().map_or(due, |at| due.min(at)))
+        let due = self.frames.poll_timeout();
+        let until = self.came.map(|at| at + AFTER_PACKETS).filter(|_| due.is_none());
+        let carrier = self.carrier.poll_timeout().filter(|at| until.is_none_or(|until| *at <= until));
+        due.into_iter().chain(carrier).min()
     }
 
     /// Returns what is to be given out next.

@@ -153,7 +153,7 @@ impl Carrier for TsOutput {
         (!packets.is_empty()).then_some(TsRelease { packets, playout_at: due })
     }
 
-    /// Inserts clock values for PIDs whose clock was given up, while others of the stream wait.
+    /// Inserts clock values for PIDs whose clock was given up.
     fn pass_time(&mut self, now: Instant) -> Vec<TsRelease> {
         let mut inserted = Vec::new();
         for (&pid, output) in &mut self.pids {

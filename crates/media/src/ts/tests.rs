@@ -481,6 +481,35 @@ fn clock_values_never_go_back_behind_a_source_that_stood_still() {
     assert!(clocks.is_sorted(), "{clocks:?}");
 }
 
+/// A keyframe over a narrow link: nothing waited before its first packet came, and for 160 ms there was no clock value.
+#[test]
+fn clock_values_are_inserted_before_a_picture_that_comes_at_the_last_moment() {
+    let units = units(&Mux::stream().bytes);
+    let mut packetizer = TsPacketizer::new(1_400, 1, 0, 0).unwrap();
+    let mut playout = TsPlayout::new(Duration::from_millis(200), Release::Constant);
+    let mut clocks = Vec::new();
+    for unit in &units {
+        let time = Duration::from_millis(unit.time.unwrap_or_default().as_millis());
+        let (given_up, late) = (400..600, 600..800);
+        let way = Duration::from_millis(if late.contains(&time.as_millis()) { 195 } else { 0 });
+        let now = Instant::ZERO + time + way;
+        while let Some(due) = playout.poll_timeout().filter(|due| *due <= now) {
+            playout.handle_timeout(due);
+        }
+        for (_, rtp) in packetizer.packetize(unit, time.as_millis() * 90, false) {
+            if !given_up.contains(&time.as_millis()) {
+                playout.handle_packet(now, &rtp).unwrap();
+            }
+        }
+        while let Some(release) = playout.poll_release() {
+            let packets = release.packets.chunks_exact(PACKET_LEN).filter_map(Packet::new);
+            clocks.extend(packets.filter_map(|packet| packet.adaptation().pcr));
+        }
+    }
+    let longest = clocks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) / 27_000).max();
+    assert!(clocks.is_sorted() && longest <= Some(100), "{longest:?} ms");
+}
+
 /// A source that is played in a loop, or started again: clock values went back without a word, at which players stop for seconds.
 #[test]
 fn a_clock_that_begins_anew_is_marked() {
