@@ -88,8 +88,7 @@ pub(crate) fn open(
                 payload_type: rtp.payload_type.or(Some(session.payload_type)),
                 parameter_sets: session.parameter_sets.clone(),
             };
-            let group = session.address.filter(IpAddr::is_multicast);
-            return open(&Place::Udp(listening_at(group, session.port)), rate, pace, rtp);
+            return open(&Place::Udp(listening_at(session.address, session.port)), rate, pace, rtp);
         }
         Place::Udp(local) => {
             no_rate(rate, pace)?;
@@ -158,7 +157,7 @@ fn no_rate(rate: Option<FrameRate>, pace: Pace) -> Result<(), Failure> {
 fn spawn_passthrough(streams: Vec<MediaDescription>, payload_type: Option<u8>, frames: Frames) -> Result<(), Failure> {
     let (mut sockets, mut control) = (Vec::new(), Vec::new());
     for stream in &streams {
-        let local = listening_at(stream.group(), stream.port);
+        let local = listening_at(stream.address, stream.port);
         let socket = bind(local)?;
         join(&socket, local)?;
         sockets.push(socket);
@@ -172,13 +171,14 @@ fn spawn_passthrough(streams: Vec<MediaDescription>, payload_type: Option<u8>, f
     Ok(())
 }
 
-/// Local address to receive a stream at: its multicast group, or any address.
-fn listening_at(group: Option<IpAddr>, port: u16) -> SocketAddr {
-    let any = match group {
+/// Local address to receive a stream at that is sent to `address`: that, if it is a multicast group, or any address of its family.
+fn listening_at(address: Option<IpAddr>, port: u16) -> SocketAddr {
+    let at = match address {
+        Some(group) if group.is_multicast() => group,
         Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
-    SocketAddr::new(group.unwrap_or(any), port)
+    SocketAddr::new(at, port)
 }
 
 /// Joins the group if the address is multicast.
@@ -201,4 +201,18 @@ fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> +
         };
         frames.end(last);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream to `::1` was waited for at `0.0.0.0`, and none of it came.
+    #[test]
+    fn a_stream_is_received_at_an_address_of_its_family() {
+        let at = |address: &str| listening_at(Some(address.parse().unwrap()), 5_004).to_string();
+        assert_eq!([at("127.0.0.1"), at("::1"), at("2001:db8::7")], ["0.0.0.0:5004", "[::]:5004", "[::]:5004"]);
+        assert_eq!([at("239.1.2.3"), at("ff15::1")], ["239.1.2.3:5004", "[ff15::1]:5004"]);
+        assert_eq!(listening_at(None, 5_004).to_string(), "0.0.0.0:5004");
+    }
 }

@@ -62,7 +62,7 @@ pub enum RtpError {
         expected: u8,
     },
     /// The payload type is a static one, of another format (RFC 3551 §6).
-    #[error("RTP payload type {0} is not video of a dynamic payload type: name it with pt=, or give an SDP file")]
+    #[error("RTP payload type {0} is not video of a dynamic payload type: name it with --pt, or give an SDP file")]
     NotDynamic(u8),
     /// The packet is from another source (SSRC) than the one being played.
     #[error("RTP source {found:#010x}, while {expected:#010x} is being played")]

@@ -173,11 +173,6 @@ impl MediaDescription {
             .map(|(_, value)| value)
     }
 
-    /// Multicast group that it is sent to.
-    pub fn group(&self) -> Option<IpAddr> {
-        self.address.filter(IpAddr::is_multicast)
-    }
-
     /// Lines of the stream, with another port.
     pub fn lines(&self, port: u16) -> String {
         let types: Vec<String> = self.payload_types.iter().map(u8::to_string).collect();
