@@ -23,6 +23,8 @@ use crate::notice::{RateLimitedMessages, tell};
 const REORDERING: Duration = Duration::from_millis(60);
 /// Most by which a frame may have been captured before it arrived: jitter of a camera's network.
 const MOST_LATE: Duration = Duration::from_millis(60);
+/// Period of which the longest lag counts, and of the one before. Chosen by us: several groups of pictures.
+const LAG_PERIOD: Duration = Duration::from_secs(10);
 /// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
 /// Longest wait between two checks.
@@ -50,6 +52,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         reader: FrameReader::new(None),
         refused: RateLimitedMessages::default(),
         left_out: LeftOutWatch::default(),
+        lag: Lag::default(),
         has_given: false,
     };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
@@ -136,6 +139,7 @@ struct Relay {
     reader: FrameReader,
     refused: RateLimitedMessages,
     left_out: LeftOutWatch,
+    lag: Lag,
     /// Whether a frame was passed on.
     has_given: bool,
 }
@@ -177,7 +181,7 @@ impl Relay {
                 continue;
             }
             self.left_out.look(self.reader.left_out());
-            let timing = timing(&frame);
+            let timing = timing(&frame, &mut self.lag);
             while let Some(frame) = self.reader.next_frame() {
                 self.has_given = true;
                 let part = MediaPart::Video(FramePart { frame, first: true, last: true });
@@ -190,11 +194,30 @@ impl Relay {
     }
 }
 
-/// Capture time by the source's clock, corrected to the arrival where the two are far apart: a clock may run at any rate.
-fn timing(frame: &PlayoutFrame) -> Timing {
+/// Longest time of late by which pictures lag behind the source's clock beyond [`MOST_LATE`]: B-pictures do, since they are sent after a
+/// picture that is shown later.
+#[derive(Debug, Default)]
+struct Lag {
+    longest: [Duration; 2],
+    began: Instant,
+}
+
+impl Lag {
+    fn longest(&mut self, now: Instant, lag: Duration) -> Duration {
+        if now.saturating_since(self.began) >= LAG_PERIOD {
+            (self.longest, self.began) = ([Duration::ZERO, self.longest[0]], now);
+        }
+        self.longest[0] = self.longest[0].max(lag);
+        self.longest[0].max(self.longest[1])
+    }
+}
+
+/// Capture time by the source's clock, corrected to the arrival where the two are far apart: a clock may run at any rate. Presentation is
+/// corrected for all pictures alike, so that their distances stay.
+fn timing(frame: &PlayoutFrame, lag: &mut Lag) -> Timing {
     let captured = frame.captured_at.max(frame.arrived_at.saturating_sub(MOST_LATE));
-    let presented = frame.presented_at.max(Instant::ZERO) + captured.saturating_since(frame.captured_at);
-    Timing::Live { captured, presented: Some(presented) }
+    let lag = lag.longest(frame.arrived_at, captured.saturating_since(frame.captured_at));
+    Timing::Live { captured, presented: Some(frame.presented_at.max(Instant::ZERO) + lag) }
 }
 
 /// Describes a clock change for people.
@@ -209,5 +232,22 @@ impl std::fmt::Display for ClockChangeMessage<'_> {
             Longer(by) => write!(f, "{} ms longer under way", by.as_millis()),
             Shorter(by) => write!(f, "{} ms shorter under way", by.as_millis()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each picture was corrected by itself: of pictures 40 ms apart, 63 and 17 ms.
+    #[test]
+    fn pictures_that_lag_keep_their_distances() {
+        let ms = Duration::from_millis;
+        let mut lag = Lag::default();
+        let longest = [0, 20, 60, 0, 20, 60].map(|late| lag.longest(Instant::ZERO + ms(100), ms(late)));
+        assert_eq!(longest, [0, 20, 60, 60, 60, 60].map(ms));
+        // A picture that came late once counts for at most two periods.
+        assert_eq!(lag.longest(Instant::ZERO + ms(10_100), ms(20)), ms(60));
+        assert_eq!(lag.longest(Instant::ZERO + ms(20_100), ms(20)), ms(20));
     }
 }
