@@ -68,7 +68,7 @@ pub struct WholeFramePlayout<C: Carrier> {
     pub(crate) carrier: C,
     restarts: u32,
     ready: VecDeque<C::Release>,
-    /// When the last packet came.
+    /// When the last packet came, if of late.
     came: Option<Instant>,
 }
 
@@ -149,7 +149,8 @@ impl<C: Carrier> WholeFramePlayout<C> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.frames.handle_timeout(now);
         self.take_released();
-        if self.frames.holds_frames() || self.came.is_some_and(|at| now <= at + AFTER_PACKETS) {
+        self.came.take_if(|came| now > *came + AFTER_PACKETS);
+        if self.carrier_due().is_some_and(|due| due <= now) {
             self.ready.extend(self.carrier.pass_time(now));
         }
     }
@@ -165,10 +166,13 @@ impl<C: Carrier> WholeFramePlayout<C> {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = self.frames.poll_timeout();
-        let until = self.came.map(|at| at + AFTER_PACKETS).filter(|_| due.is_none());
-        let carrier = self.carrier.poll_timeout().filter(|at| until.is_none_or(|until| *at <= until));
-        due.into_iter().chain(carrier).min()
+        self.frames.poll_timeout().into_iter().chain(self.carrier_due()).min()
+    }
+
+    /// When the carrier gives something out without a frame.
+    fn carrier_due(&self) -> Option<Instant> {
+        let is_wanted = |due| self.frames.holds_frames() || self.came.is_some_and(|came| due <= came + AFTER_PACKETS);
+        self.carrier.poll_timeout().filter(|&due| is_wanted(due))
     }
 
     /// Returns what is to be given out next.

@@ -158,9 +158,11 @@ impl Live {
     }
 
     fn steer(&mut self, acked: &Acked, look: &Look) {
-        let Some(fits) = self.fits(look) else { return };
+        // Where nothing of this host has filled a queue, the window grows as beyond what fits.
+        let fits = if self.has_met_no_queue() { Some(0.0) } else { self.fits(look) };
+        let Some(fits) = fits else { return };
         let bytes = acked.bytes as f64;
-        if look.queued.saturating_sub(self.packet_time()) > self.target() {
+        if !self.has_met_no_queue() && look.queued.saturating_sub(self.packet_time()) > self.target() {
             self.window = self.window.min(fits);
         } else if !acked.window_limited || self.is_lossy {
         } else if self.window < fits {

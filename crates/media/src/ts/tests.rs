@@ -508,6 +508,10 @@ fn clock_values_are_inserted_before_a_picture_that_comes_at_the_last_moment() {
     }
     let longest = clocks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) / 27_000).max();
     assert!(clocks.is_sorted() && longest <= Some(100), "{longest:?} ms");
+    // Whoever wakes up late is not asked to at once again, for ever.
+    let late = Instant::ZERO + Duration::from_secs(60);
+    playout.handle_timeout(late);
+    assert!(playout.poll_timeout().is_none_or(|due| due > late), "{:?}", playout.poll_timeout());
 }
 
 /// A source that is played in a loop, or started again: clock values went back without a word, at which players stop for seconds.

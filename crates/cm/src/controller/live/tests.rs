@@ -81,6 +81,11 @@ fn what_delays_packets_that_never_waited_for_each_other_is_no_queue_of_theirs() 
     script.acks(20, 100);
     script.lose();
     assert!(script.live.window() > window, "{}", script.live.window());
+    // Nor does the window stay as it is after slow start.
+    script.live.end_slow_start();
+    let window = script.live.window();
+    script.acks(200, 20);
+    assert!(script.live.window() > window + 2 * MTU, "{}", script.live.window());
 }
 
 #[test]
