@@ -8,6 +8,7 @@ mod passthrough;
 mod pipe;
 mod probe;
 mod rtp;
+mod silence;
 mod ts;
 
 use std::fs::File;
@@ -75,6 +76,12 @@ pub(crate) fn open(
                 rtp.payload_type.is_none_or(|wanted| stream.payload_types.contains(&wanted))
             };
             let streams: Vec<_> = session.streams.into_iter().filter(is_wanted).collect();
+            if let [stream] = &streams[..]
+                && stream.is_transport_stream()
+            {
+                let local = listening_at(stream.address, stream.port);
+                return open(&Place::Udp(local), rate, pace, RtpSource { is_ts: true, ..rtp });
+            }
             let session = match (&streams[..], SessionDescription::parse(&text)) {
                 ([stream], Ok(session)) if stream.port == session.port => session,
                 ([], _) => return Err(Failure::Input(format!("{path}: no stream has the payload type of --pt"))),
@@ -87,6 +94,7 @@ pub(crate) fn open(
             let rtp = RtpSource {
                 payload_type: rtp.payload_type.or(Some(session.payload_type)),
                 parameter_sets: session.parameter_sets.clone(),
+                is_ts: false,
             };
             return open(&Place::Udp(listening_at(session.address, session.port)), rate, pace, rtp);
         }

@@ -27,6 +27,9 @@ impl Place {
             None => Ok(Self::file(text)),
             Some(("file", path)) => Ok(Self::file(path)),
             Some(("udp", address)) => udp(address).map(Self::Udp),
+            Some(("rtp", address)) => {
+                Err(Failure::Usage(format!("'{text}': use udp://{address}, with or without RTP, or an SDP file")))
+            }
             Some(_) => Err(Failure::Usage(format!("'{text}': use a file, '-', or udp://host:port"))),
         }
     }
@@ -150,12 +153,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_and_peers() {
+    fn places() {
         assert_eq!(Place::parse("-").unwrap(), Place::Standard);
         assert_eq!(Place::parse("a/b.h264").unwrap(), Place::File("a/b.h264".to_owned()));
         assert_eq!(Place::parse("udp://:5004").unwrap(), Place::Udp("0.0.0.0:5004".parse().unwrap()));
         assert!(matches!(Place::parse("http://x"), Err(Failure::Usage(_))));
+        assert!(matches!(Place::parse("rtp://:5004"), Err(Failure::Usage(text)) if text.contains("use udp://:5004")));
         assert!(matches!(Place::parse("udp://localhost"), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn peers() {
         assert!(matches!(Peer::parse("timeous://h?x=1"), Err(Failure::Usage(_))));
         assert!(matches!(Peer::parse("udp://127.0.0.1:9").unwrap(), Peer::Udp(_)));
         let is = |peer: &Peer, of| matches!(peer, Peer::Player(_, player) if player.protocol == of);

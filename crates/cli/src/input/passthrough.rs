@@ -12,11 +12,10 @@ use timeous_media::{Ending, MediaDescription, RTP_CLOCK_HZ, control};
 
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::media::MediaPart;
+use super::silence::Silence;
 use crate::failure::Failure;
 use crate::notice::{RateLimitedMessages, tell};
 
-/// Silence of a source that is reported.
-const SILENT: Duration = Duration::from_secs(3);
 /// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval at which the clocks of the streams are told.
@@ -54,31 +53,24 @@ pub(super) fn read_passthrough(
         socket.set_nonblocking(true).map_err(|error| broken(&error))?;
     }
     let mut is_going = frames.describe(source.streams.clone());
+    let mut silences = silences(source).map_err(|error| broken(&error))?;
     for (at, packet) in first {
+        silences[0].end();
         reading.packet(at, 0, &packet);
     }
     let mut datagram = vec![0; LARGEST];
-    let (mut heard, mut is_silent) = (clock::now(), false);
     let mut next_clocks = clock::now();
     while is_going && reading.give(frames) {
-        let now = clock::now();
-        if !is_silent && now.saturating_since(heard) > SILENT {
-            is_silent = true;
-            tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
-        }
-        let wait = reading.reader.poll_timeout().map_or(TICK, |at| at.saturating_since(now)).min(TICK);
+        silences.iter_mut().for_each(Silence::look);
+        let wait = reading.reader.poll_timeout().map_or(TICK, |at| at.saturating_since(clock::now())).min(TICK);
         let ready = wait_for(&source.sockets, wait.max(Duration::from_millis(1)))?;
         for (stream, socket) in source.sockets.iter().enumerate().filter(|(stream, _)| ready[*stream]) {
             for _ in 0..TURN {
                 match socket.recv(&mut datagram) {
                     Ok(len) => {
-                        let now = clock::now();
-                        if std::mem::take(&mut is_silent) {
-                            let silent = now.saturating_since(heard).as_secs_f64();
-                            tell(format_args!("the source goes on after {silent:.1} s"));
+                        if reading.packet(clock::now(), stream, &datagram[..len]) {
+                            silences[stream].end();
                         }
-                        heard = now;
-                        reading.packet(now, stream, &datagram[..len]);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -104,6 +96,17 @@ pub(super) fn read_passthrough(
         }
     }
     Ok(Ending { frames: reading.given, ..Ending::default() })
+}
+
+/// Detectors of silence, one for each stream.
+fn silences(source: &PassthroughSource) -> io::Result<Vec<Silence>> {
+    let is_alone = source.streams.len() == 1;
+    let of_stream = |(socket, stream): (&UdpSocket, &MediaDescription)| {
+        let local = socket.local_addr()?;
+        let name = if is_alone { "the source".to_owned() } else { format!("{stream} (port {})", local.port()) };
+        Ok(Silence::at(name, local, source.payload_type))
+    };
+    source.sockets.iter().zip(&source.streams).map(of_stream).collect()
 }
 
 /// Reads samples of a file, paced by their times.
@@ -164,18 +167,21 @@ struct Streams {
 }
 
 impl Streams {
-    fn packet(&mut self, at: Instant, stream: usize, datagram: &[u8]) {
+    /// Takes a datagram; returns whether it is a packet of the stream.
+    fn packet(&mut self, at: Instant, stream: usize, datagram: &[u8]) -> bool {
         let payload_type = datagram.get(1).map(|second| second & 0x7f);
         if control::is_control(datagram) {
             // Both share a port (RFC 5761).
-            return self.reader.push_control(stream, datagram);
+            self.reader.push_control(stream, datagram);
+            return false;
         }
         if self.payload_type.is_some() && payload_type != self.payload_type {
-            return;
+            return false;
         }
         if let Err(error) = self.reader.push(at, stream, datagram) {
             self.refused.tell_as(error.kind(), &format!("a packet of the source is not used: {error}"));
         }
+        true
     }
 
     /// Passes units on; returns `false` if the receiving side is gone.

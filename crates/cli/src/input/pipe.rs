@@ -12,8 +12,8 @@ use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
 use super::media::MediaPart;
+use super::silence::Silence;
 use crate::failure::Failure;
-use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
 /// Pause after which a NAL unit counts as complete, if pauses are trusted: writers pass on whole NAL units.
@@ -27,10 +27,6 @@ const LONG_QUIET: Duration = Duration::from_millis(150);
 /// Typical size of one write, such as ffmpeg's; after it, the next write may be delayed.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
-/// Silence of a source that is reported.
-const SILENT: Duration = Duration::from_secs(3);
-/// The same, at most, for a source that pauses often.
-const MOST_SILENT: Duration = Duration::from_secs(60);
 
 /// Whether a descriptor is live: a pipe, socket or terminal, not a file.
 pub(super) fn is_live(from: &impl AsFd) -> bool {
@@ -86,7 +82,7 @@ pub(super) fn read_live(
     let mut is_read = !first.is_empty();
     loop {
         if !is_read && !pause.wait(&from, &mut reader)? {
-            give_live(&mut reader, frames, &mut capture_times, (pause.since, whole));
+            give_live(&mut reader, frames, &mut capture_times, (pause.silence.since(), whole));
             continue;
         }
         // A frame that this chunk ends arrived before it.
@@ -101,14 +97,14 @@ pub(super) fn read_live(
             break;
         }
         pause.on_data(&chunk[..count]);
-        let came_at = pending_since.unwrap_or(pause.since);
+        let came_at = pending_since.unwrap_or(pause.silence.since());
         let pushed = reader.push(&chunk[..count]);
         left_out.look(reader.left_out());
         give_live(&mut reader, frames, &mut capture_times, (came_at, whole));
         pushed?;
     }
     let ending = reader.finish()?;
-    give_live(&mut reader, frames, &mut capture_times, (pause.since, whole));
+    give_live(&mut reader, frames, &mut capture_times, (pause.silence.since(), whole));
     Ok(ending)
 }
 
@@ -163,10 +159,7 @@ struct PauseDetector {
     is_flushed: bool,
     /// Whether all bytes received so far were passed on.
     is_taken: bool,
-    since: Instant,
-    is_silent: bool,
-    /// Silence that is reported next.
-    silent_after: Duration,
+    silence: Silence,
 }
 
 impl Default for PauseDetector {
@@ -178,9 +171,7 @@ impl Default for PauseDetector {
             has_paused: false,
             is_flushed: true,
             is_taken: true,
-            since: clock::now(),
-            is_silent: false,
-            silent_after: SILENT,
+            silence: Silence::of_pipe(),
         }
     }
 }
@@ -192,7 +183,7 @@ impl PauseDetector {
         let waits_long = self.is_flushed && !self.is_taken && self.trusted_from == TRUSTED_FROM;
         let patience = match (self.is_flushed, self.bytes >= PIECE) {
             (true, _) if waits_long => LONG_QUIET,
-            (true, _) => self.silent_after,
+            (true, _) => self.silence.after(),
             (false, true) => HELD_UP,
             (false, false) => QUIET,
         };
@@ -205,9 +196,7 @@ impl PauseDetector {
             return Ok(false);
         }
         if self.is_flushed {
-            if !std::mem::replace(&mut self.is_silent, true) {
-                tell(format_args!("the source has sent nothing for {:.0} s", self.silent_after.as_secs_f64()));
-            }
+            self.silence.look();
             return Ok(false);
         }
         self.is_flushed = true;
@@ -222,20 +211,14 @@ impl PauseDetector {
 
     /// Arrival of the last bytes, unless all bytes were passed on.
     fn pending_since(&self) -> Option<Instant> {
-        (!self.is_taken).then_some(self.since)
+        (!self.is_taken).then_some(self.silence.since())
     }
 
     fn on_data(&mut self, bytes: &[u8]) {
         if std::mem::take(&mut self.has_paused) {
             self.assess_pause(bytes);
         }
-        if std::mem::take(&mut self.is_silent) {
-            let silent = clock::now().saturating_since(self.since);
-            tell(format_args!("the source goes on after {:.1} s", silent.as_secs_f64()));
-            // A frame every five seconds is no silence.
-            self.silent_after = self.silent_after.max((silent * 2).min(MOST_SILENT));
-        }
-        self.since = clock::now();
+        self.silence.end();
         self.bytes += bytes.len();
         (self.is_flushed, self.is_taken) = (false, false);
     }

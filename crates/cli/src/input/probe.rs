@@ -8,7 +8,8 @@ use timeous_media::ts::is_transport_stream;
 use timeous_media::{Ending, FrameRate};
 
 use super::captured::Frames;
-use super::pipe::read;
+use super::pipe::{is_ready, read};
+use super::silence::Silence;
 use super::{container, pipe, ts};
 use crate::failure::Failure;
 use crate::notice::tell;
@@ -28,7 +29,12 @@ pub(super) fn read_file(mut from: File, rate: Option<FrameRate>, frames: &Frames
 
 /// Reads a live source.
 pub(super) fn read_live(mut from: File, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
+    let mut silence = Silence::of_pipe();
+    while !is_ready(&from, silence.after())? {
+        silence.look();
+    }
     let (first, format) = probe(&mut from)?;
+    silence.end();
     match format {
         Format::TransportStream => ts::read_live(from, &first, None, frames),
         Format::H265 => ts::read_live(from, &first, Some(h265(rate)), frames),

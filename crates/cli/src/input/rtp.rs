@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::passthrough::look_for_h264;
-use timeous_media::ts::packets_of;
+use timeous_media::ts::{PACKET_LEN, TS_PAYLOAD_TYPE, packets_of};
 use timeous_media::{
     Ending, FrameFate, FramePart, FrameReader, MediaDescription, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame,
     Release, control,
@@ -15,9 +15,10 @@ use super::captured::{CapturedFrame, Frames, Timing};
 use super::left_out::LeftOutWatch;
 use super::media::MediaPart;
 use super::passthrough::{PassthroughSource, read_passthrough, tell_streams};
+use super::silence::Silence;
 use super::ts;
 use crate::failure::Failure;
-use crate::notice::{RateLimitedMessages, tell};
+use crate::notice::RateLimitedMessages;
 
 /// Longest wait for reordered RTP packets.
 const REORDERING: Duration = Duration::from_millis(60);
@@ -25,8 +26,6 @@ const REORDERING: Duration = Duration::from_millis(60);
 const MOST_LATE: Duration = Duration::from_millis(60);
 /// Period of which the longest lag counts, and of the one before. Chosen by us: several groups of pictures.
 const LAG_PERIOD: Duration = Duration::from_secs(10);
-/// Silence of a source that is reported.
-const SILENT: Duration = Duration::from_secs(3);
 /// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(200);
 /// Largest datagram.
@@ -39,6 +38,8 @@ pub(crate) struct RtpSource {
     pub(crate) payload_type: Option<u8>,
     /// Parameter sets, if the stream does not carry them.
     pub(crate) parameter_sets: Vec<Vec<u8>>,
+    /// Whether it is a transport stream, in packets of any payload type.
+    pub(crate) is_ts: bool,
 }
 
 /// Reads until the receiving side is gone. RTP has no end of stream: a silent source may come back.
@@ -58,29 +59,27 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
     let mut probe = Probe::default();
     let mut datagram = vec![0; LARGEST];
-    let mut heard = clock::now();
+    let broken = |error: std::io::Error| Failure::file("the source", &error);
     let mut from: Option<SocketAddr> = None;
-    let mut is_silent = true;
+    let mut silence = Silence::at("the source".to_owned(), socket.local_addr().map_err(broken)?, None);
     loop {
-        let now = clock::now();
-        if !is_silent && now.saturating_since(heard) > SILENT {
-            is_silent = true;
-            tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
-        }
-        let due = relay.playout.poll_timeout().map_or(TICK, |at| at.saturating_since(now));
+        silence.look();
+        let due = relay.playout.poll_timeout().map_or(TICK, |at| at.saturating_since(clock::now()));
         let wait = due.max(Duration::from_millis(1)).min(TICK);
-        socket.set_read_timeout(Some(wait.into())).map_err(|error| Failure::file("the source", &error))?;
+        socket.set_read_timeout(Some(wait.into())).map_err(broken)?;
         match socket.recv_from(&mut datagram) {
             Ok((len, sender)) => {
                 if from != Some(sender) {
                     relay.refused.tell_as("sender", &format!("RTP from {sender}"));
-                } else if is_silent {
-                    let silent = clock::now().saturating_since(heard).as_secs_f64();
-                    tell(format_args!("the source goes on after {silent:.1} s"));
                 }
-                (from, is_silent, heard) = (Some(sender), false, clock::now());
-                if !relay.has_given && packets_of(&datagram[..len]).is_some() {
-                    return ts::read_udp(socket, &datagram[..len], frames);
+                silence.end();
+                from = Some(sender);
+                if !relay.has_given && is_transport_stream(&datagram[..len], source) {
+                    return ts::read_udp(socket, &datagram[..len], silence, frames);
+                }
+                if source.is_ts {
+                    relay.refused.tell("a packet of the source is not of MPEG-TS, and is left out");
+                    continue;
                 }
                 relay.packet(&datagram[..len]);
                 if !relay.has_given && probe.is_other(&datagram[..len], source.payload_type) {
@@ -93,6 +92,13 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
             return Ok(relay.reader.finish()?);
         }
     }
+}
+
+/// Whether a datagram shows that the source is a transport stream: packets of one, several if nothing else tells of it.
+fn is_transport_stream(datagram: &[u8], source: &RtpSource) -> bool {
+    let is_alone = |packets: &[u8]| packets.len() == datagram.len();
+    let is_named = || source.is_ts || datagram[1] & 0x7f == TS_PAYLOAD_TYPE;
+    packets_of(datagram).is_some_and(|packets| is_alone(packets) || packets.len() > PACKET_LEN || is_named())
 }
 
 /// Packets in a row, without a picture of H.264, that are kept for a reader of other codecs. Chosen by us: a keyframe of usual size.

@@ -13,6 +13,7 @@ use timeous_media::{Ending, MediaError};
 use super::captured::{CapturedFrame, Frames, Timing};
 use super::media::MediaPart;
 use super::pipe::{is_ready, read};
+use super::silence::Silence;
 use crate::failure::Failure;
 use crate::notice::tell;
 
@@ -20,8 +21,7 @@ const CHUNK: usize = 64 * 1024;
 /// Pause after which what has come is sent, though few packets wait. Chosen by us: writers write many packets at once; a higher value
 /// delays them.
 const QUIET: Duration = Duration::from_millis(2);
-/// Silence of a source that is reported.
-const SILENT: Duration = Duration::from_secs(3);
+
 /// Reads all packets of a file, paced by its program clock.
 pub(super) fn read_file(
     mut from: impl Read,
@@ -83,8 +83,8 @@ pub(super) fn read_live(
 }
 
 /// Reads UDP, after a first datagram. UDP has no end of stream: a silent source may come back.
-pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], frames: &Frames) -> Result<Ending, Failure> {
-    let mut source = Source::new(frames, false);
+pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], silence: Silence, frames: &Frames) -> Result<Ending, Failure> {
+    let mut source = Source { silence, ..Source::new(frames, false) };
     let mut datagram = vec![0; CHUNK];
     source.push(packets_of(first).unwrap_or_default())?;
     tell("the source is MPEG-TS");
@@ -111,7 +111,7 @@ struct Source<'a> {
     frames: &'a Frames,
     is_paced: bool,
     given: u64,
-    is_silent: bool,
+    silence: Silence,
 }
 
 impl<'a> Source<'a> {
@@ -123,7 +123,7 @@ impl<'a> Source<'a> {
             frames,
             is_paced,
             given: 0,
-            is_silent: false,
+            silence: Silence::of_pipe(),
         }
     }
 
@@ -136,21 +136,14 @@ impl<'a> Source<'a> {
 
     /// Waits for bytes; after a short pause, what has come is sent.
     fn wait(&mut self, mut is_ready: impl FnMut(Duration) -> Result<bool, Failure>) -> Result<(), Failure> {
-        if is_ready(QUIET)? {
-            return Ok(());
-        }
-        self.reader.flush();
-        self.give();
-        let since = clock::now();
-        while !is_ready(SILENT)? {
-            if !std::mem::replace(&mut self.is_silent, true) {
-                tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+        if !is_ready(QUIET)? {
+            self.reader.flush();
+            self.give();
+            while !is_ready(self.silence.after())? {
+                self.silence.look();
             }
         }
-        if std::mem::take(&mut self.is_silent) {
-            let silent = clock::now().saturating_since(since).as_secs_f64();
-            tell(format_args!("the source goes on after {silent:.1} s"));
-        }
+        self.silence.end();
         Ok(())
     }
 

@@ -86,6 +86,23 @@ fn a_port_that_is_taken() {
     fails(&["emulate", "--listen", &to, "--to", "127.0.0.1:9"], 4, &[&port.to_string()]);
 }
 
+/// A mistyped port was never told of.
+#[test]
+fn a_source_that_never_sends_is_told_of_with_what_to_check() {
+    let files = Files::new();
+    let [port, video, audio] = [(); 3].map(|()| free_port());
+    let sdp = format!("v=0\nm=video {video} RTP/AVP 96\na=rtpmap:96 H265/90000\nm=audio {audio} RTP/AVP 0\n");
+    let source = files.write("in.sdp", sdp.as_bytes());
+    let mut of_one = timeous(&["send", &format!("udp://127.0.0.1:{port}"), NOBODY]);
+    let mut of_two = timeous(&["send", &source, NOBODY]);
+    of_one.until_it_says(&format!(
+        "the source has sent nothing for 3 s: is it running, and does it send to 127.0.0.1:{port}"
+    ));
+    for (name, port) in [("video H265", video), ("audio PCMU", audio)] {
+        of_two.until_it_says(&format!("{name} (port {port}) has sent nothing for 3 s: is it running"));
+    }
+}
+
 #[test]
 fn wrong_uris_say_what_to_write_instead() {
     let source = "assets/clip.h264";

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
-use timeous_core::Rng;
+use timeous_core::{Duration, Rng};
 use timeous_media::container::{Sample, Track, TrackFormat, TsMuxer};
 
 use crate::support::{
-    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, side_by_side, skip, timeous, until,
+    Files, Running, command, decoder, emulate, free_port, is_free, is_installed, side_by_side, skip, sleep, timeous,
+    until,
 };
 
 const PACKET: usize = 188;
@@ -232,6 +234,44 @@ fn a_transport_stream_comes_by_pipe_and_by_udp_and_goes_to_udp() {
     player.end();
     let [video, audio] = packets_of(&received);
     assert!(video >= 60 && audio > 100, "{video} pictures, {audio} packets of sound");
+}
+
+/// Sends a file by RTP of a payload type, as SDP lines describe it, or without a description.
+fn comes_by_rtp(payload_type: u8, lines: Option<&str>) {
+    let files = Files::new();
+    let Some(film) = encode(&files, &H264_AAC) else { return skip("comes_by_rtp", "ffmpeg") };
+    let (port, input, out) = (free_port(), free_port(), files.path("out.ts"));
+    let source = lines.map_or(format!("udp://:{input}"), |lines| {
+        let sdp = format!("v=0\nc=IN IP4 127.0.0.1\nm=video {input} RTP/AVP {lines}\n");
+        files.write("in.sdp", sdp.as_bytes())
+    });
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=1s&reconnect=off"), &out]);
+    receiver.until_it_says("listening");
+    let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=1s")]);
+    until("the sender listens", || !is_free(input));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for (sequence, packets) in (0u16..).zip(fs::read(&film).unwrap().chunks(7 * PACKET)) {
+        let [high, low] = sequence.to_be_bytes();
+        let header = [0x80, payload_type, high, low, 0, 0, 0, 0, 0, 0, 0, 7];
+        socket.send_to(&[&header, packets].concat(), ("127.0.0.1", input)).unwrap();
+        // 2 Mbit/s.
+        sleep(Duration::from_millis(5));
+    }
+    sleep(Duration::from_millis(300));
+    sender.stop();
+    let said = receiver.ends_with(0);
+    assert!(said.contains("the stream is MPEG-TS"), "{said}");
+    assert_eq!(packets_of(&out), packets_of(&film), "{said}");
+}
+
+/// Types 33 of an SDP and 96 of any were not taken as a transport stream, but as RTP that passes as it is.
+#[test]
+fn a_transport_stream_comes_by_rtp_of_any_payload_type() {
+    side_by_side(&[
+        ("the static type by SDP", || comes_by_rtp(33, Some("33"))),
+        ("a dynamic type by SDP", || comes_by_rtp(96, Some("96\na=rtpmap:96 MP2T/90000"))),
+        ("a dynamic type without SDP", || comes_by_rtp(96, None)),
+    ]);
 }
 
 #[test]

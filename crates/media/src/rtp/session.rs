@@ -57,7 +57,7 @@ const KEPT: [&str; 6] = ["rtpmap", "fmtp", "ptime", "maxptime", "framerate", "ex
 /// Transports that are plain RTP.
 const TRANSPORTS: [&str; 2] = ["RTP/AVP", "RTP/AVPF"];
 /// Formats that need no `a=rtpmap` (RFC 3551 tables 4 and 5).
-const STATIC: [(u8, MediaKind, &str, u32); 15] = [
+const STATIC: [(u8, MediaKind, &str, u32); 16] = [
     (0, MediaKind::Audio, "PCMU", 8_000),
     (3, MediaKind::Audio, "GSM", 8_000),
     (4, MediaKind::Audio, "G723", 8_000),
@@ -72,6 +72,7 @@ const STATIC: [(u8, MediaKind, &str, u32); 15] = [
     (26, MediaKind::Video, "JPEG", 90_000),
     (31, MediaKind::Video, "H261", 90_000),
     (32, MediaKind::Video, "MPV", 90_000),
+    (33, MediaKind::Video, "MP2T", 90_000),
     (34, MediaKind::Video, "H263", 90_000),
 ];
 
@@ -105,6 +106,11 @@ impl MediaDescription {
     /// Whether a player knows what it is, by its description.
     pub fn is_known(&self) -> bool {
         !self.codec.is_empty()
+    }
+
+    /// Whether it is a transport stream (RFC 2250), with streams of its own.
+    pub fn is_transport_stream(&self) -> bool {
+        self.codec.eq_ignore_ascii_case("MP2T")
     }
 
     /// Parses the lines of a stream, as [`lines`](Self::lines) writes them.
@@ -308,6 +314,13 @@ mod tests {
         assert_eq!((audio.codec.as_str(), audio.address), ("PCMA", Some("ff15::1".parse().unwrap())));
         assert_eq!(Session::parse("v=0\nm=video 0 RTP/AVP 96\n"), Err(SdpError::NoStream));
         assert!(matches!(Session::parse("nothing"), Err(SdpError::Syntax(_))));
+    }
+
+    #[test]
+    fn a_transport_stream_has_a_static_or_a_dynamic_payload_type() {
+        for media in ["m=video 5000 RTP/AVP 33\n", "m=video 5000 RTP/AVP 96\na=rtpmap:96 mp2t/90000\n"] {
+            assert!(Session::parse(&format!("v=0\n{media}")).unwrap().streams[0].is_transport_stream(), "{media}");
+        }
     }
 
     proptest! {

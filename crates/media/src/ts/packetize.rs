@@ -21,7 +21,8 @@ fn room(mtu: usize) -> usize {
     (mtu.saturating_sub(RTP_HEADER + PesDescriptor::MAX_LEN) / PACKET_LEN).min(MOST_PACKETS)
 }
 
-/// Packets of a datagram that is of a transport stream: whole ones, with or without an RTP header (RFC 2250 §2).
+/// Packets of a datagram that is of a transport stream: whole ones, with or without an RTP header (RFC 2250 §2), whose payload type may
+/// be dynamic.
 ///
 /// ```
 /// use timeous_media::ts::packets_of;
@@ -40,7 +41,7 @@ pub fn packets_of(datagram: &[u8]) -> Option<&[u8]> {
     if is_whole(datagram) {
         return Some(datagram);
     }
-    let packet = RtpPacket::parse(datagram).ok().filter(|packet| packet.payload_type() == TS_PAYLOAD_TYPE)?;
+    let packet = RtpPacket::parse(datagram).ok()?;
     // The packet lends its payload for no longer than itself.
     let begin = packet.payload_offset();
     let payload = datagram.get(begin..begin + packet.payload_len())?;
