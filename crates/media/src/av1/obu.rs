@@ -12,6 +12,11 @@ pub(crate) const FRAME: u8 = 6;
 pub(crate) const TILE_LIST: u8 = 8;
 pub(crate) const PADDING: u8 = 15;
 
+/// Start code of units in a transport stream, and headers of a temporal delimiter without and with a size, which is zero.
+const START_CODE: [u8; 3] = [0, 0, 1];
+const DELIMITER_ALONE: u8 = TEMPORAL_DELIMITER << 3;
+const DELIMITER_SIZED: u8 = DELIMITER_ALONE | SIZE;
+
 /// Header of a unit, and what follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Obu<'a> {
@@ -69,6 +74,23 @@ pub(crate) fn units(mut bytes: &[u8]) -> impl Iterator<Item = Obu<'_>> {
         bytes = after;
         Some(obu)
     })
+}
+
+/// Bytes of each unit of a temporal unit, with its header; the last one may be cut off.
+pub(crate) fn split_up(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let after = Obu::split(bytes).map_or(&[][..], |(_, after)| after);
+        let (unit, rest) = bytes.split_at(bytes.len() - after.len());
+        bytes = rest;
+        (!unit.is_empty()).then_some(unit)
+    })
+}
+
+/// Whether bytes begin with a temporal delimiter, as every temporal unit does (§7.5): in the low-overhead format, or behind a start code
+/// (Carriage of AV1 in MPEG-2 TS).
+pub(crate) fn begins_temporal_unit(bytes: &[u8]) -> bool {
+    let unit = bytes.strip_prefix(&START_CODE).unwrap_or(bytes);
+    matches!(unit, [DELIMITER_ALONE, ..] | [DELIMITER_SIZED, 0, ..])
 }
 
 /// Number of variable length; the bytes behind it are left.

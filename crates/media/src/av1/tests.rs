@@ -60,12 +60,12 @@ fn several_references_each() {
 }
 
 #[test]
-fn what_cannot_be_read_may_be_referred_to_by_all_that_follows() {
+fn what_cannot_be_read_may_refer_to_any_and_be_referred_to_by_all_that_follows() {
     let stream = include_bytes!("../../tests/streams/av1-realtime.obu");
     let all = temporal_units(stream);
     let mut units = Units::default();
     assert!(units.read(1, all[0].iter().map(Vec::as_slice), false).is_some());
     assert_eq!(units.read(2, [&all[1][0][..3]].into_iter(), false), None, "more may come");
-    assert_eq!(units.read(2, [&all[1][0][..3]].into_iter(), true).unwrap().references, None);
+    assert_eq!(units.read(2, [&all[1][0][..3]].into_iter(), true).unwrap().references, Some(vec![1]));
     assert_eq!(units.read(3, all[2].iter().map(Vec::as_slice), false).unwrap().references, Some(vec![2]));
 }

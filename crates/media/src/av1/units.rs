@@ -13,7 +13,7 @@ pub(crate) struct TemporalUnit {
     pub(crate) is_disposable: bool,
     pub(crate) temporal: u8,
     pub(crate) spatial: u8,
-    /// Units that it refers to, the newest first; `None`: its headers cannot be read.
+    /// Units that it may refer to, the newest first; `None`: its headers cannot be read.
     pub(crate) references: Option<Vec<u32>>,
 }
 
@@ -56,12 +56,14 @@ impl Units {
         if !all && !found.is_shown {
             return None;
         }
-        if !found.is_shown || found.is_unreadable {
-            // Frames that are not known may take any slot.
+        let is_exact = found.is_shown && !found.is_unreadable;
+        if !is_exact {
+            // Frames that are not known may refer to any slot, and take any.
+            found.references.extend(self.slots.iter().flatten().map(|slot| slot.unit));
             next.slots = [Some(Slot { unit: number, is_key: false }); 8];
         }
+        let is_known = is_exact || next.sequence.is_some();
         *self = next;
-        let is_exact = found.is_shown && !found.is_unreadable;
         found.references.sort_unstable_by(|a, b| b.cmp(a));
         found.references.dedup();
         Some(TemporalUnit {
@@ -69,7 +71,7 @@ impl Units {
             is_disposable: is_exact && found.refreshes == 0,
             temporal: found.layers.map_or(0, |(temporal, _)| temporal),
             spatial: found.layers.map_or(0, |(_, spatial)| spatial),
-            references: is_exact.then_some(found.references),
+            references: is_known.then_some(found.references),
         })
     }
 

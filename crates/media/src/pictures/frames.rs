@@ -5,8 +5,11 @@ use std::collections::VecDeque;
 use timeous_core::{FrameId, Priority, References};
 
 use super::kind::UnitKind;
+use crate::av1::obu::split_up;
+use crate::av1::units::{TemporalUnit, Units};
 use crate::frame::Frame;
 use crate::h264::annexb::unit_starts;
+use crate::h264::bits::payload_of;
 use crate::h264::reader::FrameReader;
 use crate::h264::svc;
 use crate::h265::nal::NalHeader;
@@ -18,6 +21,7 @@ pub(crate) enum VideoCodec {
     Mpeg2,
     H264,
     H265,
+    Av1,
     /// Random access points of the transport stream are all that is known.
     Unknown,
 }
@@ -72,17 +76,20 @@ pub(crate) struct VideoFrames {
     anchors: [Option<u32>; 2],
     /// H.265, which has reference picture sets.
     pictures: Pictures,
+    /// AV1, which has reference slots.
+    units: Units,
     /// Highest temporal layer of H.265 so far.
     highest_layer: u8,
-    /// Whether the stream has marked a random access point.
+    /// Whether an entry point has come: what cannot be read refers to the frame before from then on.
     has_entries: bool,
 }
 
 impl VideoFrames {
     pub(crate) fn new(codec: VideoCodec) -> Self {
         let reader = (codec == VideoCodec::H264).then(|| Box::new(FrameReader::new(None)));
-        let (numbers, anchors, pictures) = (VecDeque::new(), [None; 2], Pictures::default());
-        Self { codec, reader, numbers, anchors, pictures, highest_layer: 0, has_entries: false }
+        let (numbers, anchors) = (VecDeque::new(), [None; 2]);
+        let (pictures, units) = (Pictures::default(), Units::default());
+        Self { codec, reader, numbers, anchors, pictures, units, highest_layer: 0, has_entries: false }
     }
 
     /// Describes the frame `number` by the beginning of its bytes. `None`: more bytes are needed, unless these are `all`.
@@ -98,6 +105,7 @@ impl VideoFrames {
             VideoCodec::H264 => self.describe_h264(number, bytes, is_random_access, all),
             VideoCodec::H265 => self.describe_h265(number, bytes, is_random_access, all),
             VideoCodec::Mpeg2 => self.describe_mpeg2(number, bytes, is_random_access, all),
+            VideoCodec::Av1 => self.describe_av1(number, bytes, is_random_access, all),
             VideoCodec::Unknown => Some(self.describe_unknown(number, is_random_access)),
         }
     }
@@ -138,6 +146,7 @@ impl VideoFrames {
         if self.numbers.len() > REMEMBERED {
             self.numbers.pop_front();
         }
+        self.has_entries |= frame.entry.is_some();
         if frame.reference {
             self.anchor(number);
         }
@@ -175,6 +184,39 @@ impl VideoFrames {
         Some(Description::new(UnitKind::Video, references, priority).of_layer(layer))
     }
 
+    fn describe_av1(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
+        let obus: Vec<Vec<u8>> = if bytes.starts_with(&[0, 0, 1]) {
+            // Start codes have emulation prevention, too (Carriage of AV1 in MPEG-2 TS).
+            let ends = unit_starts(bytes).skip(1).map(|at| at - 3).chain([bytes.len()]);
+            let units = unit_starts(bytes).zip(ends).filter_map(|(at, end)| bytes.get(at..end));
+            units
+                .filter(|unit| !unit.is_empty())
+                .map(|unit| [&unit[..1], &payload_of(unit, SLICE_HEADER)].concat())
+                .collect()
+        } else {
+            split_up(bytes).map(<[u8]>::to_vec).collect()
+        };
+        let unit = self.units.read(number, obus.iter().map(Vec::as_slice), all)?;
+        let TemporalUnit { is_disposable, references: Some(known), .. } = unit else {
+            return Some(self.describe_unknown(number, is_entry));
+        };
+        if unit.is_entry {
+            return Some(self.entry(number));
+        }
+        let mut references = References::NONE;
+        // Of more than fit, the newest: they refer to the others, or came after them.
+        for reference in known.into_iter().take(References::MAX) {
+            let _ = references.push(FrameId(reference));
+        }
+        let layer = unit.temporal.min(MAX_TEMPORAL);
+        if is_disposable {
+            return Some(Description::new(UnitKind::VideoDisposable, references, DISPOSABLE).of_layer(layer));
+        }
+        self.anchor(number);
+        let priority = Priority(REFERENCE.0 - LAYER_STEP * layer);
+        Some(Description::new(UnitKind::Video, references, priority).of_layer(layer))
+    }
+
     fn describe_mpeg2(&mut self, number: u32, bytes: &[u8], is_entry: bool, all: bool) -> Option<Description> {
         // Picture start code, then temporal reference and coding type (ISO/IEC 13818-2 §6.2.3).
         let picture = unit_starts(bytes).find(|at| bytes[*at] == 0 && bytes.get(at + 2).is_some());
@@ -203,7 +245,6 @@ impl VideoFrames {
     /// Describes a frame by the random access points of the transport stream: others refer to the frame before.
     fn describe_unknown(&mut self, number: u32, is_entry: bool) -> Description {
         if is_entry {
-            self.has_entries = true;
             return self.entry(number);
         }
         let before = self.anchors[0].filter(|_| self.has_entries);
@@ -213,6 +254,7 @@ impl VideoFrames {
     }
 
     fn entry(&mut self, number: u32) -> Description {
+        self.has_entries = true;
         self.anchor(number);
         Description::new(UnitKind::VideoEntry, References::NONE, ENTRY)
     }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::reader::elementary_begin;
 use super::section::{Sections, body};
 use super::stream::{StreamKind, TsStream};
+use crate::av1::obu::begins_temporal_unit;
 use crate::pictures::VideoCodec;
 
 /// PID of the program association table (§2.4.3.3, table 2-3).
@@ -31,7 +33,7 @@ const DESCRIBED: [(u8, Content, &str); 7] = [
 /// Registrations (SMPTE RA) that do.
 const REGISTERED: [(&[u8; 4], Content, &str); 8] = [
     (b"HEVC", Content::Video(VideoCodec::H265), "H.265"),
-    (b"AV01", Content::Video(VideoCodec::Unknown), "AV1"),
+    (b"AV01", Content::Video(VideoCodec::Av1), "AV1"),
     (b"Opus", Content::Audio, "Opus"),
     (b"AC-3", Content::Audio, "AC-3"),
     (b"AC-4", Content::Audio, "AC-4"),
@@ -148,14 +150,20 @@ impl Tables {
         content == Content::Tables || content != Content::Audio && self.stream_type(pid).is_some_and(is_sections)
     }
 
-    /// Takes the beginning of a PES packet: a stream of which the map tells nothing is sound, if its stream ID says so (§2.4.3.7, table 2-22).
+    /// Takes the beginning of a PES packet: a stream of which the map tells nothing is sound or video, if its stream ID says so
+    /// (§2.4.3.7, table 2-22). ffmpeg writes AV1 so, and other video that has no stream type.
     fn begin_pes(&mut self, pid: u16, payload: &[u8]) {
-        if let [0, 0, 1, 0xc0..=0xdf, ..] = payload
-            && let Some(stream) = self.streams.get_mut(&pid)
-            && (stream.content, stream.codec) == (Content::Other, "")
-        {
-            stream.content = Content::Audio;
+        let [0, 0, 1, id @ 0xc0..=0xef, ..] = payload else { return };
+        let Some(stream) = self.streams.get_mut(&pid) else { return };
+        if (stream.content, stream.codec) != (Content::Other, "") {
+            return;
         }
+        let is_av1 = || payload.get(elementary_begin(payload)..).is_some_and(begins_temporal_unit);
+        (stream.content, stream.codec) = match id {
+            ..=0xdf => (Content::Audio, ""),
+            _ if is_av1() => (Content::Video(VideoCodec::Av1), "AV1"),
+            _ => (Content::Video(VideoCodec::Unknown), ""),
+        };
     }
 
     fn take_programs(&mut self, section: &[u8]) {
@@ -203,7 +211,7 @@ impl Tables {
                 let (content, codec) = known.unwrap_or_else(|| content_of(*kind, info));
                 // Each repetition of the map would forget what the stream's PES packets told.
                 let told = self.streams.get(&pid).filter(|before| before.kind == *kind && codec.is_empty());
-                let content = told.map_or(content, |before| before.content);
+                let (content, codec) = told.map_or((content, codec), |before| (before.content, before.codec));
                 self.streams.insert(pid, Elementary { program, kind: *kind, content, codec });
                 gone.remove(&pid);
             }

@@ -445,7 +445,7 @@ fn sections_end(payload: &[u8]) -> Option<usize> {
 }
 
 /// Beginning of the elementary stream in a PES packet (§2.4.3.6).
-fn elementary_begin(payload: &[u8]) -> usize {
+pub(super) fn elementary_begin(payload: &[u8]) -> usize {
     if payload.starts_with(&[0, 0, 1]) { 9 + payload.get(8).copied().map_or(0, usize::from) } else { 0 }
 }
 

@@ -11,6 +11,8 @@ use crate::jitter::WholeFrameCounts;
 use crate::pictures::UnitKind;
 use crate::playout::Release;
 
+mod av1;
+
 const PMT: u16 = 0x100;
 const VIDEO: u16 = 0x101;
 const AUDIO: u16 = 0x102;
@@ -55,6 +57,11 @@ impl Mux {
     }
 
     fn tables(&mut self) {
+        self.tables_of(&STREAMS);
+    }
+
+    /// Adds tables that name these stream types and PIDs.
+    fn tables_of(&mut self, streams: &[(u8, u16)]) {
         let section = |table: u8, body: &[u8]| {
             let mut section = vec![table, 0xb0, (body.len() + 9) as u8, 0, 1, 0xc1, 0, 0];
             section.extend(body);
@@ -65,9 +72,9 @@ impl Mux {
         self.add(0, &section(0, &[0, 1, 0xe1, 0]), None);
         let [high, low] = VIDEO.to_be_bytes();
         let mut map = vec![0xe0 | high, low, 0xf0, 0];
-        for (kind, pid) in STREAMS {
+        for (kind, pid) in streams {
             let [high, low] = pid.to_be_bytes();
-            map.extend([kind, 0xe0 | high, low, 0xf0, 0]);
+            map.extend([*kind, 0xe0 | high, low, 0xf0, 0]);
         }
         self.add(PMT, &section(2, &map), None);
     }
