@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use timeous_media::container::{H265Stream, is_container, is_h265};
+use timeous_media::container::{H265Stream, RawCodec, begins_h264, find_raw_video, is_container, is_h265};
 use timeous_media::ts::is_transport_stream;
 use timeous_media::{Ending, FrameRate};
 
@@ -15,6 +15,10 @@ use crate::failure::Failure;
 use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
+/// Bytes in which the first parameter sets of raw video are looked for. Chosen by us: a group of pictures of ten seconds at 12 Mbit/s.
+const MOST_SKIPPED: usize = 16 << 20;
+/// Bytes that are looked at again with the next ones: parameter sets have hundreds.
+const OVERLAP: usize = 16 << 10;
 
 /// Reads all frames of a file, as fast as the queue takes them.
 pub(super) fn read_file(mut from: File, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
@@ -97,7 +101,7 @@ fn refuse_unread(first: &[u8]) -> Result<(), Failure> {
     )))
 }
 
-/// Reads until the format is known; returns the bytes, and the format.
+/// Reads until the format is known; returns the bytes, from where the source can be read on, and the format.
 fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
     let (mut first, mut chunk) = (Vec::new(), vec![0; CHUNK]);
     loop {
@@ -113,11 +117,39 @@ fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
         if is_h265(&first) == Some(true) {
             return Ok((first, Format::H265));
         }
+        if begins_h264(&first) {
+            return Ok((first, Format::ByteStream));
+        }
         match is_transport_stream(&first) {
             Some(true) => return Ok((first, Format::TransportStream)),
-            Some(false) => return Ok((first, Format::ByteStream)),
-            None if count == 0 => return Ok((first, Format::ByteStream)),
+            Some(false) => return skip_to_sets(from, first),
+            None if count == 0 => return skip_to_sets(from, first),
             None => {}
         }
+    }
+}
+
+/// Reads raw video on to its first parameter sets, as it may be cut at the beginning; returns the bytes from there, and the codec.
+fn skip_to_sets(from: &mut impl Read, mut first: Vec<u8>) -> Result<(Vec<u8>, Format), Failure> {
+    let mut chunk = vec![0; CHUNK];
+    let mut looked = 0;
+    loop {
+        if let Some((at, codec)) = find_raw_video(&first[looked..]) {
+            let skipped = looked + at;
+            first.drain(..skipped);
+            if skipped > 0 {
+                tell(format_args!(
+                    "the source begins in the middle: {skipped} bytes before its first parameter sets are left out"
+                ));
+            }
+            let format = if codec == RawCodec::H265 { Format::H265 } else { Format::ByteStream };
+            return Ok((first, format));
+        }
+        looked = first.len().saturating_sub(OVERLAP);
+        let count = if first.len() < MOST_SKIPPED { read(from, &mut chunk)? } else { 0 };
+        if count == 0 {
+            return Ok((first, Format::ByteStream));
+        }
+        first.extend_from_slice(&chunk[..count]);
     }
 }

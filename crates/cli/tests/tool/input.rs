@@ -1,9 +1,11 @@
 //! Invalid input: each error has its message and exit code, and complete frames before it are sent.
 
+use std::fs::File;
 use std::net::UdpSocket;
 use std::path::Path;
+use std::process::Stdio;
 
-use crate::support::{Files, assert_is_beginning_of, clip, frames, free_port, timeous};
+use crate::support::{Files, Running, assert_is_beginning_of, clip, command, frames, free_port, timeous};
 
 /// Runs a command that must fail with this exit code and these messages.
 #[track_caller]
@@ -84,6 +86,29 @@ fn a_port_that_is_taken() {
     fails(&["recv", &format!("udp://:{port}"), "-"], 4, &[&port.to_string(), "another program"]);
     let to = format!("127.0.0.1:{port}");
     fails(&["emulate", "--listen", &to, "--to", "127.0.0.1:9"], 4, &[&port.to_string()]);
+}
+
+/// A file of the middle of a stream, such as by `dd`, was refused.
+#[test]
+fn raw_video_that_is_cut_at_the_beginning_begins_at_its_parameter_sets() {
+    let whole = clip(20);
+    let cut = [&whole[1_000..], &whole].concat();
+    for is_pipe in [false, true] {
+        let files = Files::new();
+        let (source, sink, port) = (files.write("cut.h264", &cut), files.path("out.h264"), free_port());
+        let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), &sink]);
+        receiver.until_it_says("listening at");
+        let to = format!("timeous://127.0.0.1:{port}?latency=3s&reconnect=off");
+        let mut send = command(&["send", if is_pipe { "-" } else { &source }, &to]);
+        if is_pipe {
+            send.arg("--live").stdin(Stdio::from(File::open(&source).unwrap()));
+        }
+        let said = Running::start(send).ends_with(0);
+        let skipped = format!("{} bytes before its first parameter sets are left out", whole.len() - 1_000);
+        assert!(said.contains(&skipped), "{said}");
+        receiver.ends_with(0);
+        assert_eq!(assert_is_beginning_of(Path::new(&sink), &whole), 20, "{said}");
+    }
 }
 
 /// A mistyped port was never told of.
