@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 
 use timeous::clock;
-use timeous::core::{Duration, Instant};
+use timeous::core::{Duration, Instant, RecentMaximum};
 use timeous_media::passthrough::look_for_h264;
 use timeous_media::ts::{PACKET_LEN, TS_PAYLOAD_TYPE, packets_of};
 use timeous_media::{
@@ -53,7 +53,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         reader: FrameReader::new(None),
         refused: RateLimitedMessages::default(),
         left_out: LeftOutWatch::default(),
-        lag: Lag::default(),
+        lag: RecentMaximum::default(),
         has_given: false,
     };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
@@ -145,7 +145,9 @@ struct Relay {
     reader: FrameReader,
     refused: RateLimitedMessages,
     left_out: LeftOutWatch,
-    lag: Lag,
+    /// Longest time of late by which pictures lag behind the source's clock beyond [`MOST_LATE`]: B-pictures do, since they are sent
+    /// after a picture that is shown later.
+    lag: RecentMaximum,
     /// Whether a frame was passed on.
     has_given: bool,
 }
@@ -200,30 +202,12 @@ impl Relay {
     }
 }
 
-/// Longest time of late by which pictures lag behind the source's clock beyond [`MOST_LATE`]: B-pictures do, since they are sent after a
-/// picture that is shown later.
-#[derive(Debug, Default)]
-struct Lag {
-    longest: [Duration; 2],
-    began: Instant,
-}
-
-impl Lag {
-    fn longest(&mut self, now: Instant, lag: Duration) -> Duration {
-        if now.saturating_since(self.began) >= LAG_PERIOD {
-            (self.longest, self.began) = ([Duration::ZERO, self.longest[0]], now);
-        }
-        self.longest[0] = self.longest[0].max(lag);
-        self.longest[0].max(self.longest[1])
-    }
-}
-
 /// Capture time by the source's clock, corrected to the arrival where the two are far apart: a clock may run at any rate. Presentation is
 /// corrected for all pictures alike, so that their distances stay.
-fn timing(frame: &PlayoutFrame, lag: &mut Lag) -> Timing {
+fn timing(frame: &PlayoutFrame, lag: &mut RecentMaximum) -> Timing {
     let captured = frame.captured_at.max(frame.arrived_at.saturating_sub(MOST_LATE));
-    let lag = lag.longest(frame.arrived_at, captured.saturating_since(frame.captured_at));
-    Timing::Live { captured, presented: Some(frame.presented_at.max(Instant::ZERO) + lag) }
+    lag.note(frame.arrived_at, captured.saturating_since(frame.captured_at), LAG_PERIOD);
+    Timing::Live { captured, presented: Some(frame.presented_at.max(Instant::ZERO) + lag.get()) }
 }
 
 /// Describes a clock change for people.
@@ -243,17 +227,39 @@ impl std::fmt::Display for ClockChangeMessage<'_> {
 
 #[cfg(test)]
 mod tests {
+    use timeous_media::FrameKind;
+
     use super::*;
 
     /// Each picture was corrected by itself: of pictures 40 ms apart, 63 and 17 ms.
     #[test]
     fn pictures_that_lag_keep_their_distances() {
         let ms = Duration::from_millis;
-        let mut lag = Lag::default();
-        let longest = [0, 20, 60, 0, 20, 60].map(|late| lag.longest(Instant::ZERO + ms(100), ms(late)));
-        assert_eq!(longest, [0, 20, 60, 60, 60, 60].map(ms));
+        let mut lag = RecentMaximum::default();
+        let mut presented = |n: u64, late: u64| {
+            let captured_at = Instant::ZERO + ms(1_000 + 40 * n);
+            let arrived_at = captured_at + MOST_LATE + ms(late);
+            let frame = PlayoutFrame {
+                annexb: Vec::new(),
+                rtp_timestamp: 0,
+                ticks: 0,
+                decode_ticks: 0,
+                is_entry: false,
+                kind: FrameKind::B,
+                reference: true,
+                captured_at,
+                presented_at: captured_at,
+                arrived_at,
+                completed_at: arrived_at,
+                playout_at: arrived_at,
+            };
+            let Timing::Live { captured, presented } = timing(&frame, &mut lag) else { panic!("it is live") };
+            assert_eq!(captured, captured_at + ms(late), "no earlier than {MOST_LATE:?} before its arrival");
+            presented.unwrap() - captured_at
+        };
+        let lags: Vec<_> = (0..).zip([0, 20, 60, 0, 20, 60]).map(|(n, late)| presented(n, late)).collect();
+        assert_eq!(lags, [0, 20, 60, 60, 60, 60].map(ms));
         // A picture that came late once counts for at most two periods.
-        assert_eq!(lag.longest(Instant::ZERO + ms(10_100), ms(20)), ms(60));
-        assert_eq!(lag.longest(Instant::ZERO + ms(20_100), ms(20)), ms(20));
+        assert_eq!([250, 500].map(|n| presented(n, 20)), [60, 20].map(ms));
     }
 }

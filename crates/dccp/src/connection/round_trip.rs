@@ -1,7 +1,7 @@
 //! Round trips between the ends: smoothed time, delays of the peer's acknowledgements, and the waits derived from them.
 
 use timeous_cm::RttEstimator;
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, RecentMaximum};
 
 use super::way_back::WayBack;
 use crate::options::Ticks;
@@ -27,7 +27,8 @@ const MIN_MARGIN: Duration = Duration::from_millis(2);
 pub(super) struct RoundTrip {
     /// Smoothed time, once measured.
     rtt: Option<Duration>,
-    peer_delay: PeerDelay,
+    /// Longest delay of an acknowledgement that the peer has reported recently: the delay of a busy host passes.
+    peer_delay: RecentMaximum,
     way_back: WayBack,
     /// Time of the last measurement.
     measured_at: Option<Instant>,
@@ -43,27 +44,6 @@ pub(super) struct RoundTrip {
     others_since: Instant,
 }
 
-/// Longest delay of an acknowledgement that the peer has reported recently: the delay of a busy host passes.
-#[derive(Clone, Copy, Debug, Default)]
-struct PeerDelay {
-    /// Of the current period, and of the one before.
-    longest: [Duration; 2],
-    began: Instant,
-}
-
-impl PeerDelay {
-    fn note(&mut self, now: Instant, delay: Duration) {
-        if now - self.began >= PEER_DELAY_PERIOD {
-            (self.longest, self.began) = ([Duration::ZERO, self.longest[0]], now);
-        }
-        self.longest[0] = self.longest[0].max(delay);
-    }
-
-    fn longest(&self) -> Duration {
-        self.longest[0].max(self.longest[1])
-    }
-}
-
 impl RoundTrip {
     pub(super) fn rtt(&self) -> Duration {
         self.rtt.unwrap_or(DEFAULT_RTT)
@@ -72,7 +52,7 @@ impl RoundTrip {
     /// Feedback timeout: the path's, no shorter than in a wait with a stale estimate, and the peer's delay.
     pub(super) fn feedback_timeout(&self, timeout: Duration) -> Duration {
         // Round-trip samples exclude the acknowledgement delay that the peer reports, so it is added here.
-        timeout.max(self.least_timeout) + self.peer_delay.longest()
+        timeout.max(self.least_timeout) + self.peer_delay.get()
     }
 
     pub(super) fn is_measured(&self) -> bool {
@@ -123,7 +103,7 @@ impl RoundTrip {
         self.trigger = least.map(|_| (ack, now.saturating_sub(elapsed + back)));
         self.others_since = self.acked_at.saturating_sub(back);
         self.acked_at = now;
-        self.peer_delay.note(now, elapsed.min(MAX_PEER_DELAY));
+        self.peer_delay.note(now, elapsed.min(MAX_PEER_DELAY), PEER_DELAY_PERIOD);
     }
 
     /// Returns the earliest possible arrival time of a packet that is acknowledged now.
@@ -159,7 +139,7 @@ impl RoundTrip {
     /// Time after which the acknowledgement of a packet is overdue at a peer that acknowledges at least once in `interval`.
     pub(super) fn patience_for(&self, interval: Duration, rttvar: Duration) -> Duration {
         let rtt = self.rtt();
-        rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.longest().max(interval)
+        rtt + (rtt / 16).max(MIN_MARGIN).max(rttvar * 4) + self.peer_delay.get().max(interval)
     }
 }
 
