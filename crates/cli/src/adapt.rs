@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use clap::Args;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use timeous::core::units::parse_rate;
+use timeous::core::units::parse_rate_within;
 use timeous::core::{Advice, Duration, Instant, Rate};
 use timeous::{PolicyName, Uri};
 
@@ -30,13 +30,13 @@ pub(crate) struct AdaptArgs {
     #[arg(long, value_name = "ENCODER")]
     adapt: Option<String>,
     /// With --adapt: the initial bitrate
-    #[arg(long, value_name = "RATE", default_value = "600k", value_parser = parse_rate, requires = "adapt")]
+    #[arg(long, value_name = "RATE", default_value = "600k", value_parser = bitrate, requires = "adapt")]
     bitrate: Rate,
     /// With --adapt: the lowest bitrate
-    #[arg(long, value_name = "RATE", default_value = "100k", value_parser = parse_rate, requires = "adapt")]
+    #[arg(long, value_name = "RATE", default_value = "100k", value_parser = bitrate, requires = "adapt")]
     min_bitrate: Rate,
     /// With --adapt: the highest bitrate
-    #[arg(long, value_name = "RATE", default_value = "4M", value_parser = parse_rate, requires = "adapt")]
+    #[arg(long, value_name = "RATE", default_value = "4M", value_parser = bitrate, requires = "adapt")]
     max_bitrate: Rate,
     /// With --adapt: encode at each of these increasing bitrates, and send the one that fits the path, such as
     /// 200k,400k,800k
@@ -44,7 +44,7 @@ pub(crate) struct AdaptArgs {
     /// The stream goes up by one step after a second with room for it, and down at once, each time at a keyframe. A
     /// step should at most double the bitrate. A command finds the bitrates in $TIMEOUS_BITRATES and as many output
     /// files in $TIMEOUS_OUTPUTS; it may read lines "keyframe N" for the Nth one, so that ffmpeg can be used, too.
-    #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = parse_rate, requires = "adapt")]
+    #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = bitrate, requires = "adapt")]
     #[arg(conflicts_with_all = ["bitrate", "min_bitrate", "max_bitrate"])]
     encodings: Vec<Rate>,
 }
@@ -71,6 +71,11 @@ enum EncoderControl {
     Bitrate { rate: Rate, range: (Rate, Rate) },
     /// Several encodings, of which one is sent.
     Encodings(Box<Encodings>),
+}
+
+/// Parses a bitrate of an encoder.
+fn bitrate(text: &str) -> Result<Rate, String> {
+    parse_rate_within(text, "1k", "1G")
 }
 
 impl AdaptArgs {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 use timeous::clock;
-use timeous::core::units::parse_duration;
+use timeous::core::units::parse_duration_within;
 use timeous::core::{Duration, Instant};
 
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub(crate) struct MeterArgs {
     /// Format of the statistics: JSON, one object per line, or CSV with a header
     #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     stats_format: Format,
-    /// Interval of the statistics
+    /// Interval of the statistics, from 10ms to 24h
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
     stats_interval: Duration,
     /// Show no progress line on the terminal
@@ -52,10 +52,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 
 /// Parses the interval of statistics.
 fn interval(text: &str) -> Result<Duration, String> {
-    match parse_duration(text) {
-        Ok(time) if time.is_zero() => Err("must be more than nothing".to_owned()),
-        parsed => parsed.map_err(|error| error.to_string()),
-    }
+    parse_duration_within(text, "10ms", "24h")
 }
 
 /// Output of records. If it cannot be written any more, the stream goes on: the error is reported at once, and returned

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use clap::Args;
 use serde::Serialize;
 use timeous::core::Duration;
-use timeous::core::units::parse_duration;
+use timeous::core::units::parse_duration_within;
 use timeous::uri::DEFAULT_PORT;
 
 use crate::failure::Failure;
@@ -34,9 +34,14 @@ pub(crate) struct ProbeArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Time to wait for each answer
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    /// Time to wait for each answer, from 1ms to 1min
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = wait)]
     wait: Duration,
+}
+
+/// Parses a wait for an answer.
+fn wait(text: &str) -> Result<Duration, String> {
+    parse_duration_within(text, "1ms", "1min")
 }
 
 /// Result of all questions.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ratatui::crossterm::event::{self, Event};
 use timeous::clock;
-use timeous::core::units::parse_duration;
+use timeous::core::units::parse_duration_within;
 use timeous::core::{Duration, Instant};
 use timeous_daemon::view::View;
 
@@ -38,7 +38,7 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     json: bool,
     /// Refresh interval, from 250ms to 60s
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
     interval: Duration,
     /// Column to sort by initially
     #[arg(long, value_enum, default_value = "sent", value_name = "COLUMN")]
@@ -46,6 +46,11 @@ pub(crate) struct TopArgs {
     /// Show macroflows only, without their flows
     #[arg(long)]
     fold: bool,
+}
+
+/// Parses a refresh interval.
+fn interval(text: &str) -> Result<Duration, String> {
+    parse_duration_within(text, "250ms", "60s")
 }
 
 /// Runs until the user quits.

@@ -1,5 +1,7 @@
 //! Parser of rates, times, sizes and shares as people write them: `1.5M`, `40ms`, `64k`, `1%`.
 
+use std::ops::RangeInclusive;
+
 use crate::time::{Duration, Rate};
 
 /// Error: unreadable quantity.
@@ -58,6 +60,47 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         _ => return Err(UnitError::new(text, wanted)),
     };
     scaled(number, scale).map(Duration::from_nanos).ok_or_else(|| UnitError::new(text, wanted))
+}
+
+/// Parses a duration from `least` to `most`, as people write these.
+///
+/// ```
+/// use timeous_core::{Duration, units::parse_duration_within};
+/// assert_eq!(parse_duration_within("40ms", "1us", "1h"), Ok(Duration::from_millis(40)));
+/// assert_eq!(parse_duration_within("100h", "1us", "1h").unwrap_err(), "use a time from 1us to 1h");
+/// ```
+///
+/// # Errors
+/// The text is no duration, or one beyond the bounds.
+pub fn parse_duration_within(text: &str, least: &str, most: &str) -> Result<Duration, String> {
+    within(parse_duration(text), parse_duration(least)..=parse_duration(most), || {
+        format!("use a time from {least} to {most}")
+    })
+}
+
+/// Parses a rate from `least` to `most`, as people write these.
+///
+/// ```
+/// use timeous_core::{Rate, units::parse_rate_within};
+/// assert_eq!(parse_rate_within("3M", "10k", "1G"), Ok(Rate::from_kbps(3_000)));
+/// assert_eq!(parse_rate_within("0", "10k", "1G").unwrap_err(), "use a rate from 10k to 1G");
+/// ```
+///
+/// # Errors
+/// The text is no rate, or one beyond the bounds.
+pub fn parse_rate_within(text: &str, least: &str, most: &str) -> Result<Rate, String> {
+    within(parse_rate(text), parse_rate(least)..=parse_rate(most), || format!("use a rate from {least} to {most}"))
+}
+
+fn within<T: Copy + PartialOrd>(
+    value: Result<T, UnitError>,
+    bounds: RangeInclusive<Result<T, UnitError>>,
+    beyond: impl Fn() -> String,
+) -> Result<T, String> {
+    let value = value.map_err(|error| error.to_string())?;
+    let is_within = bounds.start().as_ref().is_ok_and(|least| value >= *least)
+        && bounds.end().as_ref().is_ok_and(|most| value <= *most);
+    if is_within { Ok(value) } else { Err(beyond()) }
 }
 
 /// Parses a size in bytes: `1500`, `64k`, `1.5MB` (decimal), `64Ki`, `1MiB` (binary).

@@ -448,7 +448,26 @@ mod tests {
         assert!(error("timeous://h:0").contains("from 1 to 65535"));
         assert!(error("timeous://h:99999").contains("'99999'"));
         assert!(error("timeous://h?latency=soon").contains("120ms"));
-        assert!(error("timeous://h?latency=0").contains("more than nothing"));
+        // What the wire carries: the receiver took 100 hours for 4 294 967 ms.
+        for (key, range) in [
+            ("latency=0", "1us to 1h"),
+            ("latency=100h", "1us to 1h"),
+            ("latency=99999999999999999999", "120ms"),
+            ("timeout=25h", "1us to 24h"),
+            ("keepalive=25h", "1us to 24h"),
+            ("reconnect=25h", "up to 24h"),
+            ("policy=age&age=2h", "1us to 1h"),
+            ("queue=2h", "1us to 1h"),
+            ("queue=0p", "1p to 65536p"),
+            ("queue=99999p", "1p to 65536p"),
+            ("mindelay=11s", "1us to 10s"),
+        ] {
+            assert!(
+                error(&format!("timeous://h?{key}")).contains(range),
+                "{key}: {}",
+                error(&format!("timeous://h?{key}"))
+            );
+        }
         assert!(
             error("timeous://h?policy=best")
                 .contains("plan, frames, layers, deadline, punctual, dependencies, age, dbat, fifo")

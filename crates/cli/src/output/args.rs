@@ -2,7 +2,7 @@
 
 use clap::Args;
 use timeous::core::Rate;
-use timeous::core::units::parse_rate;
+use timeous::core::units::parse_rate_within;
 
 /// Options of a sink.
 #[derive(Args, Clone, Debug, Default)]
@@ -27,8 +27,5 @@ pub(crate) struct SinkArgs {
 }
 
 fn parse_bitrate(text: &str) -> Result<Rate, String> {
-    match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("nothing fits into a bitrate of zero".to_owned()),
-        rate => rate.map_err(|error| error.to_string()),
-    }
+    parse_rate_within(text, "10k", "1G")
 }

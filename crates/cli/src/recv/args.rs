@@ -2,7 +2,7 @@
 
 use clap::Args;
 use timeous::core::Duration;
-use timeous::core::units::parse_duration;
+use timeous::core::units::parse_duration_within;
 
 use crate::meter::MeterArgs;
 use crate::output::SinkArgs;
@@ -23,7 +23,7 @@ pub(crate) struct RecvArgs {
     /// Destination of the video
     pub(crate) sink: String,
     /// With udp://: the delay from capture to playout [default: 300ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = latency)]
     pub(crate) latency: Option<Duration>,
     /// Release frames as soon as they can be decoded, like playout=immediate in the URI
     #[arg(long)]
@@ -38,4 +38,9 @@ pub(crate) struct RecvArgs {
     pub(crate) sink_args: SinkArgs,
     #[command(flatten)]
     pub(crate) meter: MeterArgs,
+}
+
+/// Parses a latency as in the URI.
+fn latency(text: &str) -> Result<Duration, String> {
+    parse_duration_within(text, "0", "1h")
 }

@@ -183,7 +183,7 @@ fn options_that_would_be_ignored_and_directories_are_refused() {
     std::fs::create_dir(&folder).unwrap();
     fails(&["send", &folder, NOBODY], 4, &["a-folder is a directory"]);
     let clip = files.write("clip.h264", &clip(5));
-    fails(&["send", &clip, NOBODY, "--stats-interval", "0s"], 2, &["more than nothing"]);
+    fails(&["send", &clip, NOBODY, "--stats-interval", "0s"], 2, &["from 10ms to 24h"]);
     fails(&["send", "udp://127.0.0.1:9", NOBODY, "--fps", "25"], 2, &["--fps", "leave it out"]);
     fails(&["send", &clip, "timeous://127.0.0.1:9?latency=1s&latency=2s"], 2, &["'latency' is there twice"]);
     fails(&["recv", "timeous://:6511", "out.h264", "--latency", "1s"], 2, &["--latency", "key of the URI"]);

@@ -3,7 +3,7 @@
 use timeous_choice::QueueLimit;
 use timeous_choice::dbat::DropRule;
 use timeous_cm::Kind;
-use timeous_core::units::{parse_bytes, parse_duration};
+use timeous_core::units::{parse_bytes, parse_duration_within};
 use timeous_core::{Duration, Priority, SubStream};
 use timeous_engine::{TcpFraming, Unordered};
 
@@ -76,9 +76,9 @@ pub const KEYS: [Key; 35] = [
         name: "latency",
         topic: Topic::Time,
         meaning: "time from capture to playout, on top of the path's shortest one-way delay; at the sender it is the \
-                  deadline. The ends exchange theirs, and the larger one counts",
+                  deadline. The ends exchange theirs, and the larger one counts. Up to `1h`",
         default: "`300ms`",
-        set: |parsed, value| put(&mut parsed.options.latency, time(value)),
+        set: |parsed, value| put(&mut parsed.options.latency, time(value, LONGEST_LATENCY)),
     },
     Key {
         name: "playout",
@@ -91,9 +91,9 @@ pub const KEYS: [Key; 35] = [
     Key {
         name: "timeout",
         topic: Topic::Time,
-        meaning: "how long a silent peer is waited for",
+        meaning: "how long a silent peer is waited for, up to `24h`",
         default: "`10s`",
-        set: |parsed, value| put(&mut parsed.options.timeout, time(value)),
+        set: |parsed, value| put(&mut parsed.options.timeout, time(value, LONGEST_WAIT)),
     },
     Key {
         name: "keepalive",
@@ -141,7 +141,7 @@ pub const KEYS: [Key; 35] = [
         topic: Topic::Choice,
         meaning: "with `policy=age`: how long a datagram may wait, such as `90ms`",
         default: "the latency",
-        set: |parsed, value| put(&mut parsed.options.age, time(value).map(Some)),
+        set: |parsed, value| put(&mut parsed.options.age, time(value, LONGEST_LATENCY).map(Some)),
     },
     Key {
         name: "marked",
@@ -362,13 +362,17 @@ fn named<T: Copy>(all: &[T], name: fn(T) -> &'static str, value: &str) -> Result
     })
 }
 
-fn time(value: &str) -> Result<Duration, String> {
+/// Longest latency, and what follows it: the ends exchange it in 32 bits of microseconds (docs/live-video.md), and frames' times have 32
+/// bits of 90 kHz.
+const LONGEST_LATENCY: &str = "1h";
+/// Longest wait for the other end. Chosen by us: the kernel's own of TCP has 32 bits of milliseconds.
+const LONGEST_WAIT: &str = "24h";
+
+fn time(value: &str, most: &str) -> Result<Duration, String> {
     // Plain numbers are milliseconds, as in SRT's URIs.
-    let time = match value.parse() {
-        Ok(millis) => Duration::from_millis(millis),
-        Err(_) => parse_duration(value).map_err(|error| error.to_string())?,
-    };
-    if time.is_zero() { Err("must be more than nothing".to_owned()) } else { Ok(time) }
+    let is_plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let with_unit = if is_plain { format!("{value}ms") } else { value.to_owned() };
+    parse_duration_within(&with_unit, "1us", most)
 }
 
 fn number<N: TryFrom<u64>>(value: &str, range: std::ops::RangeInclusive<u64>) -> Result<N, String> {
@@ -378,14 +382,16 @@ fn number<N: TryFrom<u64>>(value: &str, range: std::ops::RangeInclusive<u64>) ->
 }
 
 fn keep_alive(value: &str) -> Result<Duration, String> {
-    if matches!(value, "off" | "0") { Ok(Duration::ZERO) } else { time(value) }
+    if matches!(value, "off" | "0") { Ok(Duration::ZERO) } else { time(value, LONGEST_WAIT) }
 }
 
 fn reconnect(value: &str) -> Result<Reconnect, String> {
     match value {
         "on" => Ok(Reconnect::UpTo(Reconnect::LONGEST)),
         "off" => Ok(Reconnect::Off),
-        _ => time(value).map(Reconnect::UpTo).map_err(|_| "use on, off or the longest wait such as 5s".to_owned()),
+        _ => time(value, LONGEST_WAIT)
+            .map(Reconnect::UpTo)
+            .map_err(|_| format!("use on, off or the longest wait such as 5s, up to {LONGEST_WAIT}")),
     }
 }
 
@@ -426,17 +432,16 @@ fn overfull(value: &str) -> Result<DropRule, String> {
 }
 
 fn min_delay(value: &str) -> Result<Duration, String> {
-    let delay = time(value)?;
-    if delay > Duration::from_secs(10) { Err("use a time up to 10s".to_owned()) } else { Ok(delay) }
+    time(value, "10s")
 }
 
 fn queue(value: &str) -> Result<QueueLimit, String> {
     match value.strip_suffix('p') {
         Some(packets) => {
-            let packets = packets.parse().map_err(|_| "use a number of packets such as 3p".to_owned())?;
-            Ok(QueueLimit::Packets(packets))
+            let packets = packets.parse().ok().filter(|packets| (1..=65_536).contains(packets));
+            packets.map(QueueLimit::Packets).ok_or_else(|| "use a number of packets from 1p to 65536p".to_owned())
         }
-        None => time(value).map(QueueLimit::Time),
+        None => time(value, LONGEST_LATENCY).map(QueueLimit::Time),
     }
 }
 
