@@ -19,7 +19,7 @@ pub(crate) trait Carrier: Debug + Default {
     type Release: Debug;
 
     /// Reads an RTP packet.
-    fn read(&self, packet: &RtpPacket<'_>) -> Result<Reading<Self::Piece>, RtpError>;
+    fn read(&mut self, packet: &RtpPacket<'_>) -> Result<Reading<Self::Piece>, RtpError>;
 
     /// Makes of a frame what is given out.
     fn give_out(&mut self, whole: Whole<Self::Piece>) -> Option<Self::Release>;

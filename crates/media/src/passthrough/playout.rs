@@ -55,6 +55,8 @@ struct Numbers {
     absent: u32,
     given_up: u32,
     last_given_up: u8,
+    /// Newest count of frames given up that has come, also with frames that are given out later.
+    heard: Option<u8>,
     left_out: u32,
 }
 
@@ -101,8 +103,9 @@ impl Carrier for PassthroughOutput {
     type Piece = Piece;
     type Release = PassthroughRelease;
 
-    fn read(&self, packet: &RtpPacket<'_>) -> Result<Reading<Piece>, RtpError> {
+    fn read(&mut self, packet: &RtpPacket<'_>) -> Result<Reading<Piece>, RtpError> {
         let descriptor = descriptor_of(packet).ok_or(RtpError::NotPassthrough)?;
+        self.numbers.entry(descriptor.stream).or_default().hear(descriptor.given_up);
         let has_packet = descriptor.first_byte != 0;
         let second = packet.payload_type() | if packet.marker_bit() { MARKER } else { 0 };
         let piece = Piece { descriptor, second, bytes: packet.payload().to_vec() };
@@ -184,11 +187,21 @@ impl Numbers {
         let between = self.place.map_or(0, |last| u32::from(frame.place.wrapping_sub(last).wrapping_sub(1)));
         self.place = Some(frame.place);
         self.absent += between.saturating_sub(withheld);
-        self.given_up += self.newly_given_up(frame.given_up);
-        self.last_given_up = frame.given_up;
+        // A frame is also given up while later ones are queued, whose packets do not count it.
+        let heard = self.heard.unwrap_or(frame.given_up);
+        self.given_up += self.newly_given_up(heard);
+        self.last_given_up = heard;
         let lost = self.absent.saturating_sub(self.given_up + self.left_out);
         self.left_out += lost;
         self.next = self.next.wrapping_add(lost.min(MOST_LEFT_OUT) as u16);
+    }
+
+    /// Takes the count of a packet, unless it is older than one that has come.
+    fn hear(&mut self, count: u8) {
+        let is_newer = |heard: u8| count.wrapping_sub(heard) <= u8::MAX / 2;
+        if self.heard.is_none_or(is_newer) {
+            self.heard = Some(count);
+        }
     }
 
     /// Frames given up since the last one came, from their count modulo 2^8: as many as are absent, where it went round in between.

@@ -149,6 +149,27 @@ fn what_is_given_up_leaves_no_gap_and_what_is_lost_does() {
     assert_eq!(lost, (0..8).chain(9..21).collect::<Vec<u16>>());
 }
 
+/// A frame that was given up while later ones were queued, whose packets did not count it, left a gap.
+#[test]
+fn a_frame_that_is_given_up_behind_those_that_follow_leaves_no_gap() {
+    let units = read(vp8(), video(12, &(0..12).collect::<Vec<_>>()));
+    let mut packetizer = PassthroughPacketizer::new(1_200, 1, 0, 0).unwrap();
+    let mut playout = PassthroughPlayout::new(LATENCY, Release::Constant);
+    for unit in &units {
+        let packets = packetizer.packetize(unit, unit.captured.as_nanos() * 9 / 100_000, false);
+        // The sixth frame is queued when the fifth is given up.
+        if unit.frame == 6 && unit.last {
+            packetizer.count_given_up(unit.stream);
+        }
+        for (_, packet) in packets.into_iter().filter(|_| unit.frame != 5) {
+            playout.handle_packet(unit.captured, &packet).unwrap();
+        }
+    }
+    playout.handle_timeout(units.last().unwrap().captured + LATENCY * 3);
+    let came: Vec<_> = std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets).collect();
+    assert_eq!(numbers(&came), (0..22).collect::<Vec<u16>>());
+}
+
 #[test]
 fn hundreds_of_frames_in_a_row_are_counted_whether_given_up_or_lost() {
     // Each frame is a key frame, so that those after a gap can be decoded.

@@ -99,7 +99,7 @@ impl Carrier for TsOutput {
     type Piece = Vec<u8>;
     type Release = TsRelease;
 
-    fn read(&self, packet: &RtpPacket<'_>) -> Result<Reading<Vec<u8>>, RtpError> {
+    fn read(&mut self, packet: &RtpPacket<'_>) -> Result<Reading<Vec<u8>>, RtpError> {
         if packet.payload_type() != TS_PAYLOAD_TYPE {
             return Err(RtpError::PayloadType { found: packet.payload_type(), expected: TS_PAYLOAD_TYPE });
         }
