@@ -163,20 +163,30 @@ fn no_rate(rate: Option<FrameRate>, pace: Pace) -> Result<(), Failure> {
 
 /// Starts reading RTP streams, each at the port of its description.
 fn spawn_passthrough(streams: Vec<MediaDescription>, payload_type: Option<u8>, frames: Frames) -> Result<(), Failure> {
-    let (mut sockets, mut control) = (Vec::new(), Vec::new());
-    for stream in &streams {
-        let local = listening_at(stream.address, stream.port);
-        let socket = bind(local)?;
-        join(&socket, local)?;
-        sockets.push(socket);
-        // Without reports, the clocks of the streams are known by arrivals.
-        let next = SocketAddr::new(local.ip(), local.port().saturating_add(1));
-        control.push(UdpSocket::bind(next).ok().filter(|socket| join(socket, next).is_ok()));
+    let places: Vec<_> = streams.iter().map(|stream| listening_at(stream.address, stream.port)).collect();
+    if let Some(shared) = shared(&places) {
+        return Err(Failure::Input(format!(
+            "several streams of the SDP share {shared} (BUNDLE): give each a port of its own at the source, or choose one by its payload \
+             type with --pt"
+        )));
     }
+    let open = |local: &SocketAddr| bind(*local).and_then(|socket| join(&socket, *local).map(|()| socket));
+    let sockets = places.iter().map(open).collect::<Result<_, _>>()?;
+    // Behind all streams, which may have these ports. Without reports, the clocks of the streams are known by arrivals.
+    let open_next = |local: &SocketAddr| {
+        let next = SocketAddr::new(local.ip(), local.port().saturating_add(1));
+        UdpSocket::bind(next).ok().filter(|socket| join(socket, next).is_ok())
+    };
+    let control = places.iter().map(open_next).collect();
     passthrough::tell_streams(&streams);
     let source = passthrough::PassthroughSource { sockets, control, streams, payload_type };
     spawn(frames, move |frames| passthrough::read_passthrough(&source, Vec::new(), frames));
     Ok(())
+}
+
+/// Address that several streams have.
+fn shared(places: &[SocketAddr]) -> Option<SocketAddr> {
+    places.iter().enumerate().find(|(n, place)| places[..*n].contains(place)).map(|(_, place)| *place)
 }
 
 /// Local address to receive a stream at that is sent to `address`: that, if it is a multicast group, or any address of its family.

@@ -96,8 +96,11 @@ fn refuse_unread(first: &[u8]) -> Result<(), Failure> {
     let is_one =
         |known: &&Unread| first.starts_with(known.begin) && first.get(8..).unwrap_or_default().starts_with(known.of);
     let Some(Unread { name, options, .. }) = UNREAD.iter().find(is_one) else { return Ok(()) };
+    // Enhanced RTMP, by the codec in its first video tag.
+    let is_enhanced = *name == "FLV" && first.windows(4).any(|code| code == b"hvc1" || code == b"av01");
+    let with = if is_enhanced { " (FLV of H.265 or AV1 needs ffmpeg 6.1 or later)" } else { "" };
     Err(Failure::Input(format!(
-        "the source is {name}, which is not read: make it MPEG-TS, such as by `ffmpeg -i FILE {options} -f mpegts OUT.ts`"
+        "the source is {name}, which is not read: make it MPEG-TS, such as by `ffmpeg -i FILE {options} -f mpegts OUT.ts`{with}"
     )))
 }
 

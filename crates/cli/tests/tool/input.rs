@@ -35,6 +35,19 @@ fn what_is_no_h264_is_refused_before_anybody_is_called() {
     for (name, bytes, says) in unread {
         fails(&["send", &files.write(name, bytes), NOBODY], 3, &[says]);
     }
+    fails(
+        &["send", &files.write("hevc.flv", b"FLV\x01\x01\0\0\0\x09\0\0\0\0\x09\0\0\x20\0\0\0\0\0\0\0\x90hvc1"), NOBODY],
+        3,
+        &["ffmpeg 6.1"],
+    );
+    let shared = "v=0\na=group:BUNDLE 0 1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 VP8/90000\nm=audio 5004 RTP/AVP 0\n";
+    fails(
+        &["send", &files.write("bundle.sdp", shared.as_bytes()), NOBODY],
+        3,
+        &["share 0.0.0.0:5004 (BUNDLE)", "--pt"],
+    );
+    let sealed = files.write("webrtc.sdp", b"v=0\nm=video 9 UDP/TLS/RTP/SAVPF 96\n");
+    fails(&["send", &sealed, NOBODY], 3, &["WebRTC are encrypted"]);
     fails(&["send", &files.write("flac.ogg", b"OggS\0\x02\0\0"), NOBODY], 3, &["the file is cut off"]);
     let zeros = files.write("zeros", &[0; 5_000]);
     fails(&["send", &zeros, NOBODY], 3, &["no H.264 picture"]);

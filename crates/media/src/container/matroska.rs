@@ -179,6 +179,8 @@ fn is_end(error: &DemuxError) -> bool {
 /// Some of the demuxer's errors have no text of their own.
 fn unreadable(error: DemuxError) -> ContainerError {
     match error {
+        // A header without a frame, such as of a recording that was interrupted at once.
+        DemuxError::CantFindCluster => ContainerError::CutOff,
         error if is_end(&error) => ContainerError::CutOff,
         error => ContainerError::Damaged(format!("{error:?}")),
     }

@@ -36,9 +36,8 @@ fn a_file_that_leads_round_and_round_is_given_up() {
     assert!(matches!(Container::open(Cursor::new(file)), Err(ContainerError::Damaged(_))));
 }
 
-/// Found by fuzzing: the demuxer adds a block's time to that of its cluster.
-#[test]
-fn a_cluster_at_the_end_of_all_times_is_read() {
+/// Matroska of a track of AC-3, up to its first cluster.
+fn matroska_header() -> Vec<u8> {
     let mut file =
         vec![0x1a, 0x45, 0xdf, 0xa3, 0xa3, 0x42, 0x86, 0x81, 1, 0x42, 0xf7, 0x81, 1, 0x42, 0xf2, 0x81, 4, 0x42];
     file.extend([0xf3, 0x81, 8, 0x42, 0x82, 0x88]);
@@ -50,6 +49,19 @@ fn a_cluster_at_the_end_of_all_times_is_read() {
     file.extend([0x4d, 0x80, 0x81, b'a', 0x57, 0x41, 0x81, b'a']);
     file.extend([0x16, 0x54, 0xae, 0x6b, 0x9e, 0xae, 0x9c, 0xd7, 0x81, 1, 0x73, 0xc5, 0x81, 1, 0x83, 0x81, 2]);
     file.extend([0x86, 0x85, b'A', b'_', b'A', b'C', b'3', 0xe1, 0x89, 0xb5, 0x84, 0x47, 0x3b, 0x80, 0, 0x9f, 0x81, 2]);
+    file
+}
+
+/// It was called damaged, or of an unknown kind.
+#[test]
+fn matroska_without_a_frame_is_called_cut_off() {
+    assert!(matches!(Container::open(Cursor::new(matroska_header())), Err(ContainerError::CutOff)));
+}
+
+/// Found by fuzzing: the demuxer adds a block's time to that of its cluster.
+#[test]
+fn a_cluster_at_the_end_of_all_times_is_read() {
+    let mut file = matroska_header();
     // The last time that there is, and a block one unit later.
     file.extend([0x1f, 0x43, 0xb6, 0x75, 0x91, 0xe7, 0x88]);
     file.extend([0xff; 8]);

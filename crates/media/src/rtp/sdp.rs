@@ -31,7 +31,9 @@ pub enum SdpError {
     #[error("the SDP has no video (no line m=video)")]
     NoVideo,
     /// No stream comes as plain RTP.
-    #[error("the SDP has no stream over RTP/AVP that is switched on")]
+    #[error(
+        "the SDP has no stream over RTP/AVP that is switched on (RTP/SAVP and WebRTC are encrypted, and not received)"
+    )]
     NoStream,
     /// The port of the video is zero.
     #[error("the SDP's video is switched off (its port is 0)")]
