@@ -22,6 +22,8 @@ pub(crate) struct Source {
     /// Streams of a source of several.
     streams: Vec<MediaDescription>,
     clocks: Vec<Option<StreamClock>>,
+    /// Number of times that the clocks were told.
+    clock_updates: u64,
     /// Encodings that have not ended.
     open: usize,
     /// Due time of a file's first frame.
@@ -63,6 +65,7 @@ impl Source {
             next: None,
             streams: Vec::new(),
             clocks: Vec::new(),
+            clock_updates: 0,
             start: None,
             flaw: None,
             open: encodings,
@@ -90,7 +93,10 @@ impl Source {
         match self.input.recv_timeout(limit.into()) {
             Ok(Input::Frame(frame)) => self.next = Some(frame),
             Ok(Input::Streams(streams)) => self.streams = streams,
-            Ok(Input::Clocks(clocks)) => self.clocks = clocks,
+            Ok(Input::Clocks(clocks)) => {
+                self.clocks = clocks;
+                self.clock_updates += 1;
+            }
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
                     self.flaw = Some(Failure::Input(format!(
@@ -157,6 +163,11 @@ impl Source {
     /// Clocks of those streams.
     pub(crate) fn clocks(&self) -> &[Option<StreamClock>] {
         &self.clocks
+    }
+
+    /// Number of changes of these clocks.
+    pub(crate) fn clock_updates(&self) -> u64 {
+        self.clock_updates
     }
 
     /// Converts an instant to the RTP clock of [`DueFrame::stamp`].

@@ -28,6 +28,7 @@ mod seek_head;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod track;
 
 use std::io::{Read, Seek};

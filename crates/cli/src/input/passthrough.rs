@@ -84,7 +84,7 @@ pub(super) fn read_passthrough(
                 reading.reader.push_control(stream, &datagram[..len]);
             }
         }
-        if clock::now() >= next_clocks {
+        if reading.reader.take_has_new_clock() || clock::now() >= next_clocks {
             next_clocks = clock::now() + CLOCKS;
             is_going &= frames.tell_clocks(reading.reader.clocks(clock::unix_offset()));
         }
@@ -133,7 +133,7 @@ pub(super) fn read_samples(
             let part = MediaPart::Passthrough(unit);
             is_going = frames.give(CapturedFrame { part, timing: Timing::Paced, encoding: frames.encoding });
         }
-        if at >= next_clocks {
+        if reader.take_has_new_clock() || at >= next_clocks {
             next_clocks = at + CLOCKS;
             is_going &= frames.tell_clocks(reader.clocks(clock::unix_offset()));
         }

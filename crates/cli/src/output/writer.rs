@@ -114,6 +114,12 @@ impl Writer {
         match (&self.format, item) {
             (Format::Bytes(_) | Format::Mp4(..), SinkItem::Streams(streams)) => self.describe(streams),
             (Format::Bytes(_) | Format::Mp4(..), SinkItem::Passthrough(release)) => self.record(release),
+            (Format::Bytes(_) | Format::Mp4(..), SinkItem::Clock(stream, clock)) => {
+                if let Some((recorder, _)) = &mut self.recorder {
+                    recorder.set_clock(*stream, *clock);
+                }
+                Ok(0)
+            }
             _ => self.write_in_format(item),
         }
     }

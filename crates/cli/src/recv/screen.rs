@@ -28,6 +28,8 @@ const TICK: Duration = Duration::from_millis(100);
 const REPORTS: Duration = Duration::from_millis(500);
 /// Minimum interval of keyframe requests: a round trip plus the encoder's delay.
 const KEYFRAMES: Duration = Duration::from_millis(500);
+/// Most clocks that are kept until the first packet comes: of sixteen streams, and of the sender.
+const MOST_EARLY_CLOCKS: usize = 17;
 /// Time without a decodable frame that is reported.
 const UNDECODABLE: Duration = Duration::from_secs(2);
 /// Percentage of late frames, and the time over which it is measured, that are reported.
@@ -75,6 +77,8 @@ pub(super) struct Screen {
     ts: Option<TsPlayout>,
     /// Playout of RTP of any payload, once some has come.
     passthrough: Option<PassthroughPlayout>,
+    /// Clocks of streams that came before the first packet.
+    early_clocks: Vec<Control>,
     /// Streams of the sender, as far as they were described.
     streams: Vec<Option<MediaDescription>>,
     release: Release,
@@ -137,6 +141,7 @@ impl Screen {
             playout: Playout::new(config),
             ts: None,
             passthrough: None,
+            early_clocks: Vec::new(),
             streams: Vec::new(),
             release,
             output,
@@ -191,7 +196,11 @@ impl Screen {
                 }
                 PassthroughPlayout::new(self.playout.latency(), self.release)
             });
-            passthrough.handle_packet(at, packet)
+            let handled = passthrough.handle_packet(at, packet);
+            for clock in std::mem::take(&mut self.early_clocks) {
+                self.on_control(clock);
+            }
+            handled
         } else if is_ts(packet) {
             let ts = self.ts.get_or_insert_with(|| {
                 tell("the stream is MPEG-TS");
@@ -221,10 +230,16 @@ impl Screen {
                 self.tell_streams();
             }
         }
-        if let Control::SenderClock { ssrc, ntp, timestamp } = message
-            && let Some(stream) = self.passthrough.as_ref().and_then(|playout| stream_of(playout.ssrc()?, ssrc))
-        {
-            self.output.tell_clock(stream, StreamClock { ntp, timestamp });
+        if let Control::SenderClock { ssrc, ntp, timestamp } = message {
+            match self.passthrough.as_ref().and_then(PassthroughPlayout::ssrc) {
+                Some(first) => {
+                    if let Some(stream) = stream_of(first, ssrc) {
+                        self.output.tell_clock(stream, StreamClock { ntp, timestamp });
+                    }
+                }
+                None if self.early_clocks.len() < MOST_EARLY_CLOCKS => self.early_clocks.push(message.clone()),
+                None => {}
+            }
         }
         if let Control::Terms { latency, .. } = message {
             let agreed = latency.max(self.latency);

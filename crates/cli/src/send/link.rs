@@ -41,6 +41,8 @@ pub(super) struct Link {
     pub(super) tracks: SentTracks,
     /// When the streams are described next.
     next_description: Instant,
+    /// Changes of the source's clocks that were told.
+    clock_updates: u64,
     /// Larger one of the latencies that both ends request.
     latency: Duration,
     way: PathDelay,
@@ -112,6 +114,7 @@ impl Link {
             entries: BTreeMap::new(),
             tracks: SentTracks::default(),
             next_description: Instant::ZERO,
+            clock_updates: 0,
             latency,
             way: PathDelay::default(),
             told_falls: 0,
@@ -300,16 +303,21 @@ impl Link {
         }
     }
 
-    /// Describes the streams of a source of several and tells their clocks, again and again: a receiver may miss it.
+    /// Describes the streams of a source of several, again and again: a receiver may miss it. Their clocks are told then, and when they
+    /// change.
     fn describe(&mut self, now: Instant, source: &Source) {
-        if now < self.next_description || !matches!(self.sender.status(), Status::Open) {
+        let is_due = now >= self.next_description;
+        if !is_due && self.clock_updates == source.clock_updates() || !matches!(self.sender.status(), Status::Open) {
             return;
         }
-        self.next_description = now + REPORTS;
-        let streams = source.streams();
-        for (number, stream) in (0..).zip(streams) {
-            self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) });
+        if is_due {
+            self.next_description = now + REPORTS;
+            let streams = source.streams();
+            for (number, stream) in (0..).zip(streams) {
+                self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) });
+            }
         }
+        self.clock_updates = source.clock_updates();
         for (number, clock) in (0..).zip(source.clocks()) {
             if let Some(StreamClock { ntp, timestamp }) = *clock {
                 self.say(&Control::SenderClock { ssrc: stream_ssrc(self.packets.ssrc(), number), ntp, timestamp });

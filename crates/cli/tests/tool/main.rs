@@ -8,6 +8,7 @@ mod documented;
 mod feeder;
 mod field;
 mod input;
+mod lip_sync;
 mod lives;
 mod middlebox;
 mod native;

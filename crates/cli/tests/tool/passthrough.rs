@@ -84,10 +84,10 @@ fn rtp_of_a_static_payload_type_arrives_as_it_was_sent() {
 }
 
 /// Video and audio of four seconds by ffmpeg, sent by ffmpeg.
-struct Film {
-    files: Files,
+pub(crate) struct Film {
+    pub(crate) files: Files,
     film: String,
-    ports: [u16; 2],
+    pub(crate) ports: [u16; 2],
 }
 
 /// Pictures of a film.
@@ -95,18 +95,23 @@ const PICTURES: usize = 100;
 
 impl Film {
     fn new(codecs: &[&str]) -> Self {
+        Self::of("testsrc2=size=320x240:rate=25", "sine=frequency=440:sample_rate=48000", codecs)
+    }
+
+    /// Creates a film of this video and this sound.
+    pub(crate) fn of(video: &str, sound: &str, codecs: &[&str]) -> Self {
         let files = Files::new();
         let film = files.path("film.mkv");
         let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"]);
-        ffmpeg.args(["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000", "-t", "4", "-pix_fmt", "yuv420p"]);
+        ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", video]);
+        ffmpeg.args(["-f", "lavfi", "-i", sound, "-t", "4", "-pix_fmt", "yuv420p"]);
         ffmpeg.args(["-threads", "1", "-g", "25"]).args(codecs).args(["-y", &film]);
         Running::start(silent(ffmpeg)).ends_with(0);
         Self { files, film, ports: [free_port(), free_port()] }
     }
 
     /// ffmpeg that sends the film as RTP.
-    fn encoder(&self, pace: &[&str]) -> Command {
+    pub(crate) fn encoder(&self, pace: &[&str]) -> Command {
         let [video, audio] = self.ports.map(|port| format!("rtp://127.0.0.1:{port}?pkt_size=1200"));
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg.args(["-nostdin", "-v", "error"]).args(pace).args(["-i", &self.film, "-c", "copy", "-strict", "-2"]);
@@ -116,7 +121,7 @@ impl Film {
     }
 
     /// Session description of the source, and the same with other ports, for a player that is there first.
-    fn sessions(&self, outputs: [u16; 2]) -> [String; 2] {
+    pub(crate) fn sessions(&self, outputs: [u16; 2]) -> [String; 2] {
         Running::start(self.encoder(&["-t", "0.2"])).ends_with(0);
         let mut told = fs::read_to_string(self.files.path("in.sdp")).unwrap();
         for (from, to) in self.ports.iter().zip(outputs) {

@@ -9,9 +9,9 @@ use crate::rtp::RTP_CLOCK_HZ;
 /// Difference of decoding times over which samples of a file are brought into order, in ticks of 90 kHz: two seconds, more than
 /// containers interleave. Chosen by us: a higher value takes more memory.
 pub(super) const FILE_SPAN: i64 = 2 * RTP_CLOCK_HZ as i64;
-/// The same of streams that are played out as they come: 300 ms, more than a packet of sound holds. Chosen by us: a higher value delays
-/// what is written.
-pub(super) const LIVE_SPAN: i64 = 3 * RTP_CLOCK_HZ as i64 / 10;
+/// The same of streams that are played out as they come: a second, twice what a packet of ffmpeg's sound holds, behind which it comes.
+/// Chosen by us: a higher value delays what is written.
+pub(super) const LIVE_SPAN: i64 = RTP_CLOCK_HZ as i64;
 /// Most samples that wait. Chosen by us: two seconds of dozens of tracks.
 const MAX_WAITING: usize = 4_096;
 /// Pictures by which presentation can lag behind decoding, at most (H.264 and H.265: 16 frames in the decoder's buffer).

@@ -1,19 +1,22 @@
 //! RTP of H.264, H.265, AAC and Opus as a transport stream, to record cameras' streams in files.
 
 use rtp_types::RtpPacket;
-use timeous_core::Instant;
+use timeous_core::Duration;
 
 use super::merge::{LIVE_SPAN, Merge, Read};
 use super::mux::TsMuxer;
-use super::read::HZ;
 use super::sample::Sample;
+use super::timeline::Timeline;
 use super::track::{AUD_H264, AUD_H265, NalFormat, Track, TrackFormat};
 use crate::aac::AacFormat;
 use crate::h264::annexb::{START_CODE, unit_starts};
 use crate::h265::nal::{self, NalHeader};
-use crate::passthrough::{PassthroughRelease, append_h264, append_h265};
-use crate::rtp::session::MediaDescription;
+use crate::passthrough::{PassthroughRelease, StreamClock, append_h264, append_h265};
+use crate::rtp::session::{MediaDescription, MediaKind};
 
+/// Longest wait of the first frames for the clocks of all streams. Chosen by us: twice the interval at which a sender tells them; a
+/// higher value delays what is written of a source with a stream that is silent.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 /// Length of the header of one access unit in AAC's mode `AAC-hbr` (RFC 3640 §3.3.6), in bits.
 const AU_HEADER: usize = 16;
 /// Types of NAL units of H.264 (table 7-1).
@@ -21,6 +24,9 @@ const IDR: u8 = 5;
 const SPS: u8 = 7;
 
 /// Writes RTP of several streams as a transport stream.
+///
+/// Streams are in step by the clocks of the source, as far as they are told ([`set_clock`](Self::set_clock)), and by their arrival
+/// before. The first frames wait for these clocks, up to a second.
 ///
 /// ```
 /// use timeous_media::{MediaDescription, container::RtpToTs};
@@ -35,6 +41,9 @@ pub struct RtpToTs {
     muxer: TsMuxer,
     left_out: Vec<String>,
     restarts: u32,
+    timeline: Timeline,
+    /// First frames, which wait for the clocks of all streams.
+    waiting: Option<Vec<PassthroughRelease>>,
 }
 
 /// Stream that becomes a track.
@@ -42,27 +51,15 @@ pub struct RtpToTs {
 struct Stream {
     track: usize,
     format: TrackFormat,
-    clock_rate: u32,
     /// Parameter sets of the session description, as a byte stream.
     sets: Vec<u8>,
-    clock: Option<StreamClock>,
-}
-
-/// Clock of a stream. The sum of the steps is converted as a whole: rounding each step would add up.
-#[derive(Clone, Copy, Debug)]
-struct StreamClock {
-    /// Timestamp of the last frame.
-    last: u32,
-    /// Playout time of the first frame by the host's clock, in ticks of 90 kHz.
-    begin: i128,
-    /// Ticks of the stream's clock since the first frame.
-    ticks: i128,
 }
 
 impl RtpToTs {
     /// Creates a writer of these streams.
     pub fn new(streams: &[MediaDescription]) -> Self {
         let (mut tracks, mut left_out) = (Vec::new(), Vec::new());
+        let timeline = Timeline::new(streams.iter().map(|of| (of.clock_rate, of.kind == MediaKind::Audio)));
         let streams = streams.iter().map(|stream| {
             let Some(format) = format_of(stream) else {
                 left_out.push(format!("{stream}: files hold H.264, H.265, AAC and Opus"));
@@ -70,10 +67,17 @@ impl RtpToTs {
             };
             tracks.push(Track { format: format.clone(), language: None });
             let sets = stream.parameter_sets().iter().flat_map(|set| [&START_CODE[..], set].concat()).collect();
-            Some(Stream { track: tracks.len() - 1, format, clock_rate: stream.clock_rate.max(1), sets, clock: None })
+            Some(Stream { track: tracks.len() - 1, format, sets })
         });
-        let streams = streams.collect();
-        Self { streams, merge: Merge::new(&tracks, LIVE_SPAN), muxer: TsMuxer::new(tracks), left_out, restarts: 0 }
+        Self {
+            streams: streams.collect(),
+            merge: Merge::new(&tracks, LIVE_SPAN),
+            muxer: TsMuxer::new(tracks),
+            left_out,
+            restarts: 0,
+            timeline,
+            waiting: Some(Vec::new()),
+        }
     }
 
     /// Whether there is anything to write.
@@ -86,25 +90,61 @@ impl RtpToTs {
         &self.left_out
     }
 
+    /// Takes the clock of a stream, as the source's sender tells it: one after another, from the first stream on.
+    pub fn set_clock(&mut self, stream: u8, clock: StreamClock) {
+        self.timeline.set_clock(stream.into(), clock);
+    }
+
     /// Takes the RTP packets of a frame; returns whole packets of the transport stream. Frames come out up to a second later, in order of
-    /// their decoding times.
+    /// their decoding times; the first ones up to two.
     pub fn push(&mut self, release: &PassthroughRelease) -> Vec<u8> {
         if std::mem::replace(&mut self.restarts, release.restarts) != release.restarts {
             // The source began anew, and its timestamps, too.
-            self.streams.iter_mut().flatten().for_each(|stream| stream.clock = None);
+            self.end_wait();
+            self.timeline.begin_anew();
+            self.waiting = Some(Vec::new());
         }
-        if let Some(Some(stream)) = self.streams.get_mut(usize::from(release.stream))
-            && let Some(sample) = stream.sample(release.playout_at, &release.packets)
-        {
-            self.merge.push(Read::Presented(sample));
+        let Some(waiting) = &mut self.waiting else {
+            self.write(release);
+            return self.take();
+        };
+        waiting.push(release.clone());
+        let has_waited = release.playout_at.saturating_since(waiting[0].playout_at) > MOST_WAIT;
+        if has_waited || self.are_clocks_known() {
+            self.end_wait();
         }
         self.take()
     }
 
     /// Ends all streams; returns the last packets.
     pub fn finish(&mut self) -> Vec<u8> {
+        self.end_wait();
         self.merge.finish();
         self.take()
+    }
+
+    /// Whether the streams that are written can be brought into step; a single one is.
+    fn are_clocks_known(&self) -> bool {
+        let written = self.streams.iter().enumerate().filter(|(_, stream)| stream.is_some()).map(|(number, _)| number);
+        self.muxer.tracks().len() < 2 || self.timeline.are_known(written)
+    }
+
+    fn end_wait(&mut self) {
+        self.waiting.take().into_iter().flatten().for_each(|release| self.write(&release));
+    }
+
+    fn write(&mut self, release: &PassthroughRelease) {
+        let number = usize::from(release.stream);
+        let Some(Some(stream)) = self.streams.get(number) else { return };
+        let packets = release.packets.iter().filter_map(|packet| RtpPacket::parse(packet).ok());
+        let packets: Vec<RtpPacket<'_>> = packets.collect();
+        let Some(timestamp) = packets.first().map(RtpPacket::timestamp) else { return };
+        let Some((is_entry, data)) = stream.unit(&packets) else { return };
+        let Some(presented) = self.timeline.time(number, release.playout_at, timestamp) else { return };
+        if !data.is_empty() {
+            let track = stream.track;
+            self.merge.push(Read::Presented(Sample { track, decode: presented, presented, is_entry, data }));
+        }
     }
 
     fn take(&mut self) -> Vec<u8> {
@@ -117,12 +157,11 @@ impl RtpToTs {
 }
 
 impl Stream {
-    fn sample(&mut self, at: Instant, packets: &[Vec<u8>]) -> Option<Sample> {
-        let packets: Vec<_> = packets.iter().filter_map(|packet| RtpPacket::parse(packet).ok()).collect();
-        let timestamp = packets.first()?.timestamp();
+    /// Access unit, or audio, of a frame's packets, and whether a decoder can start with it.
+    fn unit(&self, packets: &[RtpPacket<'_>]) -> Option<(bool, Vec<u8>)> {
         let payloads = packets.iter().map(RtpPacket::payload);
         let mut annexb = Vec::new();
-        let (is_entry, data) = match &self.format {
+        Some(match &self.format {
             TrackFormat::H264(_) => {
                 payloads.for_each(|payload| append_h264(&mut annexb, payload));
                 let has = |kind: u8| unit_starts(&annexb).any(|at| annexb[at] & 0x1f == kind);
@@ -140,24 +179,13 @@ impl Stream {
             }
             // One packet has one packet of Opus.
             _ => (true, self.format.elementary(payloads.flatten().copied().collect(), true)?),
-        };
-        let presented = self.time(at, timestamp);
-        (!data.is_empty()).then_some(Sample { track: self.track, decode: presented, presented, is_entry, data })
+        })
     }
 
     /// Picture as it stands in a transport stream: with a delimiter, and with parameter sets that it lacks.
     fn access_unit(&self, delimiter: &[u8], lacks_sets: bool, annexb: &[u8]) -> Vec<u8> {
         let sets: &[u8] = if lacks_sets { &self.sets } else { &[] };
         [&START_CODE[..], delimiter, sets, annexb].concat()
-    }
-
-    /// Time of a timestamp: that of the playout for the first one, then by the clock of the stream.
-    fn time(&mut self, at: Instant, timestamp: u32) -> i64 {
-        let begin = i128::from(at.as_nanos()) * HZ / 1_000_000_000;
-        let clock = self.clock.get_or_insert(StreamClock { last: timestamp, begin, ticks: 0 });
-        clock.ticks += i128::from(timestamp.wrapping_sub(clock.last).cast_signed());
-        clock.last = timestamp;
-        i64::try_from(clock.begin + clock.ticks * HZ / i128::from(self.clock_rate)).unwrap_or(i64::MAX / 4)
     }
 }
 
@@ -196,6 +224,7 @@ fn adts(format: AacFormat, payload: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ts::demux::{Demuxer, Elementary};
 
     #[test]
     fn parameter_sets_and_formats_of_a_description_are_read() {
@@ -215,21 +244,6 @@ mod tests {
     }
 
     #[test]
-    fn times_of_aac_at_44_1_khz_do_not_drift() {
-        let text = "m=audio 0 RTP/AVP 97\na=rtpmap:97 MPEG4-GENERIC/44100/2\n\
-            a=fmtp:97 mode=AAC-hbr;sizelength=13;indexlength=3;config=1210";
-        let mut recorder = RtpToTs::new(&[MediaDescription::parse(text).unwrap()]);
-        let stream = recorder.streams[0].as_mut().unwrap();
-        let begin = Instant::ZERO + timeous_core::Duration::from_secs(1);
-        // Timestamps wrap on the way.
-        let first = u32::MAX - 500_000;
-        for frame in 0..1_000u32 {
-            let time = stream.time(begin, first.wrapping_add(1_024 * frame));
-            assert_eq!(time, 90_000 + i64::from(frame) * 1_024 * 90_000 / 44_100);
-        }
-    }
-
-    #[test]
     fn frames_of_a_packet_of_aac_get_headers() {
         let format = AacFormat::read_config(&[0x12, 0x10]).unwrap();
         // Two headers of 16 bits: three bytes, and two.
@@ -237,5 +251,95 @@ mod tests {
         let (_, first, rest) = AacFormat::read_frame(&frames).unwrap();
         assert_eq!((first, AacFormat::read_frame(rest).unwrap().1), (&[1, 2, 3][..], &[4, 5][..]));
         assert_eq!([adts(format, &[]), adts(format, &[0, 16, 0, 24, 1])], [None, None], "cut off");
+    }
+
+    const VIDEO: u8 = 0;
+    const AUDIO: u8 = 1;
+
+    /// Frames of two seconds, 25 pictures and 50 frames of sound a second, which comes 400 ms later: (stream, number, frame).
+    fn source() -> Vec<(u8, u32, PassthroughRelease)> {
+        let frame = |stream, number: u32| {
+            let (at, timestamp) = match stream {
+                VIDEO => (40 * number, 7_000 + 3_600 * number),
+                _ => (400 + 20 * number, 9_000 + 960 * number),
+            };
+            let at = timeous_core::Instant::ZERO + Duration::from_millis(u64::from(100 + at));
+            let payload = match stream {
+                VIDEO => vec![if number == 0 { 0x65 } else { 0x41 }, number as u8],
+                _ => vec![0, 16, 0, 8, number as u8],
+            };
+            (stream, number, PassthroughRelease::of_packet(stream, timestamp, at, &payload))
+        };
+        let mut all: Vec<_> = (0..50).map(|n| frame(VIDEO, n)).chain((0..100).map(|n| frame(AUDIO, n))).collect();
+        all.sort_by_key(|(.., release)| release.playout_at);
+        all
+    }
+
+    fn recorder() -> RtpToTs {
+        let lines = [
+            "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000",
+            "m=audio 0 RTP/AVP 97\na=rtpmap:97 MPEG4-GENERIC/48000/2\n\
+                a=fmtp:97 mode=AAC-hbr;sizelength=13;indexlength=3;config=1190",
+        ];
+        RtpToTs::new(&lines.map(|lines| MediaDescription::parse(lines).unwrap()))
+    }
+
+    /// Clocks of its streams, by which their first frames are of one time.
+    fn tell(recorder: &mut RtpToTs) {
+        for (stream, timestamp) in [(VIDEO, 7_000), (AUDIO, 9_000)] {
+            recorder.set_clock(stream, StreamClock { ntp: 1 << 40, timestamp });
+        }
+    }
+
+    /// Times of the last byte of each picture, and of each frame of sound, after the time of the source, in ticks of 90 kHz.
+    fn times(stream: &[u8]) -> [Vec<i64>; 2] {
+        let mut times = [Vec::new(), Vec::new()];
+        for pes in Demuxer::default().push(stream) {
+            let (number, time) = (i64::from(*pes.data.last().unwrap()), pes.times.unwrap().presented as i64);
+            match pes.of {
+                Elementary::Audio => times[1].push(time - 1_800 * number),
+                _ => times[0].push(time - 3_600 * number),
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn first_frames_wait_for_the_clocks_of_all_streams_and_are_in_step() {
+        let mut recorder = recorder();
+        let mut out = Vec::new();
+        for (stream, number, release) in source() {
+            if (stream, number) == (AUDIO, 10) {
+                assert!(out.is_empty());
+                tell(&mut recorder);
+            }
+            out.extend(recorder.push(&release));
+        }
+        out.extend(recorder.finish());
+        let [pictures, sound] = times(&out);
+        assert_eq!((pictures.len(), sound.len()), (50, 100));
+        assert!(pictures.iter().chain(&sound).all(|time| *time == pictures[0]), "{pictures:?} {sound:?}");
+    }
+
+    #[test]
+    fn without_clocks_first_frames_wait_for_a_second_and_go_by_their_arrival() {
+        let mut recorder = recorder();
+        let mut out = Vec::new();
+        for (_, _, release) in source() {
+            out.extend(recorder.push(&release));
+            assert!(recorder.waiting.is_some() == (release.playout_at.as_nanos() <= 1_100_000_000));
+        }
+        out.extend(recorder.finish());
+        let [pictures, sound] = times(&out);
+        assert_eq!((pictures.len(), sound.len()), (50, 100));
+        assert!(sound.iter().all(|time| time - pictures[0] == 36_000));
+    }
+
+    #[test]
+    fn a_short_stream_without_clocks_is_written_at_its_end() {
+        let mut recorder = recorder();
+        let first = &source()[0].2;
+        assert!(recorder.push(first).is_empty());
+        assert_eq!(times(&recorder.finish())[0].len(), 1);
     }
 }

@@ -87,6 +87,15 @@ fn descriptor_of(packet: &RtpPacket<'_>) -> Option<PassthroughDescriptor> {
     packet.extension().and_then(|(profile, bytes)| PassthroughDescriptor::read(profile, bytes))
 }
 
+#[cfg(test)]
+impl PassthroughRelease {
+    /// Frame of one packet.
+    pub(crate) fn of_packet(stream: u8, timestamp: u32, playout_at: Instant, payload: &[u8]) -> Self {
+        let packet = [&[0x80, MARKER, 0, 0][..], &timestamp.to_be_bytes(), &[0; 4], payload].concat();
+        Self { stream, restarts: 0, packets: vec![packet], timestamp, playout_at, is_below: false }
+    }
+}
+
 impl PassthroughPlayout {
     /// Returns the next packets to give out.
     pub fn poll_release(&mut self) -> Option<PassthroughRelease> {

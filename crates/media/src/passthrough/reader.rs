@@ -50,6 +50,8 @@ pub struct PassthroughReader {
     ready: VecDeque<PassthroughUnit>,
     /// Whether the codec of a stream was found out since the last look.
     has_found: bool,
+    /// Whether the clock of a stream became known.
+    has_new_clock: bool,
     /// Restarts of the source.
     restarts: u32,
     /// Latest instant passed in by the caller.
@@ -135,6 +137,7 @@ impl PassthroughReader {
             frames: 0,
             ready: VecDeque::new(),
             has_found: false,
+            has_new_clock: false,
             restarts: 0,
             now: Instant::ZERO,
         }
@@ -173,6 +176,7 @@ impl PassthroughReader {
         let Some(stream) = self.streams.get_mut(stream) else { return };
         for message in Control::read(packet) {
             if let Control::SenderClock { ntp, timestamp, .. } = message {
+                self.has_new_clock |= stream.reported.is_none();
                 stream.reported = Some(StreamClock { ntp, timestamp });
             }
         }
@@ -189,6 +193,11 @@ impl PassthroughReader {
             if are_reported { stream.reported } else { by_arrival }
         });
         clocks.collect()
+    }
+
+    /// Whether the clock of a stream became known since the last call, by a report or by its first frame.
+    pub fn take_has_new_clock(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_clock)
     }
 
     /// Gives up the wait for packets that did not come.
@@ -221,10 +230,12 @@ impl PassthroughReader {
         let Some(stream) = self.streams.get_mut(number) else { return };
         while let Some(packet) = stream.reorder.next(self.now) {
             let before = self.ready.len();
+            let is_known = stream.newest.is_some();
             stream.take(packet, &mut self.frames, &mut self.ready);
             for unit in self.ready.range_mut(before..) {
                 (unit.stream, unit.restarts) = (number as u8, self.restarts);
             }
+            self.has_new_clock |= stream.newest.is_some() != is_known;
         }
     }
 }
