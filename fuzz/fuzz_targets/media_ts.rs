@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use timeous_core::{Duration, Instant};
 use timeous_media::Release;
 use timeous_media::mp4::TsMp4Writer;
-use timeous_media::ts::{PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
+use timeous_media::ts::{ContinuousTimes, PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -51,7 +51,7 @@ fuzz_target!(|input: Input| {
     }
     let Ok(mut packetizer) = TsPacketizer::new(usize::from(input.mtu), 1, 0xfff0, 0) else { return };
     let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
-    let mut recording = TsMp4Writer::default();
+    let (mut continuous, mut recording) = (ContinuousTimes::default(), TsMp4Writer::default());
     let mut fates = input.fates.iter().cycle();
     let (mut later, mut now) = (Vec::new(), Instant::ZERO);
     for unit in &units {
@@ -76,6 +76,8 @@ fuzz_target!(|input: Input| {
         }
         while let Some(release) = playout.poll_release() {
             assert!(!release.packets.is_empty() && release.packets.len().is_multiple_of(PACKET_LEN));
+            let release = continuous.push(release);
+            assert!(release.packets.len().is_multiple_of(PACKET_LEN));
             let _ = recording.push(&release.packets);
             let _ = recording.take();
         }

@@ -1,6 +1,7 @@
 //! MPEG-2 transport streams (ISO/IEC 13818-1) as ADUs: whole PES packets are given up, never parts; RTP payload type 33 (RFC 2250).
 
 mod constant;
+mod continuous;
 pub(crate) mod demux;
 mod descriptor;
 pub(crate) mod packet;
@@ -18,6 +19,7 @@ mod unit;
 mod whole_pes;
 
 pub use constant::ConstantRate;
+pub use continuous::ContinuousTimes;
 pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer, packets_of};
 pub use playout::{TsOutput, TsPlayout, TsRelease};

@@ -9,7 +9,7 @@ use timeous_media::MediaDescription;
 use timeous_media::container::RtpToTs;
 use timeous_media::mp4::{Mp4Writer, TsMp4Writer};
 use timeous_media::passthrough::PassthroughRelease;
-use timeous_media::ts::{ConstantRate, TsRelease};
+use timeous_media::ts::{ConstantRate, ContinuousTimes, TsRelease};
 
 use super::args::SinkArgs;
 use super::error::WriteError;
@@ -31,6 +31,8 @@ const MAX_LAG: Duration = Duration::from_secs(1);
 /// Writer of a sink.
 pub(super) struct Writer {
     format: Format,
+    /// Times of a transport stream in a file.
+    times: Option<ContinuousTimes>,
     /// Constant bitrate of a transport stream.
     constant: Option<ConstantRate>,
     /// Whether it was told that the stream has more.
@@ -93,6 +95,7 @@ impl Writer {
         };
         Ok(Self {
             format,
+            times: matches!(place, Place::File(_)).then(ContinuousTimes::default),
             constant: args.bitrate.map(ConstantRate::new),
             is_lag_told: false,
             is_recording,
@@ -119,6 +122,10 @@ impl Writer {
                     recorder.set_clock(*stream, *clock);
                 }
                 Ok(0)
+            }
+            (_, SinkItem::Packets(release)) => {
+                let continuous = self.times.as_mut().map(|times| SinkItem::Packets(times.push(release.clone())));
+                self.write_in_format(continuous.as_ref().unwrap_or(item))
             }
             _ => self.write_in_format(item),
         }
@@ -156,7 +163,7 @@ impl Writer {
         if packets.is_empty() {
             Ok(0)
         } else {
-            self.write_in_format(&SinkItem::Packets(TsRelease { packets, playout_at }))
+            self.write_in_format(&SinkItem::Packets(TsRelease { packets, playout_at, restarts: 0 }))
         }
     }
 

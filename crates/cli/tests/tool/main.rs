@@ -2,6 +2,7 @@
 
 mod adapt;
 mod callers;
+mod continuous;
 mod credentials;
 mod deaths;
 mod documented;

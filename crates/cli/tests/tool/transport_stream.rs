@@ -30,12 +30,12 @@ fn encoder(seconds: &str, codecs: &[&str], output: &[&str]) -> Command {
     ffmpeg
 }
 
-const H264_AAC: [&str; 8] = ["-c:v", "libx264", "-preset", "ultrafast", "-b:v", "600k", "-c:a", "aac"];
+pub(crate) const H264_AAC: [&str; 8] = ["-c:v", "libx264", "-preset", "ultrafast", "-b:v", "600k", "-c:a", "aac"];
 const H265_AAC: [&str; 8] =
     ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none", "-c:a", "aac"];
 const MPEG2_MP2: [&str; 6] = ["-c:v", "mpeg2video", "-b:v", "900k", "-c:a", "mp2"];
 
-fn encode(files: &Files, codecs: &[&str]) -> Option<String> {
+pub(crate) fn encode(files: &Files, codecs: &[&str]) -> Option<String> {
     if !is_installed("ffmpeg") {
         return None;
     }

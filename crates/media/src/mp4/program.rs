@@ -11,7 +11,7 @@ use crate::aac::{AacFormat, FRAME_SAMPLES};
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::ts::TsStream;
 use crate::ts::demux::{Demuxer, Elementary, Pes, PesTimes};
-use crate::ts::pes_clock::{PesClock, wrapped};
+use crate::ts::pes_clock::{FileClock, wrapped};
 
 /// Tracks of the file.
 const VIDEO: usize = 0;
@@ -40,7 +40,7 @@ pub struct TsMp4Writer {
     h264: SampleFormat,
     h265: H265Format,
     fragment: Fragment,
-    clock: PesClock,
+    clock: FileClock,
     frames: AdtsFrames,
     /// Frames until the format of the audio is known.
     first_frames: AdtsFrames,

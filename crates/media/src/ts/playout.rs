@@ -31,6 +31,8 @@ pub struct TsRelease {
     pub packets: Vec<u8>,
     /// Playout time.
     pub playout_at: Instant,
+    /// Restarts of the sender: with another number, clock and times are of another one.
+    pub restarts: u32,
 }
 
 /// Output of a transport stream.
@@ -38,6 +40,7 @@ pub struct TsRelease {
 pub struct TsOutput {
     pids: BTreeMap<u16, PidOutput>,
     tables: Tables,
+    restarts: u32,
 }
 
 /// Jitter buffer of a transport stream.
@@ -62,6 +65,8 @@ struct PidOutput {
     clock_value: u64,
     /// Playout time of the last one that came.
     clock_came: Instant,
+    /// Whether another sender goes on.
+    has_new_clock: bool,
 }
 
 impl PidOutput {
@@ -139,7 +144,8 @@ impl Carrier for TsOutput {
             } & 0x0f;
             output.counters = Some((came, counter));
             if let Some(pcr) = pcr {
-                if output.is_another_clock(pcr, due) {
+                let is_new = std::mem::take(&mut output.has_new_clock);
+                if is_new || output.is_another_clock(pcr, due) {
                     mark_discontinuous(bytes);
                 }
                 let given = output.after_inserted(pcr);
@@ -150,7 +156,14 @@ impl Carrier for TsOutput {
             }
             set_continuity(bytes, counter);
         }
-        (!packets.is_empty()).then_some(TsRelease { packets, playout_at: due })
+        (!packets.is_empty()).then_some(TsRelease { packets, playout_at: due, restarts: self.restarts })
+    }
+
+    fn begin_anew(&mut self, restarts: u32) {
+        self.restarts = restarts;
+        for output in self.pids.values_mut() {
+            (output.clock, output.has_new_clock) = (None, output.counters.is_some());
+        }
     }
 
     /// Inserts clock values for PIDs whose clock was given up.
@@ -169,7 +182,8 @@ impl Carrier for TsOutput {
             let until = now.saturating_sub(CLOCK_MARGIN);
             let value = (pcr + ticks(until.saturating_since(at))) % PCR_VALUES;
             output.clock = Some((value, until));
-            inserted.push(TsRelease { packets: pcr_packet(pid, counter, value).to_vec(), playout_at: now });
+            let packets = pcr_packet(pid, counter, value).to_vec();
+            inserted.push(TsRelease { packets, playout_at: now, restarts: self.restarts });
         }
         inserted
     }

@@ -139,6 +139,18 @@ impl Tables {
         self.clocks.is_empty() || self.clocks.values().any(|clock| *clock == pid)
     }
 
+    /// Program of a PID, if a map names it, and the PID of its clock. Of programs with one clock it is the first.
+    pub(super) fn program_of(&self, pid: u16) -> Option<(u16, u16)> {
+        let of_stream = self.streams.get(&pid).and_then(|stream| self.clocks.get(&stream.program));
+        let clock = of_stream.copied().unwrap_or(pid);
+        self.clocks.iter().find(|(_, of)| **of == clock).map(|(program, _)| (*program, clock))
+    }
+
+    /// Whether a program is there.
+    pub(super) fn has_program(&self, program: u16) -> bool {
+        self.clocks.contains_key(&program)
+    }
+
     /// Elementary streams that maps name.
     pub(super) fn streams(&self) -> impl Iterator<Item = TsStream> + '_ {
         self.streams.keys().map(|pid| self.stream(*pid, false))

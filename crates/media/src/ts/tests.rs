@@ -536,6 +536,38 @@ fn a_clock_that_begins_anew_is_marked() {
     }
 }
 
+/// Found by reading: after half a minute without a sender the clock of the next one was not marked.
+#[test]
+fn the_clock_of_another_sender_is_marked_however_long_the_break() {
+    let units = units(&Mux::stream().bytes);
+    for seconds in [1, 60] {
+        let mut playout = TsPlayout::new(Duration::from_millis(100), Release::Constant);
+        let (mut now, mut marked) = (Instant::ZERO, Vec::new());
+        for ssrc in 1..3 {
+            let mut packetizer = TsPacketizer::new(1_400, ssrc, 0, 0).unwrap();
+            let begin = now + Duration::from_secs(seconds);
+            while now < begin {
+                now += Duration::from_millis(50);
+                playout.handle_timeout(now);
+            }
+            for unit in &units {
+                now = begin + unit.time.unwrap_or_default();
+                for (_, rtp) in packetizer.packetize(unit, unit.time.unwrap_or_default().as_millis() * 90, false) {
+                    playout.handle_packet(now, &rtp).unwrap();
+                }
+            }
+            now += Duration::from_millis(500);
+            playout.handle_timeout(now);
+            let packets: Vec<u8> =
+                std::iter::from_fn(|| playout.poll_release()).flat_map(|release| release.packets).collect();
+            let packets = packets.chunks_exact(PACKET_LEN).filter_map(Packet::new).map(Packet::adaptation);
+            let clocks: Vec<bool> = packets.filter(|of| of.pcr.is_some()).map(|of| of.is_discontinuous).collect();
+            marked.push((clocks[0], clocks[1..].contains(&true)));
+        }
+        assert_eq!(marked, [(false, false), (true, false)], "after {seconds} s");
+    }
+}
+
 #[test]
 fn a_pid_is_a_clock_while_a_map_names_it() {
     let mut tables = Tables::default();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use timeous_core::{Duration, Instant, Rng};
 use timeous_media::container::{NalFormat, Sample, Track, TrackFormat, TsMuxer};
 use timeous_media::mp4::TsMp4Writer;
-use timeous_media::ts::{PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
+use timeous_media::ts::{ContinuousTimes, PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
 use timeous_media::{FrameReader, Release, TsToFlv};
 
 const VIDEO: &[u8] = include_bytes!("../streams/pyramid.h264");
@@ -305,6 +305,7 @@ fn send(case: &Case) -> Came {
     let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0).unwrap();
     let mut playout = TsPlayout::new(Duration::from_millis(300), Release::Constant);
     let (mut recording, mut flv, mut came) = (TsMp4Writer::default(), TsToFlv::default(), Came::default());
+    let mut continuous = ContinuousTimes::default();
     let (mut counters, mut clocks, mut open) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let (mut now, mut file) = (Instant::ZERO, Vec::new());
     let (mut read, mut sent) = (0, 0);
@@ -328,7 +329,7 @@ fn send(case: &Case) -> Came {
         assert!(read < sent + 300 * PACKET_LEN + read / 5, "{}: {read} bytes read, {sent} sent", case.name);
         playout.handle_timeout(now);
         while let Some(release) = playout.poll_release() {
-            let _not_expressible = recording.push(&release.packets);
+            let _not_expressible = recording.push(&continuous.push(release.clone()).packets);
             file.extend(recording.take());
             for packet in release.packets.chunks_exact(PACKET_LEN) {
                 assert_eq!(packet[0], 0x47);

@@ -5,7 +5,7 @@ use timeous_core::{Duration, Instant, Rng};
 use timeous_media::FrameReader;
 use timeous_media::container::{NalFormat, Sample, Track, TrackFormat, TsMuxer};
 use timeous_media::mp4::TsMp4Writer;
-use timeous_media::ts::{PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
+use timeous_media::ts::{ContinuousTimes, PACKET_LEN, TsPacketizer, TsPlayout, TsReader};
 
 use crate::mutated::{mutate, opens};
 
@@ -41,7 +41,7 @@ fn send(stream: &[u8], rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let mut reader = TsReader::new();
     let mut packetizer = TsPacketizer::new(1_400, 1, 0xfff0, 0).unwrap();
     let mut playout = TsPlayout::new(Duration::from_millis(100), timeous_media::Release::Constant);
-    let mut recording = TsMp4Writer::default();
+    let (mut continuous, mut recording) = (ContinuousTimes::default(), TsMp4Writer::default());
     let (mut out, mut file, mut now) = (Vec::new(), Vec::new(), Instant::ZERO);
     let loss = [0.0, 0.02, 0.2][rng.below(3) as usize];
     let mut chunks = stream.chunks(1 + rng.below(6_000) as usize).peekable();
@@ -68,6 +68,7 @@ fn send(stream: &[u8], rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
             playout.finish();
         }
         while let Some(release) = playout.poll_release() {
+            let release = continuous.push(release);
             let _not_expressible = recording.push(&release.packets);
             file.extend(recording.take());
             out.extend(release.packets);
