@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous_media::MediaDescription;
 use timeous_media::container::RtpToTs;
 use timeous_media::mp4::{Mp4Writer, TsMp4Writer};
 use timeous_media::passthrough::PassthroughRelease;
 use timeous_media::ts::{ConstantRate, ContinuousTimes, TsRelease};
+use timeous_media::{MediaDescription, MediaKind};
 
 use super::args::SinkArgs;
 use super::error::WriteError;
@@ -138,9 +138,15 @@ impl Writer {
         }
         let written = self.finish_recorder()?;
         let recorder = RtpToTs::new(streams);
-        recorder.left_out().iter().for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}", self.name()));
+        recorder
+            .left_out()
+            .iter()
+            .for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}: {PLAYERS}", self.name()));
         if !recorder.has_tracks() {
             return Err(self.no_file().into());
+        }
+        if matches!(self.format, Format::Mp4(..)) && !recorder.has_video() {
+            return Err(self.no_mp4(streams).into());
         }
         self.recorder = Some((recorder, streams.to_vec()));
         Ok(written)
@@ -176,6 +182,18 @@ impl Writer {
         Failure::Peer(format!(
             "{}: the sender's stream is RTP that passes as it is: name udp://host:port, or a file that ends with .sdp; '-', and a \
              file that ends with .ts or .mp4, hold H.264, H.265 and AAC",
+            self.name()
+        ))
+    }
+
+    /// Refuses RTP without video that MP4 holds.
+    fn no_mp4(&self, streams: &[MediaDescription]) -> Failure {
+        let has_video = streams.iter().any(|stream| stream.kind == MediaKind::Video);
+        let advice = if has_video { PLAYERS } else { "name a file that ends with .ts" };
+        let names: Vec<String> = streams.iter().map(MediaDescription::to_string).collect();
+        let names = names.join(", ");
+        Failure::Peer(format!(
+            "{}: the sender's stream is RTP of {names}, and MP4 needs H.264 or H.265: {advice}",
             self.name()
         ))
     }
@@ -286,6 +304,9 @@ fn filled<'a>(release: &'a TsRelease, constant: Option<&mut ConstantRate>) -> Co
         None => Cow::Borrowed(&release.packets),
     }
 }
+
+/// Advice for RTP that no file holds.
+const PLAYERS: &str = "name a file that ends with .sdp, for a player that takes RTP of it";
 
 /// Suffixes of files of MPEG-TS, of MP4, and of raw video.
 const TRANSPORT_STREAMS: [&str; 4] = [".ts", ".m2t", ".mts", ".m2ts"];

@@ -437,6 +437,31 @@ fn av1_with_opus_passes_through_losses_and_its_sound_through_half_of_its_rate() 
     assert!(pes(&came).iter().all(|of| sent.any(|sent| sent == *of)));
 }
 
+/// It was called MPEG-TS, with the advice of a `.ts` file, which has no video of it.
+#[test]
+fn mp4_of_webm_is_refused_with_what_it_is_and_a_sink_that_takes_it() {
+    let test = "mp4_of_webm_is_refused_with_what_it_is_and_a_sink_that_takes_it";
+    if !is_installed("ffmpeg") {
+        return skip(test, "ffmpeg");
+    }
+    let (files, port) = (Files::new(), free_port());
+    let source = files.path("in.webm");
+    let mut ffmpeg = encoder("1", &["-c:v", "libvpx", "-deadline", "realtime", "-c:a", "libopus"], &["-y"]);
+    ffmpeg.args(["-f", "webm", &source]);
+    Running::start(ffmpeg).ends_with(0);
+    let uri = format!("timeous://:{port}?reconnect=off");
+    for (name, code) in [("out.mp4", 5), ("out.sdp", 0)] {
+        let mut receiver = timeous(&["recv", &uri, &files.path(name)]);
+        receiver.until_it_says("listening");
+        let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?reconnect=off")]);
+        let said = receiver.ends_with(code);
+        let is_told = said.contains("is RTP of video VP8, audio opus") && said.contains(".sdp");
+        assert_eq!(is_told, code > 0, "{said}");
+        sender.end();
+    }
+    assert!(!fs::exists(files.path("out.mp4")).unwrap() && fs::exists(files.path("out.sdp")).unwrap());
+}
+
 #[test]
 fn a_file_whose_name_promises_another_format_is_refused() {
     let files = Files::new();

@@ -85,6 +85,11 @@ impl RtpToTs {
         !self.muxer.tracks().is_empty()
     }
 
+    /// Whether there is video to write.
+    pub fn has_video(&self) -> bool {
+        self.muxer.tracks().iter().any(|track| track.format.is_video())
+    }
+
     /// Streams that are not written, each with the reason.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
@@ -240,6 +245,7 @@ mod tests {
         };
         let format = AacFormat::read_config(&[0x12, 0x10]).unwrap();
         assert_eq!(aac("SizeLength=13;indexlength=3;config=1210"), Some(TrackFormat::Aac(format)));
+        assert!(recorder.has_video() && !RtpToTs::new(&[]).has_video());
         assert_eq!([aac("sizelength=6;indexlength=2;config=1210"), aac("config=1210"), aac("")], [None, None, None]);
     }
 
