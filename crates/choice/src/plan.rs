@@ -212,8 +212,16 @@ impl Plan {
         self.plan(now, &PathState { srtt, ..*path }, queue);
     }
 
-    /// Handles a plan without any frame: keeps those that could arrive on an empty path, because a stream that sends
-    /// nothing learns nothing about its path.
+    /// Whether a new plan without any queued frame leaves them out for expected ones: some could arrive, by predictions
+    /// that err little. Sent in spite of it, the last frame of a group made the next keyframe late.
+    fn leaves_room(&mut self, now: Instant, path: &PathState) -> bool {
+        let link = Link::new(now, path);
+        let queued = self.waiting.len().min(MAX_JOBS);
+        link.error < ARRIVAL_ERROR * 2 && self.scheduler.best(&self.jobs[..queued], link.timing()) != 0
+    }
+
+    /// Handles a plan without any queued frame: keeps those that could arrive on an empty path, because a stream that
+    /// sends nothing learns nothing about its path.
     fn hope(&mut self, now: Instant, path: &PathState) {
         let waiting = std::mem::take(&mut self.waiting);
         let link =
@@ -313,10 +321,10 @@ impl LateChoice for Plan {
                 self.plan(now, path, queue);
             }
             if self.keeps_nothing(queue) {
-                if is_old {
-                    self.hope(now, path);
-                } else {
+                if !is_old {
                     self.plan_again(now, path, queue);
+                } else if !self.leaves_room(now, path) {
+                    self.hope(now, path);
                 }
             }
         }

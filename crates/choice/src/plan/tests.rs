@@ -200,6 +200,32 @@ fn a_path_that_seems_too_slow_is_tried_with_what_might_make_it() {
     assert_eq!(leaving(Plan::default(), queue, &slow), [1]);
 }
 
+/// Found with temporal layers over a lossy link: the last frame before a keyframe, alone in the queue, left as if the
+/// path were empty, and the keyframe was late behind it.
+#[test]
+fn a_frame_in_the_way_of_an_expected_keyframe_does_not_leave_because_nothing_else_waits() {
+    let push = |queue: &mut TestQueue, n: u32| {
+        let is_head = n % 4 == 1;
+        for _ in 0..if is_head { 12 } else { 6 } {
+            queue.push_frame(n, if is_head { vec![] } else { vec![n - 1] }.as_slice());
+            let place = queue.len() - 1;
+            let meta = queue.meta_mut(place);
+            (meta.enqueued, meta.deadline) = (at(100 * u64::from(n)), Some(at(100 * u64::from(n) + 250)));
+        }
+    };
+    let left = |rtt| {
+        let (mut plan, mut before, mut tail) = (Plan::default(), TestQueue::default(), TestQueue::default());
+        (1..8).for_each(|n| push(&mut before, n));
+        plan.choose(at(700), &path(), &mut before);
+        push(&mut tail, 8);
+        let busy = PathState { srtt: Some(Duration::from_millis(rtt)), outstanding: 2_000, ..slow_path() };
+        plan.choose(at(850), &busy, &mut tail);
+        tail.left().len()
+    };
+    assert_eq!(left(40), 6, "the keyframe ends 64 ms before it is due");
+    assert_eq!(left(140), 0, "it would be late by 36 ms");
+}
+
 /// Found by `timeous-peer-trials` over a link with spare capacity: a plan excluded a keyframe because of a
 /// momentary estimate of the path, and dropped it a moment later when the end of the previous frame was sent, and the
 /// rest of its group with it.
