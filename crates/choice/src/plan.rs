@@ -2,6 +2,7 @@
 
 mod forecast;
 mod frames;
+mod pattern;
 mod schedule;
 
 #[cfg(test)]
@@ -240,13 +241,12 @@ impl Plan {
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
         let jobs = &mut self.jobs;
         jobs.clear();
-        let rest = self.forecast.rest(now);
         for frame in waiting.iter().take(MAX_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
             let late = if due <= link.backlog.as_nanos() { Duration::ZERO } else { link.late };
             let deadline = due + (late + if begun { link.begun_late } else { Duration::ZERO }).as_nanos();
-            let rest = rest.filter(|(id, _)| *id == frame.name.frame()).map_or(0, |(_, bytes)| bytes);
+            let rest = self.forecast.rest(now, frame.name.frame());
             let bytes = link.takes(rest + counted(frame.bytes, frame.packets), frame.packets);
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
@@ -261,7 +261,12 @@ impl Plan {
         // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MAX_EXPECTED.min(MAX_JOBS - first);
-        for (n, frame) in self.forecast.ahead().take(room).enumerate() {
+        // Jobs of each video's expected frames.
+        let mut of_video: Vec<Vec<usize>> = Vec::new();
+        for (video, frame) in self.forecast.ahead().take(room) {
+            of_video.resize(of_video.len().max(video + 1), Vec::new());
+            let before = &mut of_video[video];
+            let n = before.len();
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
             let due = link.nanos_until(now, deadline);
             let mut job = Job {
@@ -276,8 +281,8 @@ impl Plan {
             let mut lost = false;
             for back in frame.back.into_iter().filter(|&back| back > 0 && back < u16::MAX).map(usize::from) {
                 if back <= n {
-                    let _four_at_most = job.need(first + n - back);
-                } else if let Some(id) = self.forecast.id_before_newest(back - n - 1) {
+                    let _four_at_most = job.need(before[n - back]);
+                } else if let Some(id) = self.forecast.id_before_newest(video, back - n - 1) {
                     lost |= self.broken.contains(&id);
                     if let Some(at) = waiting.iter().take(first).position(|frame| frame.name.frame() == id) {
                         let _four_at_most = job.need(at);
@@ -287,6 +292,7 @@ impl Plan {
             if lost {
                 job.deadline = 0;
             }
+            before.push(jobs.len());
             jobs.push(job);
         }
     }

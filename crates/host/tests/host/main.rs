@@ -7,6 +7,7 @@ mod encoder;
 mod film;
 mod late;
 mod layers;
+mod programs;
 mod rates;
 mod repair;
 mod streams;
