@@ -77,8 +77,13 @@ impl Receiving {
         session: &mut impl TcpSession,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        for _ in 0..TURN {
-            let Some(len) = socket.receive(&mut self.buffer)? else { break };
+        for turn in 0..TURN {
+            let Some(len) = socket.receive(&mut self.buffer)? else {
+                if turn > 0 {
+                    socket.acknowledge_at_once();
+                }
+                break;
+            };
             if len == 0 {
                 let is_in_order = self.end != PeerEnd::Awaited;
                 return if is_in_order { Ok(true) } else { Err(io::ErrorKind::ConnectionReset.into()) };

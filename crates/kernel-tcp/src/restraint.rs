@@ -2,16 +2,17 @@
 //! the path's queue short. It needs no privilege and works with any kernel controller.
 //!
 //! The smaller of both windows limits the sending. The flow's feedback comes from the socket: cumulative acknowledgement, SACKed segments,
-//! retransmissions.
+//! retransmissions, and when each record was acknowledged, from which the path's model learns.
 
 use std::collections::VecDeque;
 
-use timeous_cm::{Destination, FlowId, Kind, Loss, Manager, Update};
+use timeous_cm::{ClientId, Departure, Destination, FlowId, FlowSpec, Kind, Loss, Manager, Observed, Update};
 use timeous_core::{Duration, Instant, PathState};
 
 use crate::info::Info;
+use crate::meter::DELAYED_ACK;
 
-/// Acknowledgement polls per round trip while data is held back: the kernel does not signal acknowledgements. Chosen by
+/// Acknowledgement polls per round trip while data is held back, on kernels that do not signal acknowledgements. Chosen by
 /// us: a higher value costs time and sends sooner.
 const LOOKS: u64 = 32;
 /// Minimum of the polling interval. Chosen by us: a lower value costs time.
@@ -21,6 +22,11 @@ const LATEST: Duration = Duration::from_millis(10);
 /// Segments that may be in flight whatever the window: the delayed acknowledgement of a single one (RFC 9293 §3.8.6.3)
 /// looks like a queue, and a window of one would never recover. The kernel's own window still applies.
 const COMPANY: usize = 2;
+/// Bytes of a TCP header with timestamps (RFC 9293 §3.1, RFC 7323 §3.2).
+const HEADER: u16 = 32;
+/// Maximum time between the stamps of records that one acknowledgement covers. Chosen by us: the kernel stamps them in one loop, and
+/// two acknowledgements come a packet's time on the link apart at least.
+const SAME_ACK: Duration = Duration::from_micros(100);
 
 /// Flow of a connection, with its unacknowledged records.
 #[derive(Debug)]
@@ -40,8 +46,14 @@ pub(crate) struct Restraint {
     looked: Instant,
     /// Stream position up to which records give no RTT sample: they waited for a gap to be filled, or were retransmitted.
     untimed: u64,
-    /// Path state at the last grant.
+    /// Path state at the last grant or feedback.
     path: Option<PathState>,
+    /// Longest record sent, in bytes.
+    longest: u64,
+    /// When the newest acknowledgement came, if the kernel has stamped it, and the bytes that it covers.
+    newest: Option<(Instant, u64)>,
+    /// When the one before it came.
+    before: Instant,
     /// Data is queued and no grant is available.
     held: bool,
     /// The next record has a grant, and is not only sent because fewer than `COMPANY` segments are in flight.
@@ -55,20 +67,33 @@ struct Sent {
     at: Instant,
     /// Sent at once, not queued in the kernel.
     at_once: bool,
+    departure: Departure,
 }
+
+/// When a record was acknowledged: the end of the record in the stream, and the time.
+pub(crate) type Stamp = (u64, Instant);
 
 impl Restraint {
     /// Opens a flow to `destination` with segments of at most `mtu` bytes under the controller `kind`.
     pub(crate) fn new(
+        now: Instant,
         manager: &mut Manager,
         destination: Destination,
         mtu: u64,
         kind: Kind,
         info: Option<&Info>,
     ) -> Self {
-        let flow = manager.open(destination, mtu);
+        let headers = destination.ip_header() + HEADER;
+        let spec = FlowSpec { headers, ..FlowSpec::to(destination, mtu.min(u16::MAX.into())) };
+        let opened = manager.open_for(now, ClientId::HOST, spec);
+        let flow = opened.expect("the host is a client, and a record is no longer than a packet may be");
         if manager.controller_name(flow) != Ok(kind.name()) {
             manager.set_controller(flow, kind).expect("a flow that was opened just now");
+        }
+        // The handshake's, without which a delayed acknowledgement could be of a path of any length.
+        if let Some(rtt) = info.and_then(Info::min_rtt) {
+            let update = Update { rtt: Some(rtt), ..Update::default() };
+            manager.update(now, flow, update).expect("a flow that was opened just now, with nothing in flight");
         }
         Self {
             flow,
@@ -80,7 +105,10 @@ impl Restraint {
             timeouts: 0,
             looked: Instant::ZERO,
             untimed: 0,
-            path: None,
+            path: manager.query(flow).ok(),
+            longest: 0,
+            newest: None,
+            before: Instant::ZERO,
             held: false,
             granted: false,
         }
@@ -95,9 +123,14 @@ impl Restraint {
     pub(crate) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
         self.granted = path.is_some();
-        self.held = path.is_none() && self.sent.len() >= COMPANY;
+        self.held = path.is_none() && self.sent.len() >= COMPANY && !self.is_among_others();
         self.path = path.or(self.path);
         !self.held
+    }
+
+    /// Whether others fill the path's queue. The smaller of two windows that compete would lose: the kernel's alone decides then.
+    fn is_among_others(&self) -> bool {
+        self.path.is_some_and(|path| path.contended)
     }
 
     /// Returns an unused grant: there was nothing to send.
@@ -114,25 +147,23 @@ impl Restraint {
             false => manager.notify_unasked(now, self.flow, len),
         };
         told.expect("its flow is open, and it was granted if it was asked for");
-        self.sent.push_back(Sent { end, len, at: now, at_once });
+        let departure = manager.departure(self.flow).expect("its flow is open as long as the connection");
+        self.sent.push_back(Sent { end, len, at: now, at_once, departure });
         self.given += len;
+        self.longest = self.longest.max(len);
     }
 
-    /// Reports acknowledgements up to `reached`, and losses in the kernel's report, to the manager.
-    pub(crate) fn heard(&mut self, now: Instant, manager: &mut Manager, reached: u64, info: &Info) {
+    /// Reports acknowledgements up to `reached`, when they came as far as the kernel has stamped them, and losses in the kernel's report,
+    /// to the manager.
+    pub(crate) fn heard(&mut self, now: Instant, manager: &mut Manager, reached: u64, stamps: &[Stamp], info: &Info) {
         let mut update = Update { recovering: info.holes() > 0, ..Update::default() };
         let again = info.retransmitted().wrapping_sub(self.again);
         if info.sacked() > 0 || info.holes() > 0 || again > 0 {
             self.untimed = self.sent.back().map_or(self.untimed, |last| last.end);
         }
-        let before = self.sent.len();
-        while let Some(record) = self.sent.front().copied().filter(|record| record.end <= reached) {
-            self.sent.pop_front();
-            self.acked += record.len;
-            // The acknowledgement of a single segment may have been delayed.
-            let alone = before == 1 && self.path.is_some_and(|path| path.srtt.is_some());
-            let timed = record.at_once && record.end > self.untimed && !alone;
-            update.rtt = timed.then(|| self.round_trip(now, record.at, info.srtt())).or(update.rtt);
+        let observed = self.acknowledge(now, reached, stamps, info, &mut update);
+        if let (Some(observed), Some(least)) = (observed, self.path.and_then(|path| path.min_rtt)) {
+            update.path_rtt = Some(observed.path_rtt(least));
         }
         self.looked = now;
         let first = self.sent.front().copied();
@@ -160,6 +191,59 @@ impl Restraint {
             let done = manager.notify_unasked(now, self.flow, update.lost);
             done.expect("its flow is open as long as the connection");
         }
+        if let Some(observed) = observed {
+            manager.observe(self.flow, observed).expect("its flow is open as long as the connection");
+        }
+        self.path = manager.query(self.flow).ok().or(self.path);
+    }
+
+    /// Removes acknowledged records, and returns the arrival of the last one.
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        reached: u64,
+        stamps: &[Stamp],
+        info: &Info,
+        update: &mut Update,
+    ) -> Option<Observed> {
+        let before = self.sent.len();
+        let mut observed = None;
+        while let Some(record) = self.sent.front().copied().filter(|record| record.end <= reached) {
+            self.sent.pop_front();
+            self.acked += record.len;
+            if record.end <= self.untimed {
+                continue;
+            }
+            let stamped = stamps.iter().find(|(end, _)| *end == record.end).map(|&(_, at)| at);
+            let (answered, uncertain) = match stamped {
+                Some(at) if self.is_prompt(at, record.len) => (at, Duration::ZERO),
+                Some(at) => (at, DELAYED_ACK),
+                None => (now, now.saturating_since(self.looked) + DELAYED_ACK),
+            };
+            observed = Some(Observed { departure: record.departure, answered, uncertain });
+            // The acknowledgement of a single segment may have been delayed.
+            let alone = before == 1 && self.path.is_some_and(|path| path.srtt.is_some());
+            update.rtt = match stamped {
+                Some(at) => Some(at.saturating_since(record.at)),
+                None if record.at_once && !alone => Some(self.round_trip(now, record.at, info.srtt())),
+                None => update.rtt,
+            };
+        }
+        observed
+    }
+
+    /// Returns whether the acknowledgement of a record of `len` bytes, which came at `at`, was not delayed: it covers more than a full
+    /// segment, or it comes so soon after the one before it that no timer has run since the record arrived (RFC 9293 §3.8.6.3).
+    fn is_prompt(&mut self, at: Instant, len: u64) -> bool {
+        let covered = match self.newest {
+            Some((before, covered)) if at.saturating_since(before) <= SAME_ACK => covered + len,
+            newest => {
+                self.before = newest.map_or(Instant::ZERO, |(at, _)| at);
+                len
+            }
+        };
+        self.newest = Some((at, covered));
+        covered > self.longest || at.saturating_since(self.before) < DELAYED_ACK
     }
 
     /// Returns the RTT sample of a record sent at `sent` and acknowledged since the last report: the kernel's smoothed RTT, within the
@@ -170,15 +254,22 @@ impl Restraint {
         smoothed.map_or(most, |smoothed| smoothed.clamp(least, most))
     }
 
-    /// Returns the kernel's path state, limited by the flow's rate and window.
+    /// Returns the kernel's path state, limited by the flow's rate and window. A kernel's window that is small says nothing if the flow's is
+    /// smaller.
     pub(crate) fn path(&self, kernel: PathState) -> PathState {
-        let Some(path) = self.path else { return kernel };
-        PathState { rate: kernel.rate.min(path.rate), window: kernel.window.min(path.window), ..kernel }
+        let Some(path) = self.path.filter(|path| !path.contended) else { return kernel };
+        PathState {
+            rate: kernel.rate.min(path.rate),
+            window: kernel.window.min(path.window),
+            contended: kernel.contended && kernel.window < path.window,
+            arrivals: path.arrivals,
+            ..kernel
+        }
     }
 
-    /// Returns the polling interval, while data is held back.
+    /// Returns the polling interval, while data is held back and the kernel does not stamp acknowledgements, which wakes this thread.
     pub(crate) fn look(&self, srtt: Option<Duration>) -> Option<Duration> {
-        self.held.then(|| srtt.map_or(LATEST, |srtt| (srtt / LOOKS).clamp(SOONEST, LATEST)))
+        (self.held && self.newest.is_none()).then(|| srtt.map_or(LATEST, |srtt| (srtt / LOOKS).clamp(SOONEST, LATEST)))
     }
 
     /// Clears the held state: there is nothing to send.
@@ -190,6 +281,8 @@ impl Restraint {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+
+    use timeous_core::Rate;
 
     use super::super::info::LEN;
     use super::*;
@@ -215,7 +308,8 @@ mod tests {
 
     fn restraint_by(kind: Kind) -> (Manager, Restraint) {
         let mut manager = Manager::default();
-        let restraint = Restraint::new(&mut manager, IpAddr::from([192, 0, 2, 1]).into(), 1_000, kind, None);
+        let restraint =
+            Restraint::new(Instant::ZERO, &mut manager, IpAddr::from([192, 0, 2, 1]).into(), 1_000, kind, None);
         (manager, restraint)
     }
 
@@ -237,7 +331,7 @@ mod tests {
         assert!((1..=10).contains(&first), "an initial window: {first}");
         assert!(restraint.look(None).is_some(), "acknowledgements are looked for");
         let reached = restraint.given;
-        restraint.heard(at(40), &mut manager, reached, &info(0, 0, 0, 0));
+        restraint.heard(at(40), &mut manager, reached, &[], &info(0, 0, 0, 0));
         let path = manager.query(restraint.flow()).unwrap();
         assert_eq!((path.outstanding, path.srtt), (0, Some(Duration::from_millis(40))));
         assert!(restraint.may_send(at(40), &mut manager));
@@ -250,12 +344,12 @@ mod tests {
         let (mut manager, mut restraint) = restraint();
         let given = give(&mut restraint, &mut manager, at(0), 4);
         assert!(given > 2);
-        restraint.heard(at(40), &mut manager, 1_000, &info(0, 0, 0, 0));
+        restraint.heard(at(40), &mut manager, 1_000, &[], &info(0, 0, 0, 0));
         let sacked = u32::try_from(given).unwrap() - 2;
-        restraint.heard(at(41), &mut manager, 1_000, &info(sacked, 1, 1, 0));
+        restraint.heard(at(41), &mut manager, 1_000, &[], &info(sacked, 1, 1, 0));
         let path = manager.query(restraint.flow()).unwrap();
         assert_eq!(path.outstanding, 1_000, "what was repaired is under way");
-        restraint.heard(at(81), &mut manager, restraint.given, &info(0, 0, 1, 0));
+        restraint.heard(at(81), &mut manager, restraint.given, &[], &info(0, 0, 1, 0));
         let path = manager.query(restraint.flow()).unwrap();
         assert_eq!((path.outstanding, path.srtt), (0, Some(Duration::from_millis(40))));
     }
@@ -266,15 +360,72 @@ mod tests {
         let mut kernel = [0; LEN];
         kernel[68..72].copy_from_slice(&200_u32.to_ne_bytes());
         give(&mut restraint, &mut manager, at(0), 1);
-        restraint.heard(at(10), &mut manager, 1_000, &Info::new(kernel));
+        restraint.heard(at(10), &mut manager, 1_000, &[], &Info::new(kernel));
         let rtt = |manager: &Manager, restraint: &Restraint| manager.query(restraint.flow()).unwrap().srtt;
         assert_eq!(rtt(&manager, &restraint), Some(Duration::from_micros(200)), "the kernel's, who looked at once");
         give(&mut restraint, &mut manager, at(10), 2);
-        restraint.heard(at(40), &mut manager, 1_000, &Info::new(kernel));
-        restraint.heard(at(42), &mut manager, 3_000, &Info::new(kernel));
+        restraint.heard(at(40), &mut manager, 1_000, &[], &Info::new(kernel));
+        restraint.heard(at(42), &mut manager, 3_000, &[], &Info::new(kernel));
         let seen = rtt(&manager, &restraint).unwrap();
         // One eighth of 30 ms: the acknowledgement had not arrived at the poll at 40 ms.
         assert_eq!(seen, (Duration::from_micros(200) * 7 + Duration::from_millis(30)) / 8);
+    }
+
+    /// A flow after a handshake of 40 ms.
+    fn shaken() -> (Manager, Restraint) {
+        let mut manager = Manager::default();
+        let mut kernel = [0; LEN];
+        kernel[148..152].copy_from_slice(&40_000_u32.to_ne_bytes());
+        let host = IpAddr::from([192, 0, 2, 1]).into();
+        let restraint = Restraint::new(at(0), &mut manager, host, 1_000, Kind::Live, Some(&Info::new(kernel)));
+        (manager, restraint)
+    }
+
+    #[test]
+    fn the_path_is_known_by_when_each_record_was_acknowledged() {
+        let (mut manager, mut restraint) = shaken();
+        let four_leave = |restraint: &mut Restraint, manager: &mut Manager, now| {
+            (0..4).for_each(|_| restraint.sent(now, manager, (restraint.given + 1_000, 1_000), true));
+        };
+        four_leave(&mut restraint, &mut manager, at(0));
+        // The link takes 10 ms for a record, and nobody looks before all have come.
+        let stamps: Vec<Stamp> = (1..=4).map(|n| (n * 1_000, at(40 + 10 * n))).collect();
+        restraint.heard(at(95), &mut manager, 4_000, &stamps, &info(0, 0, 0, 0));
+        let path = restraint.path(PathState { rate: Rate::from_kbps(1_000), window: 99_999, ..PathState::default() });
+        let model = path.arrivals.unwrap();
+        assert!(model.is_exact, "the last one came too soon after the one before it to be delayed");
+        four_leave(&mut restraint, &mut manager, at(95));
+        let stamps: Vec<Stamp> = (1..=4).map(|n| (4_000 + n * 1_000, at(135 + 10 * n))).collect();
+        for (n, stamp) in stamps.iter().enumerate() {
+            restraint.heard(stamp.1, &mut manager, 5_000 + 1_000 * n as u64, &[*stamp], &info(0, 0, 0, 0));
+        }
+        let path = manager.query(restraint.flow()).unwrap();
+        // With the headers of IP and TCP.
+        assert_eq!(path.arrivals.unwrap().capacity, Some(Rate::from_bytes_in(1_052, Duration::from_millis(10))));
+    }
+
+    #[test]
+    fn an_acknowledgement_is_late_by_a_timer_only_if_one_may_have_run() {
+        let (_, mut restraint) = shaken();
+        restraint.longest = 1_000;
+        assert!(!restraint.is_prompt(at(100), 1_000), "one alone");
+        assert!(!restraint.is_prompt(at(140), 1_000), "40 ms after the one before it");
+        assert!(restraint.is_prompt(at(179), 1_000));
+        assert!(!restraint.is_prompt(at(300), 500), "half a segment");
+        assert!(restraint.is_prompt(at(300), 501), "and another, by the same acknowledgement");
+    }
+
+    /// Found by `timeous-peer-trials --links share`: held back by the smaller of both windows, a stream had a quarter of what the kernel's
+    /// BBR has alone.
+    #[test]
+    fn among_others_the_kernels_window_alone_decides() {
+        let (mut manager, mut restraint) = shaken();
+        give(&mut restraint, &mut manager, at(0), 1_000);
+        assert!(!restraint.may_send(at(0), &mut manager));
+        restraint.path = restraint.path.map(|path| PathState { contended: true, ..path });
+        assert!(restraint.may_send(at(0), &mut manager));
+        let kernel = PathState { rate: Rate::from_kbps(9_000), window: 99_999, ..PathState::default() };
+        assert_eq!(restraint.path(kernel), kernel);
     }
 
     /// Regression: the ACK of a single segment is delayed by 40 ms, which looked like a standing queue on a fast path.
@@ -283,15 +434,15 @@ mod tests {
         // NewReno, since Live's window is at least two segments.
         let (mut manager, mut restraint) = restraint_by(Kind::NewReno);
         give(&mut restraint, &mut manager, at(0), 2);
-        restraint.heard(at(1), &mut manager, 2_000, &info(0, 0, 0, 0));
+        restraint.heard(at(1), &mut manager, 2_000, &[], &info(0, 0, 0, 0));
         give(&mut restraint, &mut manager, at(1), 1);
-        restraint.heard(at(401), &mut manager, 2_000, &info(0, 1, 1, 1));
+        restraint.heard(at(401), &mut manager, 2_000, &[], &info(0, 1, 1, 1));
         assert_eq!(manager.query(restraint.flow()).unwrap().window, 1_000, "a timeout");
         assert_eq!(give(&mut restraint, &mut manager, at(402), 10), 1, "two are under way");
         let srtt = |manager: &Manager, restraint: &Restraint| manager.query(restraint.flow()).unwrap().srtt;
         let before = srtt(&manager, &restraint);
-        restraint.heard(at(403), &mut manager, 3_000, &info(0, 0, 1, 0));
-        restraint.heard(at(443), &mut manager, 4_000, &info(0, 0, 1, 0));
+        restraint.heard(at(403), &mut manager, 3_000, &[], &info(0, 0, 1, 0));
+        restraint.heard(at(443), &mut manager, 4_000, &[], &info(0, 0, 1, 0));
         assert_eq!(srtt(&manager, &restraint), before, "one alone tells nothing of the path");
     }
 
@@ -299,11 +450,11 @@ mod tests {
     fn a_timeout_leaves_the_window_of_two_segments() {
         let (mut manager, mut restraint) = restraint();
         give(&mut restraint, &mut manager, at(0), 10);
-        restraint.heard(at(400), &mut manager, 0, &info(0, 10, 1, 1));
+        restraint.heard(at(400), &mut manager, 0, &[], &info(0, 10, 1, 1));
         let path = manager.query(restraint.flow()).unwrap();
         assert!(path.window <= 2_000, "{}", path.window);
         assert!(!restraint.may_send(at(400), &mut manager), "enough is under way");
-        restraint.heard(at(401), &mut manager, 0, &info(0, 10, 1, 1));
+        restraint.heard(at(401), &mut manager, 0, &[], &info(0, 10, 1, 1));
         assert_eq!(manager.query(restraint.flow()).unwrap().window, path.window, "told once");
     }
 }

@@ -14,9 +14,9 @@ use crate::framing::{Writer, longest_payload};
 use crate::identity::{END, Hello};
 use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
-use crate::restraint::Restraint;
+use crate::restraint::{Restraint, Stamp};
 use crate::session::Reach;
-use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
+use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Notice, Released, Socket};
 use crate::under_way::{CopiedDatagram, UnderWay};
 use crate::zone::{Slot, Zone};
 
@@ -69,6 +69,9 @@ pub(crate) struct Sending {
     pub(crate) controller: Option<(Kind, u64)>,
     /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
+    /// Acknowledgements that the kernel has stamped, and memory that it has released, both not processed.
+    stamps: Vec<Stamp>,
+    released: Vec<Released>,
     /// Source address of another uplink than the route's own.
     uplink: Option<IpAddr>,
 }
@@ -128,6 +131,9 @@ impl Sending {
             socket.widen()?;
         }
         socket.set_unsent_limit(1)?;
+        if config.controller.is_some() && !socket.stamp_acknowledgements() {
+            tracing::debug!("the kernel does not tell when it was acknowledged");
+        }
         Ok(Self {
             clock,
             writer,
@@ -155,6 +161,8 @@ impl Sending {
             unchanged: 0,
             controller: config.controller.map(|kind| (kind, longest_record as u64)),
             restraint: None,
+            stamps: Vec::new(),
+            released: Vec::new(),
             uplink: config.source,
         })
     }
@@ -245,17 +253,20 @@ impl Sending {
 
     /// Queries the kernel's path state, if the last query is old enough.
     pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
-        if !self.meter.is_due(now) {
+        if !self.meter.is_due(now) && self.stamps.is_empty() {
             return Ok(());
         }
         let unsent = socket.unsent()?;
         let unacknowledged = socket.unacknowledged()?;
         let info = socket.info()?;
+        // Of all that is acknowledged by now.
+        self.take_notices(socket)?;
         self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
         let reached = self.given().saturating_sub(unacknowledged.into());
         if let Some(restraint) = &mut self.restraint {
-            restraint.heard(now, manager, reached, &info);
+            restraint.heard(now, manager, reached, &self.stamps, &info);
         }
+        self.stamps.retain(|(end, _)| *end > reached);
         let limit = self.meter.queue_limit();
         // Small changes of the rate are not worth a system call.
         if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
@@ -323,7 +334,7 @@ impl Sending {
             Some(restraint) => restraint,
             none => {
                 let destination = Destination { source: self.uplink, ..Destination::from(socket.peer()?.ip()) };
-                none.insert(Restraint::new(manager, destination, longest, kind, self.meter.info()))
+                none.insert(Restraint::new(now, manager, destination, longest, kind, self.meter.info()))
             }
         };
         Ok(restraint.may_send(now, manager))
@@ -471,6 +482,24 @@ impl Sending {
         Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
     }
 
+    /// Reads the kernel's notices.
+    fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
+        while let Some(notice) = socket.notice()? {
+            match notice {
+                Notice::Released(released) => self.released.push(released),
+                Notice::Stamped(stamped) => {
+                    let (given, end) = (self.given(), stamped.last.wrapping_add(1));
+                    // The kernel counts modulo 2^32.
+                    let behind = u64::from((given as u32).wrapping_sub(end));
+                    let at = (self.clock)().saturating_sub(stamped.age());
+                    self.stamps.extend(given.checked_sub(behind).map(|end| (end, at)));
+                }
+                Notice::Other => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Processes acknowledgements, and the kernel's notices of memory that it released.
     pub(crate) fn settle(
         &mut self,
@@ -479,10 +508,8 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        let mut released = Vec::new();
-        while let Some(range) = socket.released()? {
-            released.push(range);
-        }
+        self.take_notices(socket)?;
+        let released = std::mem::take(&mut self.released);
         let acked = self.acknowledged(socket)?;
         let mut progress = !released.is_empty();
         while let Some(version) = self.under_way.next_version(acked) {

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
@@ -17,6 +18,9 @@ const SIOCOUTQNSD: libc::Ioctl = 0x894B;
 const ORIGIN_ZEROCOPY: u8 = 5;
 /// Code of a zero-copy completion for copied data (`linux/errqueue.h`).
 const CODE_COPIED: u8 = 1;
+/// Origin of a timestamp, and what makes it the time of an acknowledgement: `SCM_TSTAMP_ACK` (`linux/errqueue.h`).
+const ORIGIN_TIMESTAMPING: u8 = 4;
+const STAMP_ACK: u32 = 2;
 /// Buffer growth factor: the kernel charges a page and its bookkeeping for a datagram of some hundred bytes. Chosen by
 /// us: a lower value fills the kernel's buffer before the window.
 const PAGES_FOR_BYTES: usize = 4;
@@ -62,6 +66,36 @@ pub(crate) struct Released {
     pub(crate) last: u32,
     /// The data was copied: by the kernel at once, or by a device of this host.
     pub(crate) copied: bool,
+}
+
+/// Acknowledgement of all bytes of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamped {
+    /// Number of the send's last byte, counted from [`Socket::stamp_acknowledgements`] on; it wraps.
+    pub(crate) last: u32,
+    /// When the acknowledgement came, since the Unix epoch.
+    at: Duration,
+}
+
+impl Stamped {
+    /// Returns the time since the acknowledgement.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the kernel stamps by this clock; only the difference leaves this room"
+    )]
+    pub(crate) fn age(&self) -> Duration {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // A clock before 1970 shows times of no use: as if it came just now.
+        now.map_or(Duration::ZERO, |now| Duration::from(now).saturating_sub(self.at))
+    }
+}
+
+/// Notice in the socket's error queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Released(Released),
+    Stamped(Stamped),
+    Other,
 }
 
 impl Socket {
@@ -193,6 +227,23 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
     }
 
+    /// Makes the kernel tell when each send is acknowledged, counted in bytes from here. Returns `false` on kernels before 6.2.
+    pub(crate) fn stamp_acknowledgements(&self) -> bool {
+        let flags = libc::SOF_TIMESTAMPING_TX_ACK
+            | libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_ID
+            | libc::SOF_TIMESTAMPING_OPT_ID_TCP
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32).is_ok()
+    }
+
+    /// Acknowledges what was read without waiting for a second segment: the sender's window and its model of the path go by
+    /// acknowledgements. The kernel keeps no such mode, so that this is called after each read.
+    pub(crate) fn acknowledge_at_once(&self) {
+        // An acknowledgement that waits is no failure.
+        let _delayed = self.set(libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+    }
+
     /// Enlarges the send buffer where the kernel goes on to autotune it. Zero-copy data is charged by whole pages: without, a dozen
     /// segments fill the buffer, and with as many behind a gap no new data leaves whose SACKs would show the loss.
     pub(crate) fn widen(&self) -> io::Result<()> {
@@ -248,8 +299,8 @@ impl Socket {
         if done == 0 { Ok(Info::new(bytes)) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Returns the next zero-copy completion notice; `None`: there is none.
-    pub(crate) fn released(&self) -> io::Result<Option<Released>> {
+    /// Returns the next notice of the error queue; `None`: there is none.
+    pub(crate) fn notice(&self) -> io::Result<Option<Notice>> {
         let mut control = [0_u64; 32];
         // SAFETY: a C structure of numbers and pointers, for all of which zero is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -259,8 +310,9 @@ impl Socket {
         let done =
             unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
         let done = unless_blocked(usize::try_from(done).map_err(|_| io::Error::last_os_error()))?;
-        let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        Ok(done.and_then(|_| read_released(&bytes)))
+        let len = (header.msg_controllen as usize).min(size_of_val(&control));
+        let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).take(len).collect();
+        Ok(done.map(|_| read_notice(&bytes)))
     }
 }
 
@@ -272,12 +324,50 @@ fn largest_send_buffer() -> io::Result<usize> {
     Ok(sockopt::socket_send_buffer_size(&other)?)
 }
 
-/// Parses a `cmsghdr` with a `sock_extended_err` behind it.
-fn read_released(control: &[u8]) -> Option<Released> {
-    let word = |at: usize| Some(u32::from_ne_bytes(*control.get(HEAD + at..)?.first_chunk()?));
-    let byte = |at: usize| control.get(HEAD + at).copied();
-    (byte(4)? == ORIGIN_ZEROCOPY).then_some(())?;
-    Some(Released { first: word(8)?, last: word(12)?, copied: byte(6)? & CODE_COPIED != 0 })
+/// Parses the control messages of a notice: a `sock_extended_err`, and before it a `scm_timestamping` if it is a timestamp.
+fn read_notice(control: &[u8]) -> Notice {
+    let mut at = None;
+    let mut rest = control;
+    while let Some((len, level, kind)) = read_head(rest) {
+        let Some(body) = rest.get(HEAD..len) else { break };
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+            at = read_time(body);
+        } else if let Some(notice) = read_extended(body, at) {
+            return notice;
+        }
+        rest = rest.get(len.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
+    }
+    Notice::Other
+}
+
+/// Returns the length, level and type of a `cmsghdr`.
+fn read_head(bytes: &[u8]) -> Option<(usize, i32, i32)> {
+    let len = usize::from_ne_bytes(*bytes.first_chunk()?);
+    let number = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    Some((len, number(HEAD - 8)?, number(HEAD - 4)?))
+}
+
+/// Returns the first time of a `scm_timestamping`, which is the software's.
+fn read_time(body: &[u8]) -> Option<Duration> {
+    let long = |at: usize| Some(libc::c_long::from_ne_bytes(*body.get(at..)?.first_chunk()?));
+    let (secs, nanos) = (long(0)?, long(size_of::<libc::c_long>())?);
+    Some(Duration::from_secs(u64::try_from(secs).ok()?) + Duration::from_nanos(u64::try_from(nanos).ok()?))
+}
+
+/// Parses a `sock_extended_err`, given the timestamp before it.
+fn read_extended(body: &[u8], at: Option<Duration>) -> Option<Notice> {
+    let word = |at: usize| Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?));
+    let byte = |at: usize| body.get(at).copied();
+    match (byte(4)?, at) {
+        (ORIGIN_ZEROCOPY, _) => {
+            let copied = byte(6)? & CODE_COPIED != 0;
+            Some(Notice::Released(Released { first: word(8)?, last: word(12)?, copied }))
+        }
+        (ORIGIN_TIMESTAMPING, Some(at)) if word(8)? == STAMP_ACK => {
+            Some(Notice::Stamped(Stamped { last: word(12)?, at }))
+        }
+        _ => None,
+    }
 }
 
 fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {
@@ -296,6 +386,8 @@ impl AsFd for Socket {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+
     use super::*;
 
     /// Regression, found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing was sent until a
@@ -350,15 +442,61 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_tells_when_a_send_is_acknowledged() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let _peer = listener.accept().unwrap();
+        socket.send(&[0; 10], End::OfSegment).unwrap();
+        assert!(socket.stamp_acknowledgements(), "Linux 6.2 or later");
+        socket.send(&[0; 100], End::OfSegment).unwrap();
+        // An error is always polled for, so that this wakes the engine.
+        let mut fds = [PollFd::new(&socket, PollFlags::empty())];
+        let most = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut fds, Some(&most)), Ok(1));
+        let Some(Notice::Stamped(stamped)) = socket.notice().unwrap() else { panic!("no time") };
+        assert_eq!(stamped.last, 99, "counted from the call on");
+        assert!(stamped.age() < Duration::from_secs(10));
+    }
+
+    /// Adds a control message.
+    fn add(control: &mut Vec<u8>, (level, kind): (i32, i32), body: &[u8]) {
+        control.extend((HEAD + body.len()).to_ne_bytes());
+        control.extend([level, kind].into_iter().flat_map(i32::to_ne_bytes));
+        control.extend(body);
+        control.resize(control.len().next_multiple_of(size_of::<usize>()), 0);
+    }
+
+    fn extended(origin: u8, code: u8, info: u32, data: u32) -> Vec<u8> {
+        let mut body = vec![0, 0, 0, 0, origin, 0, code, 0];
+        body.extend([info, data].into_iter().flat_map(u32::to_ne_bytes));
+        body
+    }
+
+    const ERROR: (i32, i32) = (libc::IPPROTO_IP, libc::IP_RECVERR);
+
+    #[test]
     fn a_note_of_the_kernels_is_read_and_another_error_is_none() {
-        let mut control = vec![0; 256];
-        control[HEAD + 4] = ORIGIN_ZEROCOPY;
-        control[HEAD + 6] = CODE_COPIED;
-        control[HEAD + 8..HEAD + 12].copy_from_slice(&3_u32.to_ne_bytes());
-        control[HEAD + 12..HEAD + 16].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(read_released(&control), Some(Released { first: 3, last: 9, copied: true }));
-        control[HEAD + 4] = 2;
-        assert_eq!(read_released(&control), None);
-        assert_eq!(read_released(&control[..HEAD + 3]), None);
+        let mut control = Vec::new();
+        add(&mut control, ERROR, &extended(ORIGIN_ZEROCOPY, CODE_COPIED, 3, 9));
+        assert_eq!(read_notice(&control), Notice::Released(Released { first: 3, last: 9, copied: true }));
+        assert_eq!(read_notice(&control[..HEAD + 3]), Notice::Other);
+        let mut other = Vec::new();
+        add(&mut other, ERROR, &extended(2, 0, 3, 9));
+        assert_eq!(read_notice(&other), Notice::Other);
+    }
+
+    #[test]
+    fn the_time_of_an_acknowledgement_is_read_with_the_place_of_its_last_byte() {
+        let mut control = Vec::new();
+        let time: Vec<u8> = [7, 5, 0, 0, 0, 0].into_iter().flat_map(libc::c_long::to_ne_bytes).collect();
+        add(&mut control, (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING), &time);
+        let without = control.clone();
+        add(&mut control, ERROR, &extended(ORIGIN_TIMESTAMPING, 0, STAMP_ACK, 999));
+        let at = Duration::from_secs(7) + Duration::from_nanos(5);
+        assert_eq!(read_notice(&control), Notice::Stamped(Stamped { last: 999, at }));
+        for len in 0..control.len() {
+            assert_eq!(read_notice(&control[..len]), Notice::Other, "{len}");
+        }
+        assert_eq!(read_notice(&without), Notice::Other);
     }
 }

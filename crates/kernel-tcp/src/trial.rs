@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use timeous_core::Duration;
 
-use crate::socket::Socket;
+use crate::socket::{Notice, Socket};
 use crate::zone::{Slot, Zone};
 
 /// Length of the bytes that a trial sends to a Timeous listener, which sends back what has arrived of them.
@@ -108,7 +108,7 @@ impl Trial {
     /// # Errors
     /// The system's.
     pub fn is_copied(&self) -> io::Result<bool> {
-        Ok(self.socket.released()?.is_some_and(|released| released.copied))
+        Ok(matches!(self.socket.notice()?, Some(Notice::Released(released)) if released.copied))
     }
 
     /// Reads bytes. `None`: none are available. Zero: end of stream.

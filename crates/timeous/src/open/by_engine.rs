@@ -116,8 +116,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
         silence: options.timeout,
         // ADUs without deadlines are never withdrawn.
         into_retransmissions: options.has_deadlines(),
-        // Without an explicit one, only the kernel's controller acts.
-        controller: options.controller,
+        controller: options.deciding(),
         awaits_data: options.security.callers == Some(Intent::Publish),
         ..timeous_engine::TcpConfig::default()
     };
@@ -173,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_that_a_uri_names_holds_back_the_kernels_tcp_and_without_one_nothing_does() {
+    fn a_live_stream_or_the_controller_that_a_uri_names_holds_back_the_kernels_tcp() {
         assert_eq!(controllers("127.0.78.1", "&controller=copa"), ["copa"]);
-        assert_eq!(controllers("127.0.78.2", "&controller=cubic"), ["cubic"]);
-        assert_eq!(controllers("127.0.78.3", "").len(), 0);
+        assert_eq!(controllers("127.0.78.2", ""), ["live"]);
+        assert_eq!(controllers("127.0.78.3", "&policy=fifo").len(), 0);
     }
 
     /// Source addresses of the macroflows to `host` of streams `from` these addresses, when each has delivered a datagram.
