@@ -160,6 +160,11 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// Beginning of the elementary stream in a PES packet (§2.4.3.6).
+pub(super) fn elementary_begin(payload: &[u8]) -> usize {
+    if payload.starts_with(&[0, 0, 1]) { 9 + payload.get(8).copied().map_or(0, usize::from) } else { 0 }
+}
+
 /// Sets the continuity counter of a packet.
 pub(super) fn set_continuity(packet: &mut [u8], counter: u8) {
     packet[3] = packet[3] & 0xf0 | counter & 0x0f;

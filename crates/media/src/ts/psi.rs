@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::reader::elementary_begin;
+use super::packet::elementary_begin;
 use super::section::{Sections, body};
 use super::stream::{StreamKind, TsStream};
 use crate::av1::obu::begins_temporal_unit;

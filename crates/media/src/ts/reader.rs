@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use timeous_core::{Duration, FrameId, Priority, References, SubStream};
 
 use super::packet::{
-    M2TS_SPACING, MOST_STEP, NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, sync_at,
+    M2TS_SPACING, MOST_STEP, NULL_PID, PACKET_LEN, PCR_HZ, PCR_VALUES, Packet, SPACINGS, SYNC, elementary_begin,
+    sync_at,
 };
 use super::psi::{Content, Tables};
 use super::section::section_len;
@@ -442,11 +443,6 @@ fn sections_end(payload: &[u8]) -> Option<usize> {
     }
     // Stuffing up to the end of this packet.
     Some(payload.len())
-}
-
-/// Beginning of the elementary stream in a PES packet (§2.4.3.6).
-pub(super) fn elementary_begin(payload: &[u8]) -> usize {
-    if payload.starts_with(&[0, 0, 1]) { 9 + payload.get(8).copied().map_or(0, usize::from) } else { 0 }
 }
 
 /// Program clock of the stream: that of the PID whose clock came first.
