@@ -316,7 +316,7 @@ pub const KEYS: [Key; 35] = [
         name: "controller",
         topic: Topic::Transport,
         meaning: "congestion controller with `ccid=2`, and over TCP beside the kernel's: see [controllers](#controllers)",
-        default: "`live`; `aimd` with `policy=fifo`; over TCP the kernel's alone",
+        default: "`live`; with `policy=fifo` `aimd`, and over TCP the kernel's alone",
         set: |parsed, value| put(&mut parsed.options.controller, named(&Kind::ALL, Kind::name, value).map(Some)),
     },
     Key {
