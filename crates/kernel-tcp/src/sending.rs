@@ -16,7 +16,7 @@ use crate::meter::Meter;
 use crate::path_evidence::{PathEvidence, Version};
 use crate::restraint::{Restraint, Stamp};
 use crate::session::Reach;
-use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Notice, Released, Socket};
+use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Notice, Released, Socket, stamping_clock};
 use crate::under_way::{CopiedDatagram, UnderWay};
 use crate::zone::{Slot, Zone};
 
@@ -243,7 +243,7 @@ impl Sending {
     pub(crate) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
         let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
         let often = held.map_or(often, |held| held.min(often));
-        let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
+        let look = (!self.is_empty() || self.rest.is_some() || held.is_some()).then_some(now + often);
         // Two checks: when a retransmission can no longer arrive in time, and when the deadline has passed.
         let way = self.meter.path().one_way();
         let deadline = self.under_way.next_deadline().filter(|_| self.zone.is_some()).into_iter();
@@ -484,6 +484,8 @@ impl Sending {
 
     /// Reads the kernel's notices.
     fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
+        // One pair of clocks for all: a pause between two readings would put one acknowledgement's records apart.
+        let mut clocks = None;
         while let Some(notice) = socket.notice()? {
             match notice {
                 Notice::Released(released) => self.released.push(released),
@@ -491,7 +493,8 @@ impl Sending {
                     let (given, end) = (self.given(), stamped.last.wrapping_add(1));
                     // The kernel counts modulo 2^32.
                     let behind = u64::from((given as u32).wrapping_sub(end));
-                    let at = (self.clock)().saturating_sub(stamped.age());
+                    let (stamping, own) = *clocks.get_or_insert_with(|| (stamping_clock(), (self.clock)()));
+                    let at = own.saturating_sub(stamping.saturating_sub(stamped.at));
                     self.stamps.extend(given.checked_sub(behind).map(|end| (end, at)));
                 }
                 Notice::Other => {}

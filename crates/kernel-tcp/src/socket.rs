@@ -74,20 +74,14 @@ pub(crate) struct Stamped {
     /// Number of the send's last byte, counted from [`Socket::stamp_acknowledgements`] on; it wraps.
     pub(crate) last: u32,
     /// When the acknowledgement came, since the Unix epoch.
-    at: Duration,
+    pub(crate) at: Duration,
 }
 
-impl Stamped {
-    /// Returns the time since the acknowledgement.
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the kernel stamps by this clock; only the difference leaves this room"
-    )]
-    pub(crate) fn age(&self) -> Duration {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // A clock before 1970 shows times of no use: as if it came just now.
-        now.map_or(Duration::ZERO, |now| Duration::from(now).saturating_sub(self.at))
-    }
+/// Returns the time of the clock by which the kernel stamps, since the Unix epoch.
+#[allow(clippy::disallowed_methods, reason = "the kernel stamps by this clock; only differences are used")]
+pub(crate) fn stamping_clock() -> Duration {
+    // With a clock before 1970 all stamps are in the future, as if they came just now.
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Notice in the socket's error queue.
@@ -455,7 +449,7 @@ mod tests {
         assert_eq!(rustix::event::poll(&mut fds, Some(&most)), Ok(1));
         let Some(Notice::Stamped(stamped)) = socket.notice().unwrap() else { panic!("no time") };
         assert_eq!(stamped.last, 99, "counted from the call on");
-        assert!(stamped.age() < Duration::from_secs(10));
+        assert!(stamping_clock().saturating_sub(stamped.at) < Duration::from_secs(10));
     }
 
     /// Adds a control message.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use timeous_core::{AduMeta, FrameId, Instant, SubStream};
+use timeous_core::{AduMeta, Duration, FrameId, Instant, SubStream};
 
 use super::pattern::{Expected, Pattern};
 
@@ -10,6 +10,9 @@ use super::pattern::{Expected, Pattern};
 const REMEMBERED: usize = 256;
 /// Maximum number of videos with a pattern. Chosen by us: more share the expected frames of a plan, until none sees its next keyframe.
 const MAX_VIDEOS: usize = 4;
+
+/// Time by which the next frame of a video is overdue that has no deadline. Chosen by us.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Video: the sub-streams whose frames refer to each other, such as layers.
 #[derive(Clone, Debug)]
@@ -21,6 +24,12 @@ struct Video {
 impl Video {
     fn new(linked: BTreeSet<SubStream>) -> Self {
         Self { linked, pattern: Pattern::default() }
+    }
+
+    /// Whether its next frame was due before `newest`, the beginning of the newest frame of all videos.
+    fn is_silent(&self, newest: Instant) -> bool {
+        let next = self.pattern.ahead().next();
+        next.is_some_and(|next| next.deadline.unwrap_or(next.at + PATIENCE) < newest)
     }
 }
 
@@ -81,18 +90,32 @@ impl Forecast {
         }
         // Parts of sound that is cut refer to each other, too.
         let is_beside = linked.iter().all(|of| matches!(*of, SubStream::AUDIO | SubStream::TABLES));
+        if self.videos.len() == MAX_VIDEOS {
+            let newest = self.newest();
+            self.videos.retain(|video| !video.is_silent(newest));
+        }
         if self.videos.is_empty() || !is_beside && self.videos.len() < MAX_VIDEOS {
             self.videos.push(Video::new(linked));
         }
     }
 
+    fn newest(&self) -> Instant {
+        self.videos.iter().filter_map(|video| video.pattern.newest()).max().unwrap_or_default()
+    }
+
+    /// Videos that go on, each with its index.
+    fn live(&self) -> impl Iterator<Item = (usize, &Video)> {
+        let newest = self.newest();
+        self.videos.iter().enumerate().filter(move |(_, video)| !video.is_silent(newest))
+    }
+
     /// Expected frames of all videos, in order, each with the index of its video.
     pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, Expected)> + '_ {
-        let mut videos: Vec<_> = self.videos.iter().map(|video| video.pattern.ahead().peekable()).collect();
+        let mut videos: Vec<_> = self.live().map(|(n, video)| (n, video.pattern.ahead().peekable())).collect();
         std::iter::from_fn(move || {
-            let heads = videos.iter_mut().enumerate();
-            let (_, next) = heads.filter_map(|(n, video)| Some((video.peek()?.at, n))).min()?;
-            Some((next, videos[next].next()?))
+            let heads = videos.iter_mut().filter_map(|(n, ahead)| Some((ahead.peek()?.at, *n, ahead)));
+            let (_, video, ahead) = heads.min_by_key(|(at, n, _)| (*at, *n))?;
+            Some((video, ahead.next()?))
         })
     }
 
@@ -109,7 +132,7 @@ impl Forecast {
 
     /// The next keyframe of any video.
     pub(super) fn next_head(&self) -> Option<Expected> {
-        self.videos.iter().filter_map(|video| video.pattern.next_head()).min_by_key(|head| head.at)
+        self.live().filter_map(|(_, video)| video.pattern.next_head()).min_by_key(|head| head.at)
     }
 
     /// Identifier of the frame `back` frames before the newest of a video; `None` if it is forgotten.
@@ -122,7 +145,7 @@ impl Forecast {
 mod tests {
     use super::*;
     use crate::testing::at;
-    use timeous_core::{Duration, References};
+    use timeous_core::References;
 
     fn expected(forecast: &Forecast) -> impl Iterator<Item = Expected> + '_ {
         forecast.ahead().map(|(_, frame)| frame)
@@ -155,6 +178,28 @@ mod tests {
         );
         assert_eq!((ahead[1].at, ahead[1].deadline), (at(240), Some(at(440))));
         assert_eq!(forecast.id_before_newest(0, 1), Some(FrameId(4)));
+    }
+
+    /// A camera of two that is unplugged: its frames, all in the past, took the places of the other's.
+    #[test]
+    fn a_video_that_has_stopped_is_expected_no_more() {
+        let mut forecast = Forecast::default();
+        let mut next = 0;
+        let mut learn = |forecast: &mut Forecast, substream, n: u64| {
+            next += 1;
+            let references = if n.is_multiple_of(5) { References::NONE } else { References::from([FrameId(next - 1)]) };
+            let (enqueued, deadline) = (at(40 * n), Some(at(40 * n + 200)));
+            let frame = FrameId(next);
+            let meta = AduMeta { substream, frame, references, enqueued, deadline, ..AduMeta::default() };
+            forecast.learn(&meta, 100, 1);
+        };
+        let [one, other] = [SubStream(10), SubStream(11)];
+        (0..20).for_each(|n| learn(&mut forecast, one, n));
+        (0..20).for_each(|n| learn(&mut forecast, other, n));
+        assert_eq!(forecast.ahead().take(8).filter(|(video, _)| *video == 0).count(), 4);
+        (20..30).for_each(|n| learn(&mut forecast, other, n));
+        assert!(forecast.ahead().take(60).all(|(video, _)| video == 1));
+        assert_eq!(forecast.next_head().unwrap().at, at(40 * 30));
     }
 
     /// Found with MPEG-TS over 0.7 times its rate: a keyframe comes within 40 ms, as parts with a deadline each.

@@ -68,6 +68,11 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
+    /// When the newest frame began.
+    pub(super) fn newest(&self) -> Option<Instant> {
+        self.frames.back().map(|seen| seen.at)
+    }
+
     /// Forgets packets without a frame, such as RTCP: frames make a pattern of their own.
     pub(super) fn forget_unnamed(&mut self) {
         if self.frames.back().is_some_and(|seen| seen.id == FrameId::NONE) {
