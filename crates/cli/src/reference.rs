@@ -146,7 +146,7 @@ All but `fifo` send nothing after its deadline, and drop what refers to a frame 
 `transport=auto` uses `plan` over both transports.
 
 ## Controllers
-With `ccid=2`, and over TCP beside the kernel's own if given. All streams of a process (or of the daemon) to one host have
+With `ccid=2`, and over TCP beside the kernel's own. All streams of a process (or of the daemon) to one host have
 the same controller: the stream opened last sets it.
 
 {}
