@@ -3,8 +3,18 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use timeous::clock;
+use timeous::core::Duration;
+
+/// Time within which signals count as one: `timeout` of coreutils signals its child, and then the child's group. Chosen by us: less than
+/// between two presses of Ctrl-C.
+const ONE_SIGNAL: Duration = Duration::from_millis(200);
+/// Exit code after a second signal: 128, and the number of SIGINT.
+const INTERRUPTED: i32 = 130;
 
 /// Flag set by the first signal; a second signal ends the process at once.
 #[derive(Clone, Debug)]
@@ -14,10 +24,16 @@ impl Interrupt {
     /// Registers the signal handlers.
     pub(crate) fn new() -> io::Result<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, wanted.clone())?;
-            signal_hook::flag::register(signal, wanted.clone())?;
-        }
+        let (mut signals, flag) = (Signals::new([SIGINT, SIGTERM])?, wanted.clone());
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            let mut first = None;
+            for _ in signals.forever() {
+                flag.store(true, Ordering::Relaxed);
+                if clock::now().saturating_since(*first.get_or_insert_with(clock::now)) > ONE_SIGNAL {
+                    signal_hook::low_level::exit(INTERRUPTED);
+                }
+            }
+        })?;
         Ok(Self(wanted))
     }
 

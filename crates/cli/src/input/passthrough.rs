@@ -84,6 +84,9 @@ pub(super) fn read_passthrough(
                 reading.reader.push_control(stream, &datagram[..len]);
             }
         }
+        if reading.reader.take_has_restarted() {
+            tell(format_args!("the source begins anew"));
+        }
         if reading.reader.take_has_new_clock() || clock::now() >= next_clocks {
             next_clocks = clock::now() + CLOCKS;
             is_going &= frames.tell_clocks(reading.reader.clocks(clock::unix_offset()));

@@ -26,6 +26,9 @@ const MOST_PACKETS: u16 = 1_300;
 const UNMARKED: u32 = 4;
 /// Silence of a source before another takes its place. Chosen by us, as for H.264: with two on one port, the first one stays.
 const SILENCE: Duration = Duration::from_millis(100);
+/// Time within which streams that begin anew are of one restart of their source. Chosen by us: an encoder starts its streams within
+/// seconds; one that restarts alone is of another.
+const RESTART: Duration = Duration::from_secs(5);
 /// Most by which a frame may have been captured before it arrived: jitter of a camera's network.
 const MOST_LATE: Duration = Duration::from_millis(60);
 /// Clock error that is ignored. Chosen by us, as half of a usual latency.
@@ -52,8 +55,10 @@ pub struct PassthroughReader {
     has_found: bool,
     /// Whether the clock of a stream became known.
     has_new_clock: bool,
-    /// Restarts of the source.
+    /// Restarts of the source, when the last one began, and whether it began since the last look.
     restarts: u32,
+    restarted_at: Instant,
+    has_restarted: bool,
     /// Latest instant passed in by the caller.
     now: Instant,
 }
@@ -67,6 +72,8 @@ struct Stream {
     reorder: Reorder,
     /// Synchronisation source (SSRC), and when it was last heard.
     source: Option<(u32, Instant)>,
+    /// Restart of the source of which its packets are.
+    restarts: u32,
     clock: MediaClock,
     /// Timestamp of the newest frame and its capture time by the clock; the last report of the source.
     newest: Option<(i64, Instant)>,
@@ -139,6 +146,8 @@ impl PassthroughReader {
             has_found: false,
             has_new_clock: false,
             restarts: 0,
+            restarted_at: Instant::ZERO,
+            has_restarted: false,
             now: Instant::ZERO,
         }
     }
@@ -152,7 +161,7 @@ impl PassthroughReader {
         let rtp = RtpPacket::parse(packet).map_err(|error| RtpError::NotRtp(error.to_string()))?;
         let number = stream;
         let Some(stream) = self.streams.get_mut(number) else { return Err(RtpError::NotPassthrough) };
-        self.restarts += u32::from(stream.admit(now, rtp.ssrc())?);
+        let mut begins_anew = stream.admit(now, rtp.ssrc())?;
         if !stream.description.is_known()
             && let Some((kind, codec)) = found(rtp.payload())
         {
@@ -164,8 +173,16 @@ impl PassthroughReader {
         }
         if !stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet) {
             stream.begin_anew();
-            self.restarts += 1;
+            begins_anew = true;
             stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet);
+        }
+        if begins_anew {
+            let is_of_last = stream.restarts < self.restarts && now.saturating_since(self.restarted_at) < RESTART;
+            if !is_of_last {
+                self.restarts += 1;
+                (self.restarted_at, self.has_restarted) = (now, true);
+            }
+            stream.restarts = self.restarts;
         }
         self.advance(number);
         Ok(())
@@ -198,6 +215,11 @@ impl PassthroughReader {
     /// Whether the clock of a stream became known since the last call, by a report or by its first frame.
     pub fn take_has_new_clock(&mut self) -> bool {
         std::mem::take(&mut self.has_new_clock)
+    }
+
+    /// Whether the source has begun anew since the last call.
+    pub fn take_has_restarted(&mut self) -> bool {
+        std::mem::take(&mut self.has_restarted)
     }
 
     /// Gives up the wait for packets that did not come.
@@ -249,6 +271,7 @@ impl Stream {
             substream,
             reorder: Reorder::default(),
             source: None,
+            restarts: 0,
             clock: MediaClock::new(TOLERANCE),
             newest: None,
             reported: None,

@@ -268,6 +268,42 @@ fn a_source_that_begins_anew_is_another_source() {
     assert_eq!(restarts, [0, 0, 1, 1]);
 }
 
+/// Found with ffmpeg's H.264 and AAC by an SDP, restarted: the sound began anew after the first picture, which counted as another
+/// restart, and pictures up to the next keyframe were without what they refer to.
+#[test]
+fn streams_of_a_source_begin_anew_together() {
+    let opus = described("m=audio 5006 RTP/AVP 97\na=rtpmap:97 opus/48000/2");
+    let mut reader = PassthroughReader::new([vp8(), opus]);
+    let sound = |number: u16, source: u8| {
+        let mut packet = rtp(97, number, 960 * u32::from(number), false, &[1, 2, 3]);
+        packet[11] = source;
+        packet
+    };
+    let picture = |mut packet: Vec<u8>, source: u8| {
+        packet[11] = source;
+        packet
+    };
+    let mut seen = Vec::new();
+    let mut take = |reader: &mut PassthroughReader, millis, stream, packet: Vec<u8>| {
+        reader.push(at(millis), stream, &packet).unwrap();
+        seen.extend(std::iter::from_fn(|| reader.next_unit()).map(|unit| (unit.stream, unit.restarts)));
+        reader.take_has_restarted()
+    };
+    for (source, begin) in [(7, 0), (8, 3_000), (9, 20_000)] {
+        let mut told = 0;
+        for (number, (millis, packet)) in (u16::from(source) * 40..).zip(video(3, &[])) {
+            told += u32::from(take(&mut reader, begin + millis, 0, picture(packet, source)));
+            told += u32::from(take(&mut reader, begin + millis + 10, 1, sound(number, source)));
+        }
+        assert_eq!(told, u32::from(source > 7));
+    }
+    let of = |restart| seen.iter().filter(|(_, restarts)| *restarts == restart).count();
+    assert_eq!([of(0), of(1), of(2), of(3)], [12, 12, 12, 0], "{seen:?}");
+    // Sound alone.
+    reader.push(at(40_000), 1, &sound(5_000, 10)).unwrap();
+    assert!(reader.take_has_restarted());
+}
+
 /// Payload descriptor of VP9 (RFC 9628 §4.2): picture, temporal and spatial layer, whether the frame refers to earlier pictures and to
 /// the layer below; then two bytes.
 fn vp9(picture: u8, (temporal, spatial): (u8, u8), is_predicted: bool, starts: bool, ends: bool) -> Vec<u8> {
