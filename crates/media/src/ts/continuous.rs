@@ -25,6 +25,8 @@ const LEAST_GAP: i64 = 24 * RTP_CLOCK_HZ as i64 / 1_000;
 /// Time for which PES packets from before a jump of the clock may come, in the same ticks: a second, for which data stay in a decoder's
 /// buffer (§2.4.2.6).
 const MOST_LATE: i64 = RTP_CLOCK_HZ as i64;
+/// Program of packets that come before the tables: a PAT names none so (§2.4.4.3).
+const UNKNOWN: u16 = 0;
 /// Bytes of the header of a PES packet up to its decoding time (§2.4.3.6), and places of fields in it.
 const PES_HEADER: usize = 19;
 const PRESENTED: usize = 9;
@@ -106,7 +108,7 @@ impl ContinuousTimes {
             let times = header.as_ref().map(|header| header.times(packets));
             let (program, has_clock) = match self.tables.program_of(pid) {
                 Some((program, clock)) => (program, clock == pid),
-                None => (self.last.unwrap_or(0), self.last.is_none()),
+                None => (self.last.unwrap_or(UNKNOWN), self.last.is_none_or(|last| last == UNKNOWN)),
             };
             let own = clock.filter(|_| has_clock).map(|clock| (clock / PCR_TICKS) as i64);
             let offset = self.offset(pid, program, at, own, times);
@@ -130,7 +132,14 @@ impl ContinuousTimes {
         // A program that is the first of another sender, or takes the place of one, goes on where that one was.
         let has_ended = |last: &u16, times: &ProgramTimes| times.current.is_none() || !self.tables.has_program(*last);
         let last = self.last.and_then(|last| self.programs.get_key_value(&last));
-        let inherited = last.filter(|(last, times)| has_ended(last, times)).map(|(_, times)| times.ended());
+        // What came before the tables is of the program whose clock goes on there.
+        let is_known_now = |last: u16, times: &ProgramTimes| {
+            let goes_on = |era: Era| clock.is_none_or(|clock| era.has_clock(clock, at));
+            last == UNKNOWN && times.current.is_some_and(goes_on)
+        };
+        let inherited = last
+            .filter(|(last, times)| has_ended(last, times))
+            .map(|(last, times)| if is_known_now(*last, times) { *times } else { times.ended() });
         if clock.is_some() {
             self.last = Some(program);
         }
@@ -375,6 +384,19 @@ mod tests {
         let end = TIME_VALUES / 90;
         // Over the wrap of the times, and a silence of a minute.
         let all = [source(end - 3_000, 100, 1_000, 1), source(61_000, 100, 65_000, 1)].concat();
+        let mut continuous = ContinuousTimes::default();
+        assert!(all.into_iter().all(|release| continuous.push(release.clone()) == release));
+    }
+
+    /// Found with ffmpeg through a pipe, whose tables came behind the first pictures: times went on 144 ms later from there on.
+    #[test]
+    fn pictures_before_the_tables_are_of_the_same_times() {
+        let mut all = source(0, 100, 1_000, 1);
+        let tables = |packet: &[u8]| Packet::new(packet).is_some_and(|packet| [0, 0x1000].contains(&packet.pid()));
+        for release in &mut all[..12] {
+            let packets = release.packets.chunks_exact(PACKET_LEN).filter(|packet| !tables(packet));
+            release.packets = packets.flatten().copied().collect();
+        }
         let mut continuous = ContinuousTimes::default();
         assert!(all.into_iter().all(|release| continuous.push(release.clone()) == release));
     }
