@@ -15,7 +15,7 @@ use crate::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecentMaximum {
-    /// Of the current period, and of the one before.
+    /// Longest duration of the current period, and of the one before it.
     longest: [Duration; 2],
     began: Instant,
 }

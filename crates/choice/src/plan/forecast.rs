@@ -10,8 +10,7 @@ use super::pattern::{Expected, Pattern};
 const REMEMBERED: usize = 256;
 /// Maximum number of videos with a pattern. Chosen by us: more share the expected frames of a plan, until none sees its next keyframe.
 const MAX_VIDEOS: usize = 4;
-
-/// Time by which the next frame of a video is overdue that has no deadline. Chosen by us.
+/// Time by which the next frame of a video is overdue that has no deadline. Chosen by us: a higher value expects a stopped video for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Video: the sub-streams whose frames refer to each other, such as layers.

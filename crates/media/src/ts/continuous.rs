@@ -79,7 +79,7 @@ struct ProgramTimes {
 struct Era {
     /// The first time as it came, of the clock or of decoding.
     first: i64,
-    /// What is added to times, in ticks of 90 kHz.
+    /// Offset added to times, in ticks of 90 kHz.
     offset: i64,
     began: Instant,
     /// The last clock value as it came, and when it was played out.
