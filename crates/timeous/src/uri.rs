@@ -448,7 +448,7 @@ mod tests {
         assert!(error("timeous://h:0").contains("from 1 to 65535"));
         assert!(error("timeous://h:99999").contains("'99999'"));
         assert!(error("timeous://h?latency=soon").contains("120ms"));
-        // The wire carries 32 bits of milliseconds: 100 hours arrived as 4 294 967 ms.
+        // The wire carries 32 bits of microseconds: 100 hours arrived as 4 294 967 ms.
         for (key, range) in [
             ("latency=0", "1us to 1h"),
             ("latency=100h", "1us to 1h"),
