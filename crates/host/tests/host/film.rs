@@ -4,14 +4,13 @@
 use std::collections::VecDeque;
 
 use timeous_choice::named;
-use timeous_cm::Kind;
 use timeous_core::{AduMeta, Duration, FrameId, Instant, Priority, References, Rng, SubStream};
 use timeous_host::stamp;
-use timeous_host::{Application, Dccp, DccpSettings, Outlet, Sink, Stream};
+use timeous_host::{Application, Outlet};
 use timeous_net::LinkConfig;
 use timeous_net::link::Limit;
 
-use crate::support::{Dumbbell, PORT, at, link, ms, remote};
+use crate::support::{frames_shown, link, ms};
 
 /// Five packets of a transport stream with their RTP header, and some more.
 const PACKET: usize = 1_100;
@@ -106,45 +105,15 @@ fn watched(share: f64, seed: u64) -> [usize; 3] {
     let kbps = (total as f64 * 8.0 / f64::from(GROUPS) / 1e3 * share) as u64;
     // A queue of 300 ms.
     let narrow = LinkConfig { queue: Limit::Bytes(kbps * 300 / 8), ..link(kbps, DELAY, 0) };
-    let mut net = Dumbbell::new(seed, 1, narrow);
-    let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
-    });
-    let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        let source = Film { parts: film.iter().copied().collect(), opened: None, payload: Vec::new() };
-        let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
-        host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
-    });
-    net.network.run_until(at(u64::from(GROUPS) * 1_000 + 2_000));
-    let sender = net.network.host(net.lefts[0]).agent(caller).session().unwrap();
-    let receiver = net.network.host(net.rights[0]).agent(listener).session().unwrap();
-    let adus = sender.journal().adus();
-    let came = receiver.arrivals().first_by_seq(adus.len());
-    let frames = adus.iter().map(|adu| adu.meta.frame.0).max().unwrap() as usize;
-    let (mut due, mut is_whole) = (vec![Instant::ZERO; frames + 1], vec![true; frames + 1]);
-    for adu in adus {
-        let of = adu.meta.frame.0 as usize;
-        due[of] = due[of].max(adu.meta.deadline.unwrap());
-    }
-    for (adu, at) in adus.iter().zip(came) {
-        is_whole[adu.meta.frame.0 as usize] &= at.is_some_and(|at| at <= due[adu.meta.frame.0 as usize]);
-    }
+    let source = Film { parts: film.iter().copied().collect(), opened: None, payload: Vec::new() };
+    let millis = u64::from(GROUPS) * 1_000 + 2_000;
     let mut counts = [0; 3];
-    let mut last = 0;
-    for adu in adus.iter().filter(|adu| adu.meta.frame.0 > 0) {
-        let of = adu.meta.frame.0 as usize;
-        is_whole[of] &= adu.meta.references.iter().all(|reference| is_whole[reference.0 as usize]);
-        if of <= last {
-            continue;
-        }
-        last = of;
-        if adu.meta.substream == SubStream(0) {
-            counts[0] += usize::from(is_whole[of]);
-            counts[1] += usize::from(is_whole[of] && adu.meta.references.is_empty());
+    for (meta, is_shown) in frames_shown(seed, narrow, source, Box::new(named::plan([])), millis) {
+        if meta.substream == SubStream(0) {
+            counts[0] += usize::from(is_shown);
+            counts[1] += usize::from(is_shown && meta.references.is_empty());
         } else {
-            counts[2] += usize::from(!is_whole[of]);
+            counts[2] += usize::from(!is_shown);
         }
     }
     counts

@@ -1,12 +1,10 @@
 //! Temporal layers in virtual time: over a link that is too narrow, upper layers are given up and the base is complete.
 
 use timeous_choice::{Chain, Dependencies, Layers, QueueLimit, named};
-use timeous_cm::Kind;
 use timeous_core::{AduMeta, Duration, FrameId, LateChoice, Priority, References, Rng, SubStream};
 use timeous_host::sources::{Frame, Frames};
-use timeous_host::{Dccp, DccpSettings, Sink, Stream};
 
-use crate::support::{Dumbbell, PORT, at, link, lossy, ms, remote};
+use crate::support::{frames_shown, link, lossy, ms};
 
 const PACKET: usize = 1_000;
 const SECONDS: u32 = 20;
@@ -55,31 +53,12 @@ fn counts(pattern: Pattern, choice: Box<dyn LateChoice>, latency: u64, loss: f64
     let trace = trace(pattern, seed);
     let total: usize = trace.iter().map(|frame| frame.bytes).sum();
     let kbps = total as u64 * 8 / u64::from(SECONDS) / 1_000 * 2 / 3;
-    let mut net = Dumbbell::new(seed, 1, lossy(link(kbps, 10, 20), loss));
-    let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
-    });
-    let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        let source = Frames::new(trace.clone(), PACKET).with_latency(ms(latency));
-        let stream = Stream::new(source).choice(choice).repair(Priority(1));
-        host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
-    });
-    net.network.run_until(at(u64::from(SECONDS) * 1_000 + 2_000));
-    let sender = net.network.host(net.lefts[0]).agent(caller).session().unwrap();
-    let receiver = net.network.host(net.rights[0]).agent(listener).session().unwrap();
-    let adus = sender.journal().adus();
-    let came = receiver.arrivals().first_by_seq(adus.len());
-    let mut is_whole = vec![true; trace.len() + 1];
-    for (adu, at) in adus.iter().zip(came) {
-        is_whole[adu.meta.frame.0 as usize] &= at.is_some_and(|at| !adu.meta.is_expired(at));
-    }
+    let source = Frames::new(trace, PACKET).with_latency(ms(latency));
+    let millis = u64::from(SECONDS) * 1_000 + 2_000;
     let mut counts = [[0u32; 2]; 3];
-    for (n, frame) in trace.iter().enumerate() {
-        is_whole[n + 1] &= frame.meta.references.iter().all(|reference| is_whole[reference.0 as usize]);
-        let [whole, all] = &mut counts[usize::from(frame.meta.substream.0)];
-        *whole += u32::from(is_whole[n + 1]);
+    for (meta, is_shown) in frames_shown(seed, lossy(link(kbps, 10, 20), loss), source, choice, millis) {
+        let [whole, all] = &mut counts[usize::from(meta.substream.0)];
+        *whole += u32::from(is_shown);
         *all += 1;
     }
     counts

@@ -1,14 +1,12 @@
 //! Two programs of one stream over a link for half of it, in virtual time: each gets its share.
 
 use timeous_choice::named;
-use timeous_cm::Kind;
 use timeous_core::{AduMeta, Duration, FrameId, Priority, References, Rng, SubStream};
 use timeous_host::sources::{Frame, Frames};
-use timeous_host::{Dccp, DccpSettings, Sink, Stream};
 use timeous_net::LinkConfig;
 use timeous_net::link::Limit;
 
-use crate::support::{Dumbbell, PORT, at, link, ms, remote};
+use crate::support::{frames_shown, link, ms};
 
 const PACKET: usize = 1_100;
 const SECONDS: u32 = 16;
@@ -47,32 +45,13 @@ fn watched(apart: u32, latency: u64, seed: u64) -> [u32; 3] {
     let total: usize = trace.iter().map(|frame| frame.bytes).sum();
     let kbps = total as u64 * 8 / u64::from(SECONDS) / 1_000 / 2;
     let narrow = LinkConfig { queue: Limit::Bytes(kbps * 300 / 8), ..link(kbps, 10, 0) };
-    let mut net = Dumbbell::new(seed, 1, narrow);
-    let listener = net.network.with_host(net.rights[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
-    });
-    let caller = net.network.with_host(net.lefts[0], |_, host| {
-        let own = host.add_manager(Kind::Live);
-        let source = Frames::new(trace.clone(), PACKET).with_latency(ms(latency + 10));
-        let stream = Stream::new(source).choice(Box::new(named::plan([]))).repair(Priority(1));
-        host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
-    });
-    net.network.run_until(at(u64::from(SECONDS) * 1_000 + 2_000));
-    let sender = net.network.host(net.lefts[0]).agent(caller).session().unwrap();
-    let receiver = net.network.host(net.rights[0]).agent(listener).session().unwrap();
-    let adus = sender.journal().adus();
-    let came = receiver.arrivals().first_by_seq(adus.len());
-    let mut is_whole = vec![true; trace.len() + 1];
-    for (adu, at) in adus.iter().zip(came) {
-        is_whole[adu.meta.frame.0 as usize] &= at.is_some_and(|at| !adu.meta.is_expired(at));
-    }
+    let source = Frames::new(trace, PACKET).with_latency(ms(latency + 10));
+    let millis = u64::from(SECONDS) * 1_000 + 2_000;
     let mut counts = [0; 3];
-    for (n, frame) in trace.iter().enumerate() {
-        is_whole[n + 1] &= frame.meta.references.iter().all(|reference| is_whole[reference.0 as usize]);
-        match frame.meta.substream {
-            SubStream::AUDIO => counts[2] += u32::from(!is_whole[n + 1]),
-            SubStream(program) => counts[usize::from(program)] += u32::from(is_whole[n + 1]),
+    for (meta, is_shown) in frames_shown(seed, narrow, source, Box::new(named::plan([])), millis) {
+        match meta.substream {
+            SubStream::AUDIO => counts[2] += u32::from(!is_shown),
+            SubStream(program) => counts[usize::from(program)] += u32::from(is_shown),
         }
     }
     counts

@@ -1,9 +1,11 @@
 //! Test networks: two machines, or a dumbbell of several pairs, with a bottleneck between them.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous_core::{Duration, Instant, Rate};
-use timeous_host::Machine;
+use timeous_cm::Kind;
+use timeous_core::{AduMeta, Duration, FrameId, Instant, LateChoice, Priority, Rate, Rng};
+use timeous_host::{Application, Dccp, DccpSettings, Machine, Sink, Stream};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::{LinkId, Network, NodeId};
@@ -75,4 +77,44 @@ impl Dumbbell {
         }
         Self { network, lefts, rights, bottleneck }
     }
+}
+
+/// Sends a stream over DCCP with repair through `bottleneck`, for `millis`. Returns its frames in order: metadata, and whether each came
+/// whole by the deadline of its last part, with all that it refers to.
+pub(crate) fn frames_shown(
+    seed: u64,
+    bottleneck: LinkConfig,
+    source: impl Application + 'static,
+    choice: Box<dyn LateChoice>,
+    millis: u64,
+) -> Vec<(AduMeta, bool)> {
+    let mut net = Dumbbell::new(seed, 1, bottleneck);
+    let listener = net.network.with_host(net.rights[0], |_, host| {
+        let own = host.add_manager(Kind::Live);
+        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), DccpSettings::default(), Rng::from_seed(seed ^ 1)))
+    });
+    let caller = net.network.with_host(net.lefts[0], |_, host| {
+        let own = host.add_manager(Kind::Live);
+        let stream = Stream::new(source).choice(choice).repair(Priority(1));
+        host.add(9_000, own, Dccp::caller(remote(1), stream, DccpSettings::default(), Rng::from_seed(seed)))
+    });
+    net.network.run_until(at(millis));
+    let sender = net.network.host(net.lefts[0]).agent(caller).session().unwrap();
+    let receiver = net.network.host(net.rights[0]).agent(listener).session().unwrap();
+    let adus = sender.journal().adus();
+    let came = receiver.arrivals().first_by_seq(adus.len());
+    // Each frame by its number: its deadline, and when the last of it came.
+    let mut frames: BTreeMap<FrameId, (AduMeta, Option<Instant>)> = BTreeMap::new();
+    for (adu, at) in adus.iter().zip(came) {
+        let (meta, last) = frames.entry(adu.meta.frame).or_insert((adu.meta, at));
+        meta.deadline = meta.deadline.max(adu.meta.deadline);
+        *last = last.zip(at).map(|(last, at)| last.max(at));
+    }
+    let mut shown = BTreeMap::new();
+    for (frame, (meta, last)) in &frames {
+        let is_in_time = last.is_some_and(|last| !meta.is_expired(last));
+        let has_references = meta.references.iter().all(|reference| shown.get(&reference) == Some(&true));
+        shown.insert(*frame, is_in_time && has_references);
+    }
+    frames.into_iter().map(|(frame, (meta, _))| (meta, shown[&frame])).collect()
 }
