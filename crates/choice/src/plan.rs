@@ -15,7 +15,7 @@ use timeous_core::{
     SubStream,
 };
 
-use forecast::Forecast;
+use forecast::{EQUAL, Forecast};
 use frames::{Name, Waiting, gather};
 use schedule::{Chances, Job, MAX_JOBS, Scheduler, Timing};
 
@@ -188,7 +188,8 @@ impl Plan {
     /// Makes a plan: determines the frames to exclude.
     fn plan(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        gather(queue, |meta| self.worth(meta), &mut waiting);
+        self.forecast.weigh(&self.broken);
+        gather(queue, |meta| self.worth(meta) * self.forecast.weight(meta.substream), &mut waiting);
         let link = Link::new(now, path);
         self.set_jobs(now, &link, &waiting);
         let taken = self.scheduler.best(&self.jobs, link.timing());
@@ -249,7 +250,7 @@ impl Plan {
             let rest = self.forecast.rest(now, frame.name.frame());
             let bytes = link.takes(rest + counted(frame.bytes, frame.packets), frame.packets);
             let packets = frame.packets as f32;
-            let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
+            let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth, ..Job::default() };
             for reference in frame.references.iter() {
                 // A reference that is not queued was sent, and may have arrived.
                 if let Some(at) = waiting.iter().take(jobs.len()).position(|other| other.name.frame() == reference) {
@@ -275,7 +276,7 @@ impl Plan {
                 due,
                 bytes: link.takes(frame.bytes, frame.packets as u64),
                 packets: frame.packets,
-                worth: frame.worth * EXPECTED_WEIGHT,
+                worth: frame.worth * self.forecast.weight_of(video) * EXPECTED_WEIGHT / EQUAL,
                 ..Job::default()
             };
             let mut lost = false;

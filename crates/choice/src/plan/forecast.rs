@@ -10,6 +10,10 @@ use super::pattern::{Expected, Pattern};
 const REMEMBERED: usize = 256;
 /// Maximum number of videos with a pattern. Chosen by us: more share the expected frames of a plan, until none sees its next keyframe.
 const MAX_VIDEOS: usize = 4;
+/// Weight of the frames of the video that has the smallest share of late, in sixteenths, and the least weight of others' frames. Chosen by us
+/// (docs/design/late-choice.md): with a lower one more is left half sent, with 8 large pictures have too small a share.
+pub(super) const EQUAL: u64 = 16;
+const MIN_WEIGHT: u64 = 4;
 /// Time by which the next frame of a video is overdue that has no deadline. Chosen by us: a higher value expects a stopped video for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -18,11 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 struct Video {
     linked: BTreeSet<SubStream>,
     pattern: Pattern,
+    /// Weight of its frames among those of other videos, in sixteenths.
+    weight: u64,
 }
 
 impl Video {
     fn new(linked: BTreeSet<SubStream>) -> Self {
-        Self { linked, pattern: Pattern::default() }
+        Self { linked, pattern: Pattern::default(), weight: EQUAL }
     }
 
     /// Whether its next frame was due before `newest`, the beginning of the newest frame of all videos.
@@ -106,6 +112,26 @@ impl Forecast {
     fn live(&self) -> impl Iterator<Item = (usize, &Video)> {
         let newest = self.newest();
         self.videos.iter().enumerate().filter(move |(_, video)| !video.is_silent(newest))
+    }
+
+    /// Weighs the videos by the shares of their latest frames that are not `broken`: proportional fairness. Without it the frames of one
+    /// video are given up for another's, as that takes fewer keyframes.
+    pub(super) fn weigh(&mut self, broken: &BTreeSet<FrameId>) {
+        let least = self.live().map(|(_, video)| video.pattern.share_left(broken)).min().unwrap_or(0);
+        for video in &mut self.videos {
+            let weight = (EQUAL * least).checked_div(video.pattern.share_left(broken));
+            video.weight = weight.map_or(EQUAL, |weight| weight.clamp(MIN_WEIGHT, EQUAL));
+        }
+    }
+
+    /// Weight of a sub-stream's frames, in sixteenths.
+    pub(super) fn weight(&self, substream: SubStream) -> u64 {
+        self.videos.iter().find(|video| video.linked.contains(&substream)).map_or(EQUAL, |video| video.weight)
+    }
+
+    /// Weight of a video's frames, in sixteenths.
+    pub(super) fn weight_of(&self, video: usize) -> u64 {
+        self.videos.get(video).map_or(EQUAL, |video| video.weight)
     }
 
     /// Expected frames of all videos, in order, each with the index of its video.
@@ -344,5 +370,27 @@ mod tests {
         let ahead: Vec<_> = forecast.ahead().take(6).map(|(video, frame)| (video, frame.at, frame.back[0])).collect();
         let of = |video, at_ms, back| (video, at(at_ms), back);
         assert_eq!(ahead, [of(0, 400, 1), of(1, 410, 1), of(0, 440, 1), of(1, 450, 1), of(0, 480, 0), of(1, 490, 0)]);
+    }
+
+    /// Found with two programs over half of their rate: the plan of most pictures is that of one program, whose keyframe has left already.
+    #[test]
+    fn the_video_that_has_more_of_late_counts_less() {
+        let mut forecast = Forecast::default();
+        for number in 1..=80u32 {
+            let (video, place) = (number % 2, (number - 1) / 2);
+            let references = if place % 8 == 0 { References::NONE } else { References::from([FrameId(number - 2)]) };
+            let (frame, substream, enqueued) = (FrameId(number), SubStream(video as u8), at(40 * u64::from(place)));
+            forecast.learn(&AduMeta { frame, references, substream, enqueued, ..AduMeta::default() }, 100, 1);
+        }
+        let mut weights = |broken: &[u32]| {
+            forecast.weigh(&broken.iter().copied().map(FrameId).collect());
+            [0, 1, 2].map(|substream| forecast.weight(SubStream(substream)))
+        };
+        assert_eq!(weights(&[]), [16, 16, 16]);
+        let odd: Vec<u32> = (1..80).step_by(2).collect();
+        assert_eq!(weights(&odd[27..]), [8, 16, 16], "13 of the last 26 of the second");
+        assert_eq!(weights(&odd), [4, 16, 16], "not sound");
+        assert_eq!(weights(&[odd.as_slice(), &[80, 78]].concat()), [4, 16, 16]);
+        assert_eq!(weights(&(1..=80).collect::<Vec<_>>()), [16, 16, 16], "nothing left of either");
     }
 }

@@ -10,6 +10,8 @@ const MAX_FRAMES: usize = 512;
 /// Maximum period of a pattern in frames, before a whole group was seen. Chosen by us: a higher value finds longer
 /// patterns, and needs three times as many frames to see one.
 const MAX_PATTERN: usize = 16;
+/// Time for which the share of a video's frames that left is measured. Chosen by us: a higher value lets one video wait longer for another.
+const SHARE_WINDOW: Duration = Duration::from_secs(1);
 /// Window of the size average of a kind of frame, in frames. Chosen by us: a higher value follows the encoder later.
 const SIZE_WINDOW: u64 = 8;
 
@@ -168,6 +170,15 @@ impl Pattern {
                 back: seen.kind.back,
             }
         })
+    }
+
+    /// Share of the latest frames that are not `broken`, in thousandths.
+    pub(super) fn share_left(&self, broken: &BTreeSet<FrameId>) -> u64 {
+        let newest = self.newest().unwrap_or_default();
+        let latest = self.frames.iter().rev().take_while(|seen| seen.at + SHARE_WINDOW >= newest);
+        let (all, left) =
+            latest.fold((0, 0), |(all, left), seen| (all + 1, left + u64::from(!broken.contains(&seen.id))));
+        (1_000 * left).checked_div(all).unwrap_or(0)
     }
 
     /// Adds all frames that depend on broken ones.
