@@ -15,7 +15,7 @@ use timeous_core::{
     SubStream,
 };
 
-use forecast::{EQUAL, Forecast};
+use forecast::{EQUAL, Forecast, MAX_VIDEOS};
 use frames::{Name, Waiting, gather};
 use schedule::{Chances, Job, MAX_JOBS, Scheduler, Timing};
 
@@ -262,12 +262,11 @@ impl Plan {
         // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MAX_EXPECTED.min(MAX_JOBS - first);
-        // Jobs of each video's expected frames.
-        let mut of_video: Vec<Vec<usize>> = Vec::new();
+        // Jobs of each video's expected frames, and their number.
+        let mut of_video = [([0; MAX_EXPECTED], 0); MAX_VIDEOS];
         for (video, frame) in self.forecast.ahead().take(room) {
-            of_video.resize(of_video.len().max(video + 1), Vec::new());
-            let before = &mut of_video[video];
-            let n = before.len();
+            let (before, count) = &mut of_video[video];
+            let n = *count;
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
             let due = link.nanos_until(now, deadline);
             let mut job = Job {
@@ -276,13 +275,13 @@ impl Plan {
                 due,
                 bytes: link.takes(frame.bytes, frame.packets as u64),
                 packets: frame.packets,
-                worth: frame.worth * self.forecast.weight_of(video) * EXPECTED_WEIGHT / EQUAL,
+                worth: frame.worth * EXPECTED_WEIGHT / EQUAL,
                 ..Job::default()
             };
             let mut lost = false;
             for back in frame.back.into_iter().filter(|&back| back > 0 && back < u16::MAX).map(usize::from) {
                 if back <= n {
-                    let _four_at_most = job.need(before[n - back]);
+                    let _four_at_most = job.need(usize::from(before[n - back]));
                 } else if let Some(id) = self.forecast.id_before_newest(video, back - n - 1) {
                     lost |= self.broken.contains(&id);
                     if let Some(at) = waiting.iter().take(first).position(|frame| frame.name.frame() == id) {
@@ -293,7 +292,8 @@ impl Plan {
             if lost {
                 job.deadline = 0;
             }
-            before.push(jobs.len());
+            before[n] = jobs.len() as u8;
+            *count += 1;
             jobs.push(job);
         }
     }

@@ -9,7 +9,7 @@ use super::pattern::{Expected, Pattern};
 /// Number of frames whose sub-stream is remembered, of videos and others: more than the distance of a reference. Chosen by us.
 const REMEMBERED: usize = 256;
 /// Maximum number of videos with a pattern. Chosen by us: more share the expected frames of a plan, until none sees its next keyframe.
-const MAX_VIDEOS: usize = 4;
+pub(super) const MAX_VIDEOS: usize = 4;
 /// Weight of the frames of the video that has the smallest share of late, in sixteenths, and the least weight of others' frames. Chosen by us
 /// (docs/design/late-choice.md): with a lower one more is left half sent, with 8 large pictures have too small a share.
 pub(super) const EQUAL: u64 = 16;
@@ -108,16 +108,16 @@ impl Forecast {
         self.videos.iter().filter_map(|video| video.pattern.newest()).max().unwrap_or_default()
     }
 
-    /// Videos that go on, each with its index.
-    fn live(&self) -> impl Iterator<Item = (usize, &Video)> {
+    /// Videos that go on.
+    fn live(&self) -> impl Iterator<Item = &Video> {
         let newest = self.newest();
-        self.videos.iter().enumerate().filter(move |(_, video)| !video.is_silent(newest))
+        self.videos.iter().filter(move |video| !video.is_silent(newest))
     }
 
     /// Weighs the videos by the shares of their latest frames that are not `broken`: proportional fairness. Without it the frames of one
     /// video are given up for another's, as that takes fewer keyframes.
     pub(super) fn weigh(&mut self, broken: &BTreeSet<FrameId>) {
-        let least = self.live().map(|(_, video)| video.pattern.share_left(broken)).min().unwrap_or(0);
+        let least = self.live().map(|video| video.pattern.share_left(broken)).min().unwrap_or(0);
         for video in &mut self.videos {
             let weight = (EQUAL * least).checked_div(video.pattern.share_left(broken));
             video.weight = weight.map_or(EQUAL, |weight| weight.clamp(MIN_WEIGHT, EQUAL));
@@ -129,18 +129,19 @@ impl Forecast {
         self.videos.iter().find(|video| video.linked.contains(&substream)).map_or(EQUAL, |video| video.weight)
     }
 
-    /// Weight of a video's frames, in sixteenths.
-    pub(super) fn weight_of(&self, video: usize) -> u64 {
-        self.videos.get(video).map_or(EQUAL, |video| video.weight)
-    }
-
-    /// Expected frames of all videos, in order, each with the index of its video.
+    /// Expected frames of all videos, in order, each with the index of its video; their worth is weighed, in sixteenths.
     pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, Expected)> + '_ {
-        let mut videos: Vec<_> = self.live().map(|(n, video)| (n, video.pattern.ahead().peekable())).collect();
+        let newest = self.newest();
+        let mut videos: [_; MAX_VIDEOS] = std::array::from_fn(|n| {
+            let video = self.videos.get(n).filter(|video| !video.is_silent(newest))?;
+            Some((video.weight, video.pattern.ahead().peekable()))
+        });
         std::iter::from_fn(move || {
-            let heads = videos.iter_mut().filter_map(|(n, ahead)| Some((ahead.peek()?.at, *n, ahead)));
-            let (_, video, ahead) = heads.min_by_key(|(at, n, _)| (*at, *n))?;
-            Some((video, ahead.next()?))
+            let live = videos.iter_mut().enumerate().filter_map(|(n, video)| Some((n, video.as_mut()?)));
+            let heads = live.filter_map(|(n, (weight, ahead))| Some((ahead.peek()?.at, n, *weight, ahead)));
+            let (_, video, weight, ahead) = heads.min_by_key(|(at, n, ..)| (*at, *n))?;
+            let frame = ahead.next()?;
+            Some((video, Expected { worth: frame.worth * weight, ..frame }))
         })
     }
 
@@ -157,7 +158,7 @@ impl Forecast {
 
     /// The next keyframe of any video.
     pub(super) fn next_head(&self) -> Option<Expected> {
-        self.live().filter_map(|(_, video)| video.pattern.next_head()).min_by_key(|head| head.at)
+        self.live().filter_map(|video| video.pattern.next_head()).min_by_key(|head| head.at)
     }
 
     /// Identifier of the frame `back` frames before the newest of a video; `None` if it is forgotten.
