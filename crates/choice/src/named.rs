@@ -60,7 +60,7 @@ const LAYER_RATIO: u32 = 16;
 pub fn layers() -> Plan {
     let worth = |layer| LAYER_RATIO.pow(u32::from(LAYERS - 1 - layer));
     let rest = [(SubStream::AUDIO.0, worth(0) * AUDIO_WEIGHT), (SubStream::TABLES.0, worth(0) * TABLES_WEIGHT)];
-    plan((0..LAYERS).map(|layer| (layer, worth(layer))).chain(rest))
+    plan((0..LAYERS).map(|layer| (layer, worth(layer))).chain(rest)).beginning_with(worth(0))
 }
 
 #[cfg(test)]
@@ -90,5 +90,27 @@ mod tests {
             PathState { rate: Rate::from_kbps(660), srtt: Some(rtt), min_rtt: Some(rtt), ..PathState::default() };
         plan([]).choose(at(0), &path, &mut queue);
         assert_eq!(queue.left().len(), 66);
+    }
+
+    /// Found at 5 % loss: upper frames left behind the first keyframe, and what was lost of it would have come after them, too late.
+    #[test]
+    fn upper_layers_wait_for_the_first_round_trip() {
+        let left = |outstanding, srtt| {
+            let mut queue = TestQueue::default();
+            for (frame, substream) in
+                [(1, SubStream(0)), (2, SubStream(1)), (3, SubStream::AUDIO), (4, SubStream::TABLES)]
+            {
+                queue.push(|meta| {
+                    (meta.frame, meta.substream, meta.deadline) = (FrameId(frame), substream, Some(at(280)));
+                });
+            }
+            let path =
+                PathState { rate: Rate::from_kbps(660), outstanding, srtt, min_rtt: srtt, ..PathState::default() };
+            layers().choose(at(0), &path, &mut queue);
+            queue.left()
+        };
+        assert_eq!(left(1_000, None), [0, 2, 3]);
+        assert_eq!(left(0, None), [0, 1, 2, 3], "nothing else would measure it");
+        assert_eq!(left(1_000, Some(Duration::from_millis(40))), [0, 1, 2, 3]);
     }
 }

@@ -60,6 +60,8 @@ const EXPECTED_WEIGHT: u64 = 15;
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     weights: Vec<(SubStream, u32)>,
+    /// Worth of a frame from which on it leaves before the first round trip is measured.
+    first_worth: u64,
     broken: BTreeSet<FrameId>,
     forecast: Forecast,
     /// Latest packet seen.
@@ -83,6 +85,14 @@ impl Plan {
     pub fn weighing(mut self, substream: SubStream, weight: u32) -> Self {
         self.weights.retain(|(of, _)| *of != substream);
         self.weights.push((substream, weight));
+        self
+    }
+
+    /// Leaves out sub-streams that count less than `weight` while the first round trip is measured: behind them a loss of the first frames
+    /// could not be repaired in time.
+    #[must_use]
+    pub fn beginning_with(mut self, weight: u32) -> Self {
+        self.first_worth = u64::from(weight) * FRAME_VALUE;
         self
     }
 
@@ -298,6 +308,17 @@ impl Plan {
         }
     }
 
+    /// Drops the frames that do not leave before the first round trip is measured.
+    fn leave_out_first(&mut self, queue: &mut dyn Queue) {
+        for at in 0..queue.len() {
+            let Some((&meta, _)) = queue.get(at) else { continue };
+            if self.worth(&meta) < self.first_worth {
+                queue.drop_at(at, DropReason::Policy);
+                self.break_frame(meta.frame);
+            }
+        }
+    }
+
     /// Drops the packets before the first one of the plan.
     fn clear_the_way(&mut self, queue: &mut dyn Queue) {
         for at in 0..queue.len() {
@@ -334,6 +355,8 @@ impl LateChoice for Plan {
                     self.hope(now, path);
                 }
             }
+        } else if path.outstanding > 0 {
+            self.leave_out_first(queue);
         }
         self.clear_the_way(queue);
     }
