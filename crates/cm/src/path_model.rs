@@ -302,7 +302,8 @@ impl PathModel {
         let Observed { departure, answered, uncertain } = observed;
         let rtt = answered.saturating_since(departure.at);
         // Where packets overtake each other, a rate that is taken too low must not make the path shorter than it is.
-        let nanos_per_byte = if self.base.jitter().is_zero() { self.nanos_per_byte } else { 0.0 };
+        let on_link = self.capacity.map(|_| self.nanos_per_byte);
+        let nanos_per_byte = if self.base.jitter().is_zero() { on_link } else { Some(0.0) };
         self.base.sample(answered, rtt, departure.bytes, nanos_per_byte);
         let half = self.half(least);
         let latest = answered.saturating_sub(half).max(departure.at);

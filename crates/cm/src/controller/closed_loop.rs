@@ -21,6 +21,8 @@ pub(super) struct Bottleneck {
     pub(super) loss: f64,
     /// Start and end, in seconds, of an interval in which the link carries a quarter of its rate.
     pub(super) slower: Option<(u64, u64)>,
+    /// Seed of the random losses.
+    pub(super) seed: u64,
 }
 
 impl Bottleneck {
@@ -58,7 +60,7 @@ impl Run {
     pub(super) fn of(mut controller: Box<dyn Controller>, mtu: u64, link: Bottleneck, seconds: u64) -> Self {
         let end = Instant::ZERO + Duration::from_secs(seconds);
         let half = Instant::ZERO + Duration::from_secs(seconds) / 2;
-        let (mut rng, mut rtt, mut model) = (Rng::from_seed(1), RttEstimator::default(), PathModel::default());
+        let (mut rng, mut rtt, mut model) = (Rng::from_seed(link.seed), RttEstimator::default(), PathModel::default());
         let (mut now, mut free_at, mut next_release) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut reduced_at = None;

@@ -21,23 +21,24 @@ pub(super) struct Base {
     began: Instant,
 }
 
-/// The packet with the minimum round trip: with its size, and the link's time for a byte as far as it was known, in nanoseconds.
+/// The packet with the minimum round trip: with its size, and the link's time for a byte in nanoseconds, once it is known.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     rtt: Duration,
     bytes: u64,
-    nanos_per_byte: f64,
+    nanos_per_byte: Option<f64>,
 }
 
 impl Least {
     fn base(&self) -> Duration {
-        self.rtt.saturating_sub(Duration::from_nanos((self.bytes as f64 * self.nanos_per_byte) as u64))
+        let nanos = self.bytes as f64 * self.nanos_per_byte.unwrap_or_default();
+        self.rtt.saturating_sub(Duration::from_nanos(nanos as u64))
     }
 }
 
 impl Base {
-    /// Takes the round trip of a packet of `bytes`, each of which takes so long on the link.
-    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, bytes: u64, nanos_per_byte: f64) {
+    /// Takes the round trip of a packet of `bytes`, each of which takes so long on the link, if that is known.
+    pub(super) fn sample(&mut self, now: Instant, rtt: Duration, bytes: u64, nanos_per_byte: Option<f64>) {
         if now - self.began >= BASE_PERIOD {
             (self.least, self.overtaken) = ([None, self.least[0]], [Duration::ZERO, self.overtaken[0]]);
             self.began = now;
@@ -48,10 +49,11 @@ impl Base {
         }
     }
 
-    /// A byte takes at most so long on the link: if more was taken off a minimum, it was too much.
+    /// A byte takes at most so long on the link: if more was taken off a minimum, it was too much. A minimum from before the rate was
+    /// known has this one.
     pub(super) fn limit(&mut self, nanos_per_byte: f64) {
         for least in self.least.iter_mut().flatten() {
-            least.nanos_per_byte = least.nanos_per_byte.min(nanos_per_byte);
+            least.nanos_per_byte = Some(least.nanos_per_byte.map_or(nanos_per_byte, |known| known.min(nanos_per_byte)));
         }
     }
 
@@ -62,7 +64,7 @@ impl Base {
 
     /// Begins anew, on another path.
     pub(super) fn replace(&mut self, now: Instant, rtt: Duration) {
-        (self.least, self.began) = ([Some(Least { rtt, bytes: 0, nanos_per_byte: 0.0 }), None], now);
+        (self.least, self.began) = ([Some(Least { rtt, bytes: 0, nanos_per_byte: None }), None], now);
     }
 
     /// Notes that a packet arrived `by` later than one sent after it.

@@ -59,6 +59,16 @@ fn a_narrow_link_is_known_from_the_first_packets_that_wait_behind_each_other() {
     assert!(model.capacity.unwrap().as_bps().abs_diff(800_000) < 1_000);
 }
 
+/// The first packet's time on the link stayed in the minimum round trip until it was forgotten.
+#[test]
+fn a_queue_that_never_empties_is_no_part_of_the_path() {
+    let mut link = Link { rate: Rate::from_kbps(300), free: Instant::ZERO, others: Duration::ZERO };
+    let mut model = PathModel::default();
+    errors(&mut link, &mut model, (0..40).map(|n| n * 27), Duration::ZERO);
+    let base = model.base.get().unwrap();
+    assert!(base.abs_diff(MS * 40) < MS, "{base:?}");
+}
+
 #[test]
 fn a_step_of_the_rate_is_followed_within_a_few_packets() {
     let mut link = Link { rate: Rate::from_kbps(1_600), free: Instant::ZERO, others: Duration::ZERO };

@@ -199,7 +199,7 @@ fn a_timeout_leaves_a_packet_and_one_for_nothing_gives_back_what_was() {
     assert!(script.bbr.window() >= 19_000, "{}", script.bbr.window());
 }
 
-const LINK: Bottleneck = Bottleneck { packets: 500.0, rtt: millis(60), queue: 400, loss: 0.0, slower: None };
+const LINK: Bottleneck = Bottleneck { packets: 500.0, rtt: millis(60), queue: 400, loss: 0.0, slower: None, seed: 1 };
 
 fn run(link: Bottleneck) -> Run {
     Run::of(Box::new(Bbr::new(MTU)), MTU, link, 60)

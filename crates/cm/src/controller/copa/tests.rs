@@ -151,7 +151,7 @@ fn what_the_application_limits_does_not_grow_the_window_and_an_idle_path_halves_
 #[test]
 fn alone_on_a_link_that_holds_a_hundred_packets_it_fills_it_with_a_few_in_the_queue() {
     for (packets, rtt) in [(500.0, 200), (2_000.0, 50)] {
-        let link = Bottleneck { packets, rtt: millis(rtt), queue: 400, loss: 0.0, slower: None };
+        let link = Bottleneck { packets, rtt: millis(rtt), queue: 400, loss: 0.0, slower: None, seed: 1 };
         let run = Run::of(Box::new(Copa::new(MTU)), MTU, link, 30);
         assert!(run.used >= 0.9 && run.mean_queue <= 5.0, "{packets} packets/s, {rtt} ms: {run:?}");
     }

@@ -71,7 +71,8 @@ fn near_the_window_of_the_last_congestion_it_grows_by_a_tenth() {
 
 #[test]
 fn alone_on_a_link_without_loss_it_fills_most_of_it() {
-    let link = Bottleneck { packets: 100.0, rtt: Duration::from_millis(50), queue: 400, loss: 0.0, slower: None };
+    let link =
+        Bottleneck { packets: 100.0, rtt: Duration::from_millis(50), queue: 400, loss: 0.0, slower: None, seed: 1 };
     let run = Run::of(Box::new(Scream::new(MTU)), MTU, link, 60);
     // Ten packets are 100 ms. Its own oscillation raises its delay target.
     assert!(run.used >= 0.75 && run.mean_queue < 12.0, "{run:?}");
