@@ -101,26 +101,13 @@ impl Plan {
         u64::from(weight) * (FRAME_VALUE + u64::from(meta.priority.0))
     }
 
+    /// Marks a frame as lost for good, and with it all that depend on it, sent or not.
     fn break_frame(&mut self, frame: FrameId) {
-        if frame == FrameId::NONE {
-            return;
-        }
-        if self.broken.insert(frame) {
-            self.planned = None;
-        }
-        if self.broken.len() > MAX_BROKEN {
-            self.broken.pop_first();
-        }
-    }
-
-    /// Marks a frame as lost for good, and with it the sent frames that depend on it.
-    fn break_chain(&mut self, frame: FrameId) {
-        let before = self.broken.len();
-        self.break_frame(frame);
-        if frame == FrameId::NONE || self.broken.len() == before {
-            return;
-        }
         let Self { broken, forecast, .. } = self;
+        if frame == FrameId::NONE || !broken.insert(frame) {
+            return;
+        }
+        self.planned = None;
         forecast.break_chains(broken);
         while self.broken.len() > MAX_BROKEN {
             self.broken.pop_first();
@@ -248,8 +235,28 @@ impl Plan {
         self.waiting = waiting;
     }
 
+    /// Frames that were sent and are lost, each with all that depend on it.
+    fn lost(&self, waiting: &[Waiting]) -> Vec<(usize, BTreeSet<FrameId>)> {
+        let lost = waiting.iter().take(MAX_JOBS).enumerate().filter(|(_, frame)| frame.begun);
+        lost.filter(|(_, frame)| frame.name.frame() != FrameId::NONE)
+            .map(|(at, frame)| {
+                let mut dependents = BTreeSet::from([frame.name.frame()]);
+                self.forecast.break_chains(&mut dependents);
+                (at, dependents)
+            })
+            .collect()
+    }
+
     /// Converts queued and expected frames to jobs.
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
+        let lost = self.lost(waiting);
+        // What a frame needs of those that wait: its reference, or a lost one that this depends on. Others may have arrived.
+        let needed = |reference: FrameId, before: usize| {
+            let waits = waiting.iter().take(before).position(|frame| frame.name.frame() == reference);
+            waits.or_else(|| {
+                lost.iter().rev().find(|(at, of)| *at < before && of.contains(&reference)).map(|(at, _)| *at)
+            })
+        };
         let jobs = &mut self.jobs;
         jobs.clear();
         for frame in waiting.iter().take(MAX_JOBS) {
@@ -262,8 +269,7 @@ impl Plan {
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth, ..Job::default() };
             for reference in frame.references.iter() {
-                // A reference that is not queued was sent, and may have arrived.
-                if let Some(at) = waiting.iter().take(jobs.len()).position(|other| other.name.frame() == reference) {
+                if let Some(at) = needed(reference, jobs.len()) {
                     let _four_at_most = job.need(at);
                 }
             }
@@ -294,7 +300,7 @@ impl Plan {
                     let _four_at_most = job.need(usize::from(before[n - back]));
                 } else if let Some(id) = self.forecast.id_before_newest(video, back - n - 1) {
                     lost |= self.broken.contains(&id);
-                    if let Some(at) = waiting.iter().take(first).position(|frame| frame.name.frame() == id) {
+                    if let Some(at) = needed(id, first) {
                         let _four_at_most = job.need(at);
                     }
                 }
@@ -368,12 +374,12 @@ impl LateChoice for Plan {
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         match fate {
             Fate::Acked => {}
-            Fate::Lost | Fate::Dropped(_) => self.break_chain(meta.frame),
+            Fate::Lost | Fate::Dropped(_) => self.break_frame(meta.frame),
         }
     }
 
     fn on_missed(&mut self, meta: &AduMeta) {
-        self.break_chain(meta.frame);
+        self.break_frame(meta.frame);
     }
 }
 

@@ -8,6 +8,8 @@ const LEN: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct TestQueue {
     places: Vec<(AduMeta, Option<DropReason>)>,
+    /// Number of places at the beginning that were sent, and are lost.
+    pub(crate) lost: usize,
 }
 
 impl TestQueue {
@@ -54,6 +56,10 @@ impl Queue for TestQueue {
 
     fn get(&self, index: usize) -> Option<(&AduMeta, usize)> {
         self.places.get(index).filter(|(_, dropped)| dropped.is_none()).map(|(meta, _)| (meta, LEN))
+    }
+
+    fn was_sent(&self, index: usize) -> bool {
+        index < self.lost
     }
 
     fn drop_at(&mut self, index: usize, reason: DropReason) {

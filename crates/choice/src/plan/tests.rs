@@ -83,6 +83,35 @@ fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
 }
 
+/// What is left of a group of eight frames of which four have left, and `lost` packets of the first, due at `due`, are lost; at 50 ms, where
+/// four packets will be in time.
+fn after_a_loss(lost: usize, due: u64) -> TestQueue {
+    const LATER: u64 = 50 + 20 + 12 * 4 + 2;
+    let mut plan = Plan::default();
+    let first = |packets, due| (1, packets, [].as_slice(), due);
+    let sent = [first(1, due), (2, 1, &[1], LATER), (3, 1, &[2], LATER), (4, 1, &[3], LATER)];
+    plan.choose(at(0), &slow_path(), &mut queue(&sent));
+    let later = [(5, 1, [4].as_slice(), LATER), (6, 1, &[5], LATER), (7, 1, &[6], LATER), (8, 1, &[7], LATER)];
+    let mut queue = queue(&[[first(lost, due)].as_slice(), &later].concat());
+    queue.lost = lost;
+    plan.choose(at(50), &slow_path(), &mut queue);
+    queue
+}
+
+/// Found by `timeous-lab bloat` at 1 % loss: what was lost of a keyframe was given up for later frames of its group, which left for nothing.
+#[test]
+fn what_is_lost_counts_for_all_that_depends_on_it_though_what_is_between_has_left() {
+    let queue = after_a_loss(2, 120);
+    assert!(queue.left().starts_with(&[0, 1, 2]), "{:?}", queue.left());
+}
+
+#[test]
+fn what_depends_on_a_lost_frame_that_is_given_up_goes_with_it() {
+    let queue = after_a_loss(1, 60);
+    assert_eq!(queue.reason(0), Some(DropReason::TooLate));
+    assert!(queue.left().is_empty(), "{:?}", queue.left());
+}
+
 /// Frames sent of groups of four (one every 100 ms with 400 ms to the deadline, keyframes of a hundred packets): a
 /// keyframe was lost at 900 ms, and the frames from 10 to `last` are queued.
 fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
