@@ -22,6 +22,7 @@ const AU_HEADER: usize = 16;
 /// Types of NAL units of H.264 (table 7-1).
 const IDR: u8 = 5;
 const SPS: u8 = 7;
+const AUD: u8 = 9;
 
 /// Writes RTP of several streams as a transport stream.
 ///
@@ -169,11 +170,13 @@ impl Stream {
         Some(match &self.format {
             TrackFormat::H264(_) => {
                 payloads.for_each(|payload| append_h264(&mut annexb, payload));
+                strip_delimiter(&mut annexb, |nal| nal[0] & 0x1f == AUD);
                 let has = |kind: u8| unit_starts(&annexb).any(|at| annexb[at] & 0x1f == kind);
                 (has(IDR), self.access_unit(&AUD_H264, has(IDR) && !has(SPS), &annexb))
             }
             TrackFormat::H265(_) => {
                 payloads.for_each(|payload| append_h265(&mut annexb, payload));
+                strip_delimiter(&mut annexb, |nal| nal[0] >> 1 & 0x3f == nal::AUD);
                 let headers = || unit_starts(&annexb).filter_map(|at| NalHeader::read(&annexb[at..]));
                 let is_entry = headers().any(NalHeader::is_irap);
                 let has_sets = headers().any(|header| header.kind == nal::SPS);
@@ -191,6 +194,14 @@ impl Stream {
     fn access_unit(&self, delimiter: &[u8], lacks_sets: bool, annexb: &[u8]) -> Vec<u8> {
         let sets: &[u8] = if lacks_sets { &self.sets } else { &[] };
         [&START_CODE[..], delimiter, sets, annexb].concat()
+    }
+}
+
+/// Drops the delimiter that a picture begins with: it gets one of ours, before the parameter sets that it may lack.
+fn strip_delimiter(annexb: &mut Vec<u8>, is_delimiter: impl Fn(&[u8]) -> bool) {
+    let starts: Vec<usize> = unit_starts(annexb).take(2).collect();
+    if starts.first().is_some_and(|at| is_delimiter(&annexb[*at..])) {
+        annexb.drain(..starts.get(1).map_or(annexb.len(), |at| at - START_CODE.len()));
     }
 }
 
@@ -339,6 +350,32 @@ mod tests {
         let [pictures, sound] = times(&out);
         assert_eq!((pictures.len(), sound.len()), (50, 100));
         assert!(sound.iter().all(|time| time - pictures[0] == 36_000));
+    }
+
+    /// Cameras send delimiters of their own, which stood in the file behind ours.
+    #[test]
+    fn a_picture_has_one_delimiter_also_where_the_source_sends_one() {
+        let units = |lines: &str, packets: &[&[u8]]| {
+            let description = MediaDescription::parse(lines).unwrap();
+            let mut recorder = RtpToTs::new(std::slice::from_ref(&description));
+            let at = timeous_core::Instant::ZERO;
+            let mut release = PassthroughRelease::of_packet(0, 7_000, at, packets[0]);
+            for packet in &packets[1..] {
+                release.packets.extend(PassthroughRelease::of_packet(0, 7_000, at, packet).packets);
+            }
+            let stream = [recorder.push(&release), recorder.finish()].concat();
+            let picture = Demuxer::default().push(&stream).pop().unwrap().data;
+            unit_starts(&picture).map(|at| picture[at]).collect::<Vec<_>>()
+        };
+        let h264 = "m=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\na=fmtp:96 sprop-parameter-sets=Z0I=,aM4=";
+        let (aud, idr, slice): (&[u8], &[u8], &[u8]) = (&[9, 0x10], &[0x65, 7], &[0x41, 7]);
+        assert_eq!(units(h264, &[aud, idr]), [9, 0x67, 0x68, 0x65]);
+        assert_eq!(units(h264, &[idr]), [9, 0x67, 0x68, 0x65]);
+        assert_eq!(units(h264, &[aud, slice]), [9, 0x41]);
+        assert_eq!(units(h264, &[&[24, 0, 2, 9, 0x10, 0, 2, 0x41, 7]]), [9, 0x41], "STAP-A");
+        let h265 = "m=video 0 RTP/AVP 96\na=rtpmap:96 H265/90000";
+        let (aud, slice): (&[u8], &[u8]) = (&[35 << 1, 1, 0x10], &[2, 1, 7]);
+        assert_eq!([units(h265, &[aud, slice]), units(h265, &[slice])], [[35 << 1, 2], [35 << 1, 2]]);
     }
 
     #[test]
