@@ -12,7 +12,7 @@ use timeous::{Intent, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock}
 pub(crate) use self::args::RecvArgs;
 pub(crate) use self::screen::FrameCounts;
 use self::screen::Screen;
-use self::serve::{End, WAIT, serve};
+use self::serve::{End, WAIT, limit_of_caller, serve};
 pub(crate) use self::tracks::ReceivedTrack;
 use crate::caller::Caller;
 use crate::failure::Failure;
@@ -143,7 +143,7 @@ impl SequentialReceiver {
                 break Err(failure);
             }
             let limit = self.screen.due().saturating_since(clock::now()).min(WAIT);
-            let (sender, receiver) = match self.source.wait(limit) {
+            let pair = match self.source.wait(limit) {
                 Ok(Some(pair)) => pair,
                 Ok(None) => {
                     if self.meter.is_due() {
@@ -154,7 +154,8 @@ impl SequentialReceiver {
                 }
                 Err(failure) => break Err(failure),
             };
-            let ended = serve(sender, receiver, &mut self.screen, &mut self.meter, &self.interrupt, &mut last);
+            let limit = limit_of_caller(&pair.0).filter(|_| self.source.is_called());
+            let ended = serve(pair, limit, &mut self.screen, &mut self.meter, &self.interrupt, &mut last);
             match ended {
                 Err(End::Sink(failure)) => {
                     if let Err(failure) = self.go_on_after(failure) {
@@ -163,9 +164,17 @@ impl SequentialReceiver {
                 }
                 _ if self.interrupt.is_set() => break Ok(()),
                 _ if !self.screen.has_begun() && self.source.is_called() => {
-                    self.source.again();
-                    tell(format_args!("the caller has sent nothing that could be received; waiting for the next"));
+                    let nothing = "the caller has sent nothing that could be received";
+                    // A stranger is not the one stream of reconnect=off.
+                    if !self.source.again() && limit.is_none() {
+                        break Err(Failure::Peer(match ended {
+                            Err(End::Stream(failure)) => format!("{nothing}: {failure}"),
+                            _ => format!("{nothing}, and ended the stream: was there anything at its source?"),
+                        }));
+                    }
+                    tell(format_args!("{nothing}; waiting for the next"));
                 }
+                Err(End::Stranger) => {}
                 Ok(()) if !self.source.again() => break self.screen.drain(&self.interrupt),
                 Err(End::Stream(failure)) if !self.source.again() => break Err(failure),
                 Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),

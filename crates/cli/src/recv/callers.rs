@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use timeous::core::Duration;
 use timeous::{Arrival, Incoming, Listener, Received, Receiver, Role, Uri, clock};
 use timeous_media::control::is_control;
 
 use super::args::RecvArgs;
 use super::screen::Screen;
-use super::serve::{End, WAIT, serve};
+use super::serve::{End, WAIT, limit_of_caller, serve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::meter::{Fields, Meter};
@@ -100,7 +101,7 @@ impl Shared {
     fn serve(&self, incoming: Incoming) -> Result<(), Failure> {
         let peer = incoming.peer();
         let (sender, mut receiver) = incoming.accept();
-        let Some((ssrc, first)) = first_packets(&mut receiver, &self.interrupt) else {
+        let Some((ssrc, first)) = first_packets(&mut receiver, limit_of_caller(&sender), &self.interrupt) else {
             tell(format_args!("{peer} has sent nothing that could be recorded"));
             return Ok(());
         };
@@ -116,7 +117,7 @@ impl Shared {
         for packet in first {
             screen.take(packet.at, &packet.bytes)?;
         }
-        let ended = serve(sender, receiver, &mut screen, &mut meter, &self.interrupt, &mut last);
+        let ended = serve((sender, receiver), None, &mut screen, &mut meter, &self.interrupt, &mut last);
         match ended {
             // Frames from before the failure are recorded. A full disk affects all callers.
             Err(End::Sink(failure)) => match screen.finish(&last, &mut meter) {
@@ -147,12 +148,17 @@ impl Shared {
     }
 }
 
-/// Receives packets up to the first RTP packet, and its SSRC; `None` if the stream ends before.
-fn first_packets(receiver: &mut Receiver, interrupt: &Interrupt) -> Option<(u32, Vec<Received>)> {
+/// Receives packets up to the first RTP packet, and its SSRC; `None` if the stream ends before, or does not come within the limit.
+fn first_packets(
+    receiver: &mut Receiver,
+    limit: Option<Duration>,
+    interrupt: &Interrupt,
+) -> Option<(u32, Vec<Received>)> {
     /// Most packets; above the number of control packets before it.
     const MOST: usize = 64;
     let mut packets = Vec::new();
-    while !interrupt.is_set() {
+    let until = limit.map(|limit| clock::now() + limit);
+    while !interrupt.is_set() && until.is_none_or(|until| clock::now() <= until) {
         match receiver.receive(Some(clock::now() + WAIT)) {
             Ok(Arrival::Data(packet)) => {
                 let ssrc = packet.bytes.get(8..12).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);

@@ -21,12 +21,21 @@ pub(super) enum End {
     Stream(Failure),
     /// The sink failed.
     Sink(Failure),
+    /// The caller has sent nothing that can be received, and is let go.
+    Stranger,
 }
 
-/// Serves one stream until its end.
+/// Time within which a caller must have sent something that can be received. To a TCP port strangers connect, too; a caller by DCCP, or
+/// with a credential, has shaken hands, and its source may begin late.
+pub(super) fn limit_of_caller(sender: &Sender) -> Option<Duration> {
+    let options = sender.options();
+    (sender.stats().transport == "tcp" && !options.security.has_credential()).then_some(options.timeout)
+}
+
+/// Serves one stream until its end; with a limit, until nothing that can be received has come within it.
 pub(super) fn serve(
-    mut sender: Sender,
-    mut receiver: Receiver,
+    (mut sender, mut receiver): (Sender, Receiver),
+    limit: Option<Duration>,
     screen: &mut Screen,
     meter: &mut Meter,
     interrupt: &Interrupt,
@@ -40,7 +49,12 @@ pub(super) fn serve(
     }
     screen.begin_stream();
     let mut closing = None;
+    let until = limit.map(|limit| clock::now() + limit);
     let ended = loop {
+        if until.is_some_and(|until| clock::now() > until && !screen.has_begun()) {
+            receiver.close();
+            break Err(End::Stranger);
+        }
         if interrupt.is_set() {
             let since = *closing.get_or_insert_with(|| {
                 receiver.close();

@@ -101,6 +101,25 @@ fn a_sender_that_is_killed_is_missed_by_its_receiver() {
     stream.assert_kept("a_sender_that_is_killed_is_missed_by_its_receiver");
 }
 
+/// With `reconnect=off` the receiver waited on for ever, as if a stranger had called.
+#[test]
+fn a_caller_that_goes_before_it_has_sent_anything_ends_its_receiver() {
+    for (signal, why) in [(Signal::KILL, "does not answer"), (Signal::TERM, "ended the stream")] {
+        let (files, port) = (Files::new(), free_port());
+        let uri = |host: &str| format!("timeous://{host}:{port}?timeout=2s&reconnect=off");
+        let mut receiver = timeous(&["recv", &uri(""), &files.path("out.h264")]);
+        receiver.until_it_says("listening at");
+        let mut caller = command(&["send", "-", &uri("127.0.0.1")]);
+        caller.stdin(Stdio::piped());
+        let mut caller = Running::start(caller);
+        receiver.until_it_says("connected");
+        caller.signal(signal);
+        caller.end();
+        let said = receiver.ends_with(5);
+        assert!(said.contains("the caller has sent nothing that could be received") && said.contains(why), "{said}");
+    }
+}
+
 #[test]
 fn a_link_that_falls_silent_ends_both_ends() {
     let (near, far) = (free_port(), free_port());

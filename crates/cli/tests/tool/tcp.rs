@@ -54,6 +54,24 @@ fn a_port_scan_and_garbage_end_no_receiver() {
     assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES);
 }
 
+/// It had the only place for ever, and who came behind it was told that another caller is served.
+#[test]
+fn a_stranger_that_stays_is_let_go_after_the_timeout() {
+    let files = Files::new();
+    let (bytes, port) = (clip(FRAMES), free_port());
+    let (source, sink) = (files.write("clip.h264", &bytes), files.path("received.h264"));
+    let at = |host: &str, more: &str| format!("timeous://{host}:{port}?transport=tcp&latency=3s&timeout=2s{more}");
+    let mut receiver = timeous(&["recv", &at("", "&reconnect=off"), &sink]);
+    receiver.until_it_says(" at ");
+    let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nHost: camera\r\n\r\n").unwrap();
+    receiver.until_it_says("waiting for the next");
+    timeous(&["send", &source, &at("127.0.0.1", "")]).ends_with(0);
+    receiver.ends_with(0);
+    assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES);
+    drop(stranger);
+}
+
 #[test]
 fn gstreamer_reads_rtp_over_tcp() {
     if !is_installed("gst-launch-1.0") {
