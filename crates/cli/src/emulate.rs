@@ -5,9 +5,10 @@ mod link;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
+use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeous::core::units::parse_duration;
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 use crate::notice::say;
 use link::{BackArgs, ForwardArgs, LinkArgsError};
 
+/// Largest packet that every path of IP takes (RFC 791 §3.2), in bytes.
+const LEAST_MTU: i64 = 68;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Emulates a link in real time: between two UDP ports (--listen, --to) or two network namespaces (--netns)
@@ -38,6 +41,7 @@ pub(crate) struct EmulateArgs {
     to: Option<SocketAddr>,
     /// Maximum number of clients
     #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "netns")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     max_clients: usize,
     /// Two network namespaces, created (and removed at the end) if they do not exist; needs root
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<String>)]
@@ -48,7 +52,7 @@ pub(crate) struct EmulateArgs {
     addresses: Pair<Ipv4Interface>,
     /// Largest IP packet, in bytes. Larger ones are refused in the namespaces (1500 by default there), and vanish
     /// between two UDP ports
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(LEAST_MTU..))]
     mtu: Option<u16>,
     /// Another size from this time on, such as 10s,1280: larger packets vanish
     #[arg(long, value_name = "TIME,BYTES", value_parser = parse_change)]
@@ -83,6 +87,16 @@ pub(crate) enum EmulateError {
     /// The capture file cannot be created.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// Packets would go round and round.
+    #[error(
+        "--listen {listen} and --to {to} are one address: packets would come back to the emulator itself; give --to the receiver's"
+    )]
+    Loop {
+        /// Address that clients send to.
+        listen: SocketAddr,
+        /// Address that packets are forwarded to.
+        to: SocketAddr,
+    },
     /// Unknown format of statistics.
     #[error("unknown format of statistics {0:?}: json or csv")]
     StatsForm(String),
@@ -104,6 +118,7 @@ impl From<EmulateError> for Failure {
         let text = error.to_string();
         match error {
             EmulateError::StatsForm(_)
+            | EmulateError::Loop { .. }
             | EmulateError::Link(LinkArgsError::NothingToSkip { .. } | LinkArgsError::BurstWithoutRate) => {
                 Self::Usage(text)
             }
@@ -160,6 +175,9 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
     let back = LinkConfig { packets, ..LinkConfig::try_from(ForwardArgs::from(args.back))? };
     let capture = args.capture.as_deref().map(Capture::create).transpose()?;
     if let (Some(listen), Some(to)) = (args.listen, args.to) {
+        if is_own(listen, to) {
+            return Err(EmulateError::Loop { listen, to });
+        }
         let (seed, max_clients) = (args.seed, args.max_clients);
         let relay = Relay::bind(RelayConfig { listen, target: to, forward, back, seed, max_clients, capture })?;
         eprintln!("{} -> {to}", relay.local_addr());
@@ -174,6 +192,13 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
     let router = Router::open(RouterConfig { mtu, forward, back, seed: args.seed, capture, ..config })?;
     eprintln!("namespaces {left} ({}) and {right} ({})", args.addresses[0], args.addresses[1]);
     Ok(Box::new(router))
+}
+
+/// Whether what is sent to an address comes to a socket that listens.
+fn is_own(listen: SocketAddr, to: SocketAddr) -> bool {
+    // An address of this host can be bound.
+    let reaches = listen.ip() == to.ip() || (listen.ip().is_unspecified() && UdpSocket::bind((to.ip(), 0)).is_ok());
+    listen.port() == to.port() && listen.port() > 0 && reaches
 }
 
 fn listen_for_signals() -> io::Result<Stop> {
@@ -415,6 +440,10 @@ mod tests {
         let relay = "--listen 127.0.0.1:1 --to 127.0.0.1:2";
         let cases = [
             (format!("{relay} --rate fast"), "400k, 1.5M"),
+            (format!("{relay} --rate 0"), "nothing would pass"),
+            (format!("{relay} --back-rate 0k"), "nothing would pass"),
+            (format!("{relay} --mtu 67"), "68"),
+            (format!("{relay} --max-clients 0"), "1.."),
             (format!("{relay} --delay 40"), "120ms"),
             (format!("{relay} --queue much"), "30p (packets)"),
             (format!("{relay} --loss 1"), "1% or 0.01"),
@@ -431,6 +460,18 @@ mod tests {
         let stats = StatsFile::from_arguments(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(stats.to_string(), "unknown format of statistics \"xml\": json or csv");
     }
+
+    /// Its first packet went round and round.
+    #[test]
+    fn packets_are_not_forwarded_to_the_emulator_itself() {
+        for listen in ["127.0.0.1:7001", "0.0.0.0:7001"] {
+            let error = run(parse(&format!("--listen {listen} --to 127.0.0.1:7001")).unwrap()).unwrap_err();
+            assert!(matches!(Failure::from(error), Failure::Usage(text) if text.contains("are one address")));
+        }
+        let other = ["127.0.0.1:7001", "127.0.0.1:7003"].map(|address| address.parse().unwrap());
+        assert!(!is_own(other[0], other[1]));
+    }
+
     #[test]
     fn a_run_ends_by_itself_and_leaves_its_files() {
         let directory = tempfile::tempdir().unwrap();

@@ -56,6 +56,9 @@ pub(crate) fn open(
     pace: Pace,
     rtp: RtpSource,
 ) -> Result<OpenedSource, Failure> {
+    if matches!(place, Place::Standard | Place::File(_)) {
+        no_payload_type(&rtp)?;
+    }
     let (to, input) = sync_channel(WAITING);
     let frames = Frames::new(to, 0);
     let is_live = match place {
@@ -70,7 +73,7 @@ pub(crate) fn open(
             read(file, rate, pace, frames)
         }
         Place::Sdp(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+            let text = std::fs::read_to_string(path).map_err(|error| no_text(path, &error))?;
             let session = Session::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
             let is_wanted = |stream: &MediaDescription| {
                 rtp.payload_type.is_none_or(|wanted| stream.payload_types.contains(&wanted))
@@ -107,6 +110,26 @@ pub(crate) fn open(
         }
     };
     Ok(OpenedSource { input, is_live, encodings: 1 })
+}
+
+/// Failure to read a session description; a file that is no text is none.
+fn no_text(path: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::InvalidData => Failure::Input(format!(
+            "{path} is no SDP: it is not text, which begins with v=0. If it is a file of video, give it a name that does not end with .sdp"
+        )),
+        _ => Failure::file(path, error),
+    }
+}
+
+/// Refuses options for RTP.
+fn no_payload_type(rtp: &RtpSource) -> Result<(), Failure> {
+    match rtp.payload_type {
+        Some(number) => Err(Failure::Usage(format!(
+            "--pt {number}: it is for RTP (udp://:port, or an SDP file), and a file or pipe has no payload types; leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Standard input as a file, which it may be.

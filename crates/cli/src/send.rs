@@ -57,7 +57,7 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     file: bool,
     /// With an RTP source: its payload type, if it is not the first dynamic one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127), conflicts_with = "adapt")]
     pt: Option<u8>,
     /// Write a line for each packet to this CSV file, with its times, deadline and fate
     #[arg(long, value_name = "FILE")]

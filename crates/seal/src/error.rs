@@ -56,7 +56,7 @@ pub enum SealError {
     #[error("the peer does not answer: is it there, and is this its port?")]
     NoAnswer,
     /// No program has the peer's port: an ICMP message said so.
-    #[error("nobody listens there (port unreachable)")]
+    #[error("connection refused: nobody listens there")]
     Unreachable,
     /// The peer takes no encrypted streams.
     #[error("the peer does not encrypt: give it a credential, or call it with encryption=off")]

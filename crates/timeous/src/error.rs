@@ -67,7 +67,7 @@ pub enum Error {
         after: Duration,
     },
     /// No listener at that port, as reported by the host itself.
-    #[error("nobody listens at {remote} (port unreachable): is the other end running there, and is that its port?")]
+    #[error("connection refused: nobody listens at {remote}: is the other end running there, and is that its port?")]
     NobodyListens {
         /// Address called.
         remote: SocketAddr,

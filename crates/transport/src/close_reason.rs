@@ -22,7 +22,7 @@ pub enum CloseReason {
     #[error("the peer does not answer")]
     Timeout,
     /// No socket at the peer's UDP or TCP port: an ICMP message or TCP reset said so.
-    #[error("nobody listens there (port unreachable)")]
+    #[error("connection refused: nobody listens there")]
     Unreachable,
     /// The layer below that encrypts its packets has failed: the driver knows why.
     #[error("the keys of its encryption are lost, or were not agreed on")]

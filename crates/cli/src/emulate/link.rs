@@ -8,10 +8,21 @@ use timeous_net::LinkConfig;
 use timeous_net::link::trace::TraceError;
 use timeous_net::link::{Capacity, Jitter, Limit, Loss, QueueKind, RateTrace, Reorder};
 
+/// Parses a rate at which packets pass.
+fn rate(text: &str) -> Result<Rate, String> {
+    match parse_rate(text) {
+        Ok(Rate::ZERO) => Err(
+            "nothing would pass: leave it out for a path without a limit, or use --loss 100% for one that is broken"
+                .to_owned(),
+        ),
+        rate => rate.map_err(|error| error.to_string()),
+    }
+}
+
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ForwardArgs {
     /// Rate in bits per second, such as 400k or 1.5M
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// Variable rate: a file of "seconds kbps" lines, or a mahimahi trace
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
@@ -54,7 +65,7 @@ pub(super) struct ForwardArgs {
 #[command(next_help_heading = "The way back")]
 pub(super) struct BackArgs {
     /// As --rate
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     back_rate: Option<Rate>,
     /// As --trace
     #[arg(long, value_name = "FILE", conflicts_with = "back_rate")]

@@ -62,8 +62,9 @@ fn failure(error: ContainerError) -> Failure {
         ContainerError::NoTrack { .. } => Failure::Input(format!(
             "{error}; convert it, such as by `ffmpeg -i FILE -c:v libx264 -c:a aac -f mpegts OUT.ts`"
         )),
-        ContainerError::Io(_) | ContainerError::CutOff | ContainerError::Damaged(_) => {
-            Failure::Input(error.to_string())
+        ContainerError::CutOff | ContainerError::Damaged(_) => {
+            Failure::Input(format!("{error}; take it again from where it was made, once it is complete there"))
         }
+        ContainerError::Io(_) => Failure::Input(error.to_string()),
     }
 }

@@ -17,6 +17,8 @@ use crate::notice::tell;
 const CHUNK: usize = 64 * 1024;
 /// Bytes in which the first parameter sets of raw video are looked for. Chosen by us: a group of pictures of ten seconds at 12 Mbit/s.
 const MOST_SKIPPED: usize = 16 << 20;
+/// Bytes in which the name of a shifted MP4's first box is looked for. Chosen by us: more would find it in other files.
+const MOST_SHIFTED: usize = 32;
 /// Bytes that are looked at again with the next ones: parameter sets have hundreds.
 const OVERLAP: usize = 16 << 10;
 
@@ -95,13 +97,24 @@ const UNREAD: [Unread; 10] = [
 fn refuse_unread(first: &[u8]) -> Result<(), Failure> {
     let is_one =
         |known: &&Unread| first.starts_with(known.begin) && first.get(8..).unwrap_or_default().starts_with(known.of);
-    let Some(Unread { name, options, .. }) = UNREAD.iter().find(is_one) else { return Ok(()) };
+    let Some(Unread { name, options, .. }) = UNREAD.iter().find(is_one) else { return refuse_shifted(first) };
     // Enhanced RTMP, by the codec in its first video tag.
     let is_enhanced = *name == "FLV" && first.windows(4).any(|code| code == b"hvc1" || code == b"av01");
     let with = if is_enhanced { " (FLV of H.265 or AV1 needs ffmpeg 6.1 or later)" } else { "" };
     Err(Failure::Input(format!(
         "the source is {name}, which is not read: make it MPEG-TS, such as by `ffmpeg -i FILE {options} -f mpegts OUT.ts`{with}"
     )))
+}
+
+/// Refuses MP4 that lacks bytes of its beginning, or has others before it: its first box's name is at the fourth byte.
+fn refuse_shifted(first: &[u8]) -> Result<(), Failure> {
+    match first.windows(4).take(MOST_SHIFTED).position(|name| name == b"ftyp") {
+        Some(at) => Err(Failure::Input(format!(
+            "the source is no MP4, but looks like one that is damaged at its beginning: 'ftyp' is at byte {at}, not 4; take the file again \
+             from where it was made"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Reads until the format is known; returns the bytes, from where the source can be read on, and the format.

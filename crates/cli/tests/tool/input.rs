@@ -82,6 +82,38 @@ fn a_file_that_breaks_off_is_sent_as_far_as_it_is_whole() {
 }
 
 #[test]
+fn a_description_that_is_wrong_is_told_by_its_line() {
+    let files = Files::new();
+    let sdp = |text: &[u8]| files.write("in.sdp", text);
+    let port = sdp(b"v=0\nm=video 70000 RTP/AVP 96\na=rtpmap:96 H264/90000\n");
+    fails(&["send", &port, NOBODY], 3, &["in.sdp: line 2", "m=video 70000", "1 to 65535"]);
+    let clock = sdp(b"v=0\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/0\n");
+    fails(&["send", &clock, NOBODY], 3, &["in.sdp: line 3", "a=rtpmap:96 H264/0", "H264/90000"]);
+    fails(&["send", &sdp(b"v=0\nc=IN IP4 127.0.0.1\n"), NOBODY], 3, &["no line m=", "m=video 5004 RTP/AVP 96"]);
+    fails(&["send", &sdp(&[0x47, 0xff, 0xfe, 0]), NOBODY], 3, &["no SDP", "does not end with .sdp"]);
+}
+
+#[test]
+fn what_is_no_mp4_any_more_is_told_with_its_place() {
+    let files = Files::new();
+    let box_of = |kind: &[u8], length: u8| [&[0, 0, 0, length], kind, &vec![0; usize::from(length) - 8]].concat();
+    let whole = [box_of(b"ftyp", 16), box_of(b"moov", 100)].concat();
+    let source = |bytes: &[u8]| files.write("in.mp4", bytes);
+    fails(&["send", &source(&whole[4..]), NOBODY], 3, &["no MP4", "'ftyp' is at byte 0"]);
+    fails(&["send", &source(&[&whole[..16], &whole[20..]].concat()), NOBODY], 3, &["damaged", "at byte 16"]);
+    fails(&["send", &source(&whole[..50]), NOBODY], 3, &["damaged", "at byte 24"]);
+}
+
+#[test]
+fn a_payload_type_is_for_rtp() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(2));
+    fails(&["send", &source, NOBODY, "--pt", "33"], 2, &["--pt 33", "leave it out"]);
+    fails(&["send", "-", NOBODY, "--pt", "96"], 2, &["--pt 96", "leave it out"]);
+    fails(&["send", "camera", NOBODY, "--pt", "96", "--adapt", "cat"], 2, &["--pt", "--adapt"]);
+}
+
+#[test]
 fn files_and_hosts_that_are_not_there() {
     let files = Files::new();
     let source = files.write("clip.h264", &clip(2));

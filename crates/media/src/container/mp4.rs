@@ -205,16 +205,47 @@ fn read_moov(from: &mut (impl IoRead + Seek)) -> Result<MoovBox, ContainerError>
     let mut at: u64 = 0;
     loop {
         let head = read_at(from, at, Some(BoxHeader::MAX_SIZE as u64))?;
-        let (header, _) = BoxHeader::decode(&head).map_err(|error| ContainerError::damaged(&error))?;
+        let (header, len) = box_header(&head, at)?;
         let size = header.box_size.get();
         if header.box_type == MoovBox::TYPE {
             let mut bytes = read_at(from, at, (size > 0).then_some(size))?;
+            check_boxes(&bytes, at, len)?;
+            if (bytes.len() as u64) < size {
+                return Err(ContainerError::CutOff);
+            }
             make_plain(&mut bytes);
-            return Ok(MoovBox::decode(&bytes).map_err(|error| ContainerError::damaged(&error))?.0);
+            let damaged = |error: shiguredo_mp4::Error| match ContainerError::damaged(&error) {
+                ContainerError::CutOff => {
+                    ContainerError::Damaged(format!("a box of the index at byte {at} is too short"))
+                }
+                error => error,
+            };
+            return Ok(MoovBox::decode(&bytes).map_err(damaged)?.0);
         }
         at = match at.checked_add(size) {
             Some(next) if size > 0 => next,
             _ => return Err(ContainerError::Damaged("it has no index (moov)".to_owned())),
         };
     }
+}
+
+/// Header of the box at byte `at`, and its length. Boxes have names of letters: others are bytes of something else.
+fn box_header(bytes: &[u8], at: u64) -> Result<(BoxHeader, usize), ContainerError> {
+    let name = bytes.get(4..8).ok_or(ContainerError::CutOff)?;
+    if !name.iter().all(|byte| matches!(byte, b' '..=b'~' | 0xa9)) {
+        return Err(ContainerError::Damaged(format!("at byte {at} should be a box of MP4, and there is none")));
+    }
+    BoxHeader::decode(bytes).map_err(|error| ContainerError::damaged(&error))
+}
+
+/// Checks that each box in the one at byte `begin` of the file is followed by another.
+fn check_boxes(bytes: &[u8], begin: u64, header: usize) -> Result<(), ContainerError> {
+    let mut at = header;
+    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= BoxHeader::MIN_SIZE) {
+        let (header, _) = box_header(rest, begin + at as u64)?;
+        // Without a size it goes to the end.
+        let size = usize::try_from(header.box_size.get()).ok().filter(|size| *size > 0);
+        at = at.saturating_add(size.unwrap_or(usize::MAX));
+    }
+    Ok(())
 }

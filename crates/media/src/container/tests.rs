@@ -15,6 +15,24 @@ fn what_is_no_container_or_has_no_track_says_so() {
     assert!(Container::open(Cursor::new(ebml)).is_err());
 }
 
+/// MP4 that lost some bytes was called cut off at its end.
+#[test]
+fn mp4_whose_boxes_are_shifted_is_called_damaged_at_a_byte() {
+    let boxed =
+        |kind: &[u8; 4], content: &[u8]| [&(content.len() as u32 + 8).to_be_bytes(), &kind[..], content].concat();
+    let (ftyp, mvhd) = (boxed(b"ftyp", b"isom\0\0\x02\0"), boxed(b"mvhd", &[0; 100]));
+    let moov = boxed(b"moov", &[&mvhd[..], &boxed(b"udta", &[0; 20])].concat());
+    let error = |file: Vec<u8>| Container::open(Cursor::new(file)).unwrap_err().to_string();
+    let lost = |from: usize| [&ftyp[..], &moov[..from], &moov[from + 4..]].concat();
+    assert!(error(lost(0)).contains("damaged") && error(lost(0)).contains("at byte 16 should be a box"));
+    assert!(error(lost(8)).contains("at byte 24 should be a box"), "{}", error(lost(8)));
+    assert!(error(lost(50)).contains("at byte 132 should be a box"), "{}", error(lost(50)));
+    let whole = [&ftyp[..], &moov].concat();
+    for end in [16, 20, 24, 30, 100, whole.len() - 1] {
+        assert!(error(whole[..end].to_vec()).contains("cut off"), "{end}: {}", error(whole[..end].to_vec()));
+    }
+}
+
 /// A SeekHead that refers to itself: the demuxer would follow it for ever.
 #[test]
 fn an_index_in_a_circle_is_not_followed() {

@@ -30,6 +30,22 @@ pub enum SdpError {
     /// There is no `m=video` line.
     #[error("the SDP has no video (no line m=video)")]
     NoVideo,
+    /// A line of a stream is wrong.
+    #[error("line {number} of the SDP, '{line}': {why}")]
+    Line {
+        /// Number of the line in the text, from one.
+        number: usize,
+        /// The line.
+        line: String,
+        /// What is wrong, and what to write.
+        why: &'static str,
+    },
+    /// There is no `m=` line at all.
+    #[error(
+        "the SDP has no line m=, which tells a stream's port and payload type (m=video 5004 RTP/AVP 96): take the whole \
+         description that the source prints"
+    )]
+    NoMedia,
     /// No stream comes as plain RTP.
     #[error(
         "the SDP has no stream over RTP/AVP that is switched on (RTP/SAVP and WebRTC are encrypted, and not received)"

@@ -116,29 +116,33 @@ impl MediaDescription {
     /// Parses the lines of a stream, as [`lines`](Self::lines) writes them.
     pub fn parse(lines: &str) -> Option<Self> {
         let mut lines = lines.lines().map(str::trim);
-        let mut media = Self::parse_line(lines.next()?.strip_prefix("m=")?)?;
+        let mut media = Self::parse_line(lines.next()?.strip_prefix("m=")?).ok()??;
         lines.for_each(|line| media.take(line));
         media.find_codec();
         Some(media)
     }
 
-    /// Parses an `m=` line; `None` if it is not of media over RTP.
-    fn parse_line(line: &str) -> Option<Self> {
+    /// Parses an `m=` line; `None` if it is not of media over plain RTP, and an error with the reason if it is wrong.
+    fn parse_line(line: &str) -> Result<Option<Self>, &'static str> {
         let mut words = line.split_whitespace();
-        let (kind, port, transport) = (words.next()?, words.next()?, words.next()?);
+        let (Some(kind), Some(port), Some(transport)) = (words.next(), words.next(), words.next()) else {
+            return Err("it has a kind, a port, a transport and payload types, such as m=video 5004 RTP/AVP 96");
+        };
         let kind = match kind.to_ascii_lowercase().as_str() {
             "audio" => MediaKind::Audio,
             "video" => MediaKind::Video,
             _ => MediaKind::Other,
         };
         if !TRANSPORTS.iter().any(|known| transport.eq_ignore_ascii_case(known)) {
-            return None;
+            return Ok(None);
         }
-        let port = port.split('/').next()?.parse().ok()?;
+        let port = port.split('/').next().and_then(|port| port.parse().ok());
+        let port = port.ok_or("its port is not one from 1 to 65535: write the port that the source sends to")?;
         let payload_types: Vec<u8> =
             words.filter_map(|word| word.parse().ok()).filter(|number| *number < 128).collect();
-        let first = *payload_types.first()?;
-        Some(Self { kind, port, payload_types, ..Self::of_payload_type(first) })
+        let first = payload_types.first();
+        let first = *first.ok_or("it has no payload type from 0 to 127: write the one of the source's packets")?;
+        Ok(Some(Self { kind, port, payload_types, ..Self::of_payload_type(first) }))
     }
 
     fn take(&mut self, line: &str) {
@@ -152,13 +156,26 @@ impl MediaDescription {
     }
 
     fn find_codec(&mut self) {
-        let Some(first) = self.payload_types.first() else { return };
-        let prefix = format!("rtpmap:{first} ");
-        let map = self.attributes.iter().find_map(|attribute| attribute.strip_prefix(&prefix));
-        let mut parts = map.unwrap_or_default().trim().split('/');
-        if let (Some(codec), Some(rate)) = (parts.next(), parts.next().and_then(|rate| rate.parse().ok())) {
+        let maps = self.attributes.iter().filter_map(|attribute| self.map_of(attribute));
+        if let Some((codec, rate)) = maps.filter_map(Result::ok).next() {
             (self.codec, self.clock_rate) = (codec.to_owned(), rate);
         }
+    }
+
+    /// Codec and clock rate of an attribute `rtpmap` of the first payload type; an error with the reason if it is wrong.
+    fn map_of<'a>(&self, attribute: &'a str) -> Option<Result<(&'a str, u32), &'static str>> {
+        let rest = attribute.strip_prefix("rtpmap:")?;
+        let (number, map) = rest.split_once(' ').unwrap_or((rest, ""));
+        if number.parse().ok().as_ref() != self.payload_types.first() {
+            return None;
+        }
+        let mut parts = map.trim().split('/');
+        let (codec, rate) = (parts.next().unwrap_or_default(), parts.next().and_then(|rate| rate.parse().ok()));
+        Some(match rate {
+            _ if codec.is_empty() => Err("it names no codec: write codec and clock rate, such as 96 H264/90000"),
+            None | Some(0) => Err("it has no clock rate: write that of the codec, such as H264/90000 or opus/48000/2"),
+            Some(rate) => Ok((codec, rate)),
+        })
     }
 
     /// Parameter sets among the format parameters (RFC 6184 §8.1, RFC 7798 §7.1), as NAL units. Invalid ones are skipped, as streams
@@ -223,27 +240,33 @@ impl Session {
     /// Parses a description. Streams that are not plain RTP are left out.
     ///
     /// # Errors
-    /// [`SdpError`] if it has none, or is no SDP.
+    /// [`SdpError`] if it has none, a line of one is wrong, or it is no SDP.
     pub fn parse(text: &str) -> Result<Self, SdpError> {
         // ffmpeg prints a heading before the SDP.
-        let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("v=")).peekable();
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let mut lines = lines.skip_while(|(_, line)| !line.starts_with("v=")).peekable();
         if lines.peek().is_none() {
             return Err(SdpError::Syntax("it has no line v=0".to_owned()));
         }
         let mut address = None;
         // Streams, and `None` for one that is left out.
         let mut streams: Vec<Option<MediaDescription>> = Vec::new();
-        for line in lines {
+        for (number, line) in lines {
+            let wrong = |why| SdpError::Line { number, line: line.to_owned(), why };
             if let Some(media) = line.strip_prefix("m=") {
-                let stream = MediaDescription::parse_line(media).filter(|stream| stream.port > 0);
+                let stream = MediaDescription::parse_line(media).map_err(wrong)?.filter(|stream| stream.port > 0);
                 streams.push(stream.map(|stream| MediaDescription { address, ..stream }));
             } else if let Some(stream) = streams.last_mut() {
                 if let Some(stream) = stream {
+                    line.strip_prefix("a=").and_then(|map| stream.map_of(map)).transpose().map_err(wrong)?;
                     stream.take(line);
                 }
             } else if let Some(of_all) = line.strip_prefix("c=") {
                 address = address_of(of_all);
             }
+        }
+        if streams.is_empty() {
+            return Err(SdpError::NoMedia);
         }
         let mut streams: Vec<MediaDescription> = streams.into_iter().flatten().take(Self::MAX_STREAMS).collect();
         streams.iter_mut().for_each(MediaDescription::find_codec);
@@ -314,6 +337,30 @@ mod tests {
         assert_eq!((audio.codec.as_str(), audio.address), ("PCMA", Some("ff15::1".parse().unwrap())));
         assert_eq!(Session::parse("v=0\nm=video 0 RTP/AVP 96\n"), Err(SdpError::NoStream));
         assert!(matches!(Session::parse("nothing"), Err(SdpError::Syntax(_))));
+    }
+
+    /// A port or clock rate that is none counted as a stream that is encrypted or switched off, or of an unknown codec.
+    #[test]
+    fn a_line_that_is_wrong_is_named() {
+        let error = |lines: &str| Session::parse(&format!("SDP:\nv=0\n{lines}")).unwrap_err().to_string();
+        let rtp = "m=video 5004 RTP/AVP 96\n";
+        let cases = [
+            ("m=video 70000 RTP/AVP 96", "line 3 of the SDP, 'm=video 70000 RTP/AVP 96': its port is not one from 1"),
+            ("m=video 5004", "line 3 of the SDP, 'm=video 5004': it has a kind"),
+            ("m=video 5004 RTP/AVP 200", "it has no payload type from 0 to 127"),
+            (&format!("{rtp}a=rtpmap:96 H264/0"), "line 4 of the SDP, 'a=rtpmap:96 H264/0': it has no clock rate"),
+            (&format!("{rtp}a=rtpmap:96 VP8"), "it has no clock rate"),
+            (&format!("{rtp}a=rtpmap:96"), "it names no codec"),
+            (&format!("{rtp}m=audio 5006a RTP/AVP 97"), "line 4"),
+            ("c=IN IP4 127.0.0.1", "no line m="),
+        ];
+        for (lines, expected) in cases {
+            assert!(error(lines).contains(expected), "{lines}: {}", error(lines));
+        }
+        // Lines of other payload types, and of streams that are left out, do not matter.
+        for harmless in ["a=rtpmap:97 H264/0", "m=audio 70000 RTP/SAVP 0\na=rtpmap:0 PCMU/0"] {
+            assert_eq!(Session::parse(&format!("v=0\n{rtp}{harmless}")).unwrap().streams.len(), 1, "{harmless}");
+        }
     }
 
     #[test]
