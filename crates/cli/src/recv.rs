@@ -4,6 +4,7 @@ mod args;
 mod callers;
 mod screen;
 mod serve;
+mod told;
 mod tracks;
 
 use timeous::core::Duration;

@@ -410,12 +410,12 @@ impl<'a> Streaming<'a> {
             self.count(&link);
             // The thread or daemon that ran this connection is gone, and with it the listener: nobody can connect any more.
             let is_over = self.outlet.is_listener() && matches!(reason, CloseReason::Abandoned);
+            self.last = Some(link.sender.stats());
             if is_over || !self.outlet.gone() {
-                self.last_report(&link)?;
+                tell_summary(&link);
                 return Err(timeous::Error::Closed(reason).into());
             }
             self.lost = Some(reason);
-            self.last = Some(link.sender.stats());
             let then = if self.outlet.is_listener() { "" } else { "; calling again" };
             tell(format_args!("{} is gone: {reason}{then}", link.name()));
             if !self.outlet.is_listener() {
@@ -450,9 +450,9 @@ impl<'a> Streaming<'a> {
             records.push(self.record_of(link));
         }
         if records.is_empty() {
-            let last = self.last.clone().unwrap_or_default();
-            let fields = with_tracks(record(&[&last, &self.counts_with(None)]), &self.tracks);
-            records.push((fields, "waiting for a receiver".to_owned()));
+            let of_last = self.last.clone().unwrap_or_default();
+            let fields = with_tracks(record(&[&of_last, &self.counts_with(None)]), &self.tracks);
+            records.push((fields, if last { line(&of_last) } else { "waiting for a receiver".to_owned() }));
         }
         if last {
             return self.meter.finish_all(&records);
@@ -469,13 +469,6 @@ impl<'a> Streaming<'a> {
         let mut fields = with_tracks(record(&[&stats, &self.counts_with(Some(link))]), &tracks);
         fields.insert("peer".to_owned(), link.name().into());
         (fields, line(&stats))
-    }
-
-    fn last_report(&mut self, link: &Link) -> Result<(), Failure> {
-        let stats = link.sender.stats();
-        let record = with_tracks(record(&[&stats, &self.counts_with(None)]), &self.tracks);
-        let meter = self.meter.finish(&record, &line(&stats));
-        self.journal.finish().and(meter)
     }
 
     /// Ends the stream, in order if possible, and writes the last statistics and journal rows.
@@ -518,10 +511,7 @@ impl<'a> Streaming<'a> {
                 .filter(|_| !self.outlet.is_listener())
                 .map_or_else(|| self.nobody_came(), |reason| Err(timeous::Error::Closed(reason).into()));
         }
-        for (link, _) in &ended {
-            tell(format_args!("{}", link.summary()));
-            link.tracks.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
-        }
+        ended.iter().for_each(|(link, _)| tell_summary(link));
         // A player that has read the end closes at once.
         let is_in_order = |reason| reason == CloseReason::Local || self.player.is_some() && reason == CloseReason::Peer;
         let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| !is_in_order(*reason));
@@ -539,6 +529,12 @@ impl<'a> Streaming<'a> {
         let frames = self.counts.frames_not_sent;
         Err(Failure::Peer(format!("no receiver was there: {frames} frames were not sent")))
     }
+}
+
+/// Tells what became of the frames and packets to a receiver.
+fn tell_summary(link: &Link) {
+    tell(format_args!("{}", link.summary()));
+    link.tracks.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
 }
 
 /// Record with the statistics of each stream of the source.

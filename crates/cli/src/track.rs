@@ -35,6 +35,12 @@ impl TrackName {
         Self { id, kind: kind.to_string(), codec: stream.codec.clone() }
     }
 
+    /// Number by which both ends know it: packets with nothing but a clock share their PID with another stream.
+    pub(crate) fn number(&self) -> u32 {
+        let is_clock = self.kind == StreamKind::Clock.to_string();
+        u32::from(self.id) | u32::from(is_clock) << u16::BITS
+    }
+
     /// Whether people look at it, or listen to it.
     pub(crate) fn is_media(&self) -> bool {
         ![StreamKind::Tables, StreamKind::Clock].iter().any(|kind| self.kind == kind.to_string())

@@ -12,6 +12,7 @@ use timeous_media::{
 };
 
 use super::args::RecvArgs;
+use super::told::{Frames, ToldFrames};
 use super::tracks::{self, ReceivedTrack};
 use crate::failure::Failure;
 use crate::input::ClockChangeMessage;
@@ -53,7 +54,7 @@ pub(crate) struct FrameCounts {
     /// Complete frames that are not readable as H.264.
     frames_unreadable: u64,
     /// Frames of which nothing complete came, by gaps in the frame numbers: whole frames that the sender drops are
-    /// counted here. With `--encodings` at the sender frames of the other encodings are included.
+    /// counted here. Those after the last one that came are counted at the end, if the sender tells of them. With `--encodings` at the sender frames of the other encodings are included.
     frames_missing: u64,
     /// RTP packets no longer waited for: lost, or dropped by the sender.
     pkt_rcv_loss_total: u64,
@@ -96,8 +97,22 @@ pub(super) struct Screen {
     waits: Option<Instant>,
     is_waiting: bool,
     late: LateWatch,
+    /// Frames that the sender tells of at its end.
+    told: ToldFrames,
     /// Whether the stream has had a packet that is part of one.
     has_begun: bool,
+}
+
+impl FrameCounts {
+    /// Frames that are known: each has one fate.
+    fn fates(&self) -> u64 {
+        self.frames_decodable
+            + self.frames_incomplete
+            + self.frames_late
+            + self.frames_reference_missing
+            + self.frames_unreadable
+            + self.frames_missing
+    }
 }
 
 /// Warns if the latency is too short for the path.
@@ -155,6 +170,7 @@ impl Screen {
             waits: None,
             is_waiting: false,
             late: LateWatch::default(),
+            told: ToldFrames::default(),
             has_begun: false,
         })
     }
@@ -165,6 +181,16 @@ impl Screen {
         self.waits = None;
         self.next_report = Instant::ZERO;
         self.has_begun = false;
+        let known = self.known();
+        self.told.begin(known);
+    }
+
+    /// Frames that have come, or are missing by gaps, of each stream and of all.
+    fn known(&mut self) -> Frames {
+        self.count_packets();
+        let all = self.counts.fates() - self.told.missing(None);
+        let of_stream = |track: ReceivedTrack| (Some(track.name.number()), track.fates());
+        self.tracks().into_iter().map(of_stream).chain([(None, all)]).collect()
     }
 
     /// Whether the stream has had anything that can be received: port scanners and strangers send nothing of the kind.
@@ -229,6 +255,9 @@ impl Screen {
             if known.is_some_and(|known| known.replace(stream.clone()) != Some(stream)) {
                 self.tell_streams();
             }
+        }
+        if let Control::Frames { streams } = &message {
+            self.told.tell(streams);
         }
         if let Control::SenderClock { ssrc, ntp, timestamp } = message {
             match self.passthrough.as_ref().and_then(PassthroughPlayout::ssrc) {
@@ -400,15 +429,26 @@ impl Screen {
             counts.pkt_rcv_duplicate = stats.duplicate;
             counts.pkt_rcv_refused += stats.refused;
         }
+        self.counts.frames_missing += self.told.missing(None);
     }
 
     /// Returns a record of the stream and its frames, and the progress line.
     pub(super) fn record(&mut self, stream: &Fields) -> (Fields, String) {
         self.count_packets();
         let mut record = record(&[stream, &self.counts, &self.output.stats()]);
-        record.insert(TRACKS.to_owned(), json(&self.tracks()));
+        record.insert(TRACKS.to_owned(), json(&self.tracks_with_told()));
         let line = line(&record);
         (record, line)
+    }
+
+    /// Statistics of each stream of the source, with the frames that the sender told of.
+    fn tracks_with_told(&self) -> Vec<ReceivedTrack> {
+        let mut tracks = self.tracks();
+        // The only stream of raw H.264 has the counts of all.
+        for track in tracks.iter_mut().filter(|_| self.ts.is_some() || self.passthrough.is_some()) {
+            track.frames_missing += self.told.missing(Some(track.name.number()));
+        }
+        tracks
     }
 
     /// Statistics of each stream of the source.
@@ -447,7 +487,7 @@ impl Screen {
 
     /// A line for each stream of the source, if there are several.
     pub(super) fn lines(&self) -> Vec<String> {
-        tracks::lines(&self.tracks())
+        tracks::lines(&self.tracks_with_told())
     }
 
     /// Waits until all frames in the playout are released, after the last stream has ended.
@@ -468,8 +508,18 @@ impl Screen {
         self.count_packets();
         let counts = &self.counts;
         format!(
-            "{} frames in time, {} late, {} missing, {} without what they refer to",
-            counts.frames_decodable, counts.frames_late, counts.frames_missing, counts.frames_reference_missing
+            "{} frames: {} in time, {} late, {} missing, {} incomplete, {} without what they refer to{}",
+            counts.fates(),
+            counts.frames_decodable,
+            counts.frames_late,
+            counts.frames_missing,
+            counts.frames_incomplete,
+            counts.frames_reference_missing,
+            if counts.frames_unreadable > 0 {
+                format!(", {} unreadable", counts.frames_unreadable)
+            } else {
+                String::new()
+            }
         )
     }
 
@@ -485,6 +535,8 @@ impl Screen {
         let shown = self.show();
         let journal = self.frames.finish();
         let sink = self.output.finish();
+        let known = self.known();
+        self.told.settle(&known);
         let (fields, line) = self.record(stream);
         let meter = meter.finish(&fields, &line);
         shown.and(journal).and(sink).and(meter)

@@ -22,7 +22,8 @@ pub(crate) struct ReceivedTrack {
     pub(super) frames_late: u64,
     /// Frames complete in time that refer to a frame which was not.
     pub(super) frames_reference_missing: u64,
-    /// Frames of which nothing came: given up by the sender, or lost.
+    /// Frames of which nothing came: given up by the sender, or lost. Those after the last one that came are counted at the end, if the
+    /// sender tells of them.
     pub(super) frames_missing: u64,
     /// Bytes of the frames given out.
     pub(super) byte_decodable: u64,
@@ -43,11 +44,21 @@ impl ReceivedTrack {
         }
     }
 
+    /// Frames that are known: each has one fate.
+    pub(super) fn fates(&self) -> u64 {
+        self.frames_decodable
+            + self.frames_incomplete
+            + self.frames_late
+            + self.frames_reference_missing
+            + self.frames_missing
+    }
+
     /// Summary for people.
     fn line(&self) -> String {
         format!(
-            "{}: {} frames in time, {} late, {} missing, {} incomplete, {} without what they refer to; {}B",
+            "{}: {} frames: {} in time, {} late, {} missing, {} incomplete, {} without what they refer to; {}B",
             self.name,
+            self.fates(),
             self.frames_decodable,
             self.frames_late,
             self.frames_missing,

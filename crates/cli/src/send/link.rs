@@ -162,15 +162,17 @@ impl Link {
 
     /// Summary of the transmission, for people.
     pub(super) fn summary(&self) -> String {
-        let (counts, stats) = (self.counts, self.sender.stats());
+        let (counts, stats, given_up) = (self.counts, self.sender.stats(), self.tracks.given_up());
+        let [acked, lost, dropped] = [stats.pkt_acked_total, stats.pkt_snd_loss_total, stats.pkt_snd_drop_total];
+        let pending = self.tracks.pending();
+        let unanswered = if pending > 0 { format!(", {pending} not answered") } else { String::new() };
         format!(
-            "{}: {} frames sent, {} left out before them; {} packets arrived, {} were lost, {} given up",
+            "{}: {} frames, {given_up} of them given up, and {} left out; {} packets: {acked} arrived, {lost} lost, {dropped} given \
+             up{unanswered}",
             self.name(),
             counts.frames,
             counts.skipped,
-            stats.pkt_acked_total,
-            stats.pkt_snd_loss_total,
-            stats.pkt_snd_drop_total
+            acked + lost + dropped + pending,
         )
     }
 
@@ -220,6 +222,9 @@ impl Link {
                     self.packets.count_given_up(unit.stream);
                 }
                 self.counts.skipped += 1;
+                // It was counted as handed over with its first part.
+                self.counts.frames = self.counts.frames.saturating_sub(1);
+                self.counts.i_frames = self.counts.i_frames.saturating_sub(u64::from(part.is_keyframe()));
                 self.frame = None;
                 self.left_out.insert(key_of(part, due.encoding), part.number());
                 self.wants_keyframe = true;
@@ -346,7 +351,7 @@ impl Link {
                 self.way.excess = excess.or(self.way.excess);
             }
             Control::KeyframeWanted { .. } => self.wants_keyframe = true,
-            Control::SenderClock { .. } | Control::Stream { .. } => {}
+            Control::SenderClock { .. } | Control::Stream { .. } | Control::Frames { .. } => {}
         }
     }
 
@@ -372,6 +377,7 @@ impl Link {
 
     /// Ends the stream behind all that is queued.
     pub(super) fn begin_finish(&mut self) {
+        self.say(&Control::Frames { streams: self.tracks.frames() });
         let until = clock::now() + self.latency;
         while self.packets.ending().is_some_and(|bytes| !player::say(&mut self.sender, bytes)) && clock::now() < until {
             self.sender.wait(Some(clock::now() + PATIENCE));

@@ -16,12 +16,14 @@ use crate::track::TrackName;
 pub(crate) struct SentTrack {
     #[serde(flatten)]
     name: TrackName,
-    /// Frames handed to the stream, as `framesSent` of all.
+    /// Frames handed to the stream, as `framesSent` of all: those given up, and those of which all packets were sent.
     frames_sent: u64,
     /// Frames that the send queue had no room for.
     frames_not_sent: u64,
     /// Frames of which packets were dropped before they were sent, for any of the reasons below.
     frames_given_up: u64,
+    /// Packets queued, or sent and not answered; at the end, those of which nothing was heard.
+    pkt_pending: u64,
     /// Packets acknowledged by the receiver.
     pkt_acked_total: u64,
     /// Packets lost for good.
@@ -72,13 +74,17 @@ impl SentTracks {
 
     /// Counts a frame that the queue had no room for; returns whether it was not given up before.
     pub(super) fn no_room(&mut self, part: &MediaPart, encoding: usize) -> bool {
-        self.track(part, encoding).frames_not_sent += 1;
+        let track = self.track(part, encoding);
+        track.frames_not_sent += 1;
+        track.frames_sent = track.frames_sent.saturating_sub(1);
         self.give_up(key_of(part, encoding), part.number())
     }
 
     /// Takes a packet that was queued.
     pub(super) fn queued(&mut self, seq: AduSeq, part: &MediaPart, encoding: usize, bytes: usize) {
-        self.pending.insert(seq, Pending { key: key_of(part, encoding), frame: part.number(), bytes });
+        let key = key_of(part, encoding);
+        self.pending.insert(seq, Pending { key, frame: part.number(), bytes });
+        self.tracks.entry(key).or_default().pkt_pending += 1;
     }
 
     /// Takes the fate of a packet; returns the number of its stream if its frame is now given up.
@@ -95,6 +101,7 @@ impl SentTracks {
             Fate::Dropped(_) => &mut track.pkt_snd_other_total,
         };
         *count += 1;
+        track.pkt_pending = track.pkt_pending.saturating_sub(1);
         if !matches!(fate, Fate::Dropped(_)) {
             track.byte_sent_total += bytes as u64;
             return None;
@@ -149,6 +156,22 @@ impl SentTracks {
         }
     }
 
+    /// Frames that were given up.
+    pub(super) fn given_up(&self) -> u64 {
+        self.tracks.values().map(|track| track.frames_given_up).sum()
+    }
+
+    /// Packets of which nothing was heard.
+    pub(super) fn pending(&self) -> u64 {
+        self.tracks.values().map(|track| track.pkt_pending).sum()
+    }
+
+    /// Number of each stream, and of the frames that were handed over.
+    pub(super) fn frames(&self) -> Vec<(u32, u32)> {
+        let count = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX);
+        self.tracks.values().map(|track| (track.name.number(), count(track.frames_sent))).collect()
+    }
+
     /// Statistics of each stream, by its number.
     pub(super) fn all(&self) -> Vec<&SentTrack> {
         self.tracks.values().collect()
@@ -162,8 +185,9 @@ impl SentTracks {
 }
 
 impl SentTrack {
-    fn counts(&mut self) -> [&mut u64; 11] {
+    fn counts(&mut self) -> [&mut u64; 12] {
         [
+            &mut self.pkt_pending,
             &mut self.frames_sent,
             &mut self.frames_not_sent,
             &mut self.frames_given_up,

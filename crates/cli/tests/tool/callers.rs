@@ -110,7 +110,7 @@ fn a_caller_whose_stream_the_sink_does_not_take_ends_no_other() {
     other.kill();
     receiver.until_ended(1);
     let said = receiver.stop();
-    assert!(said.contains("75 frames in time"), "{said}");
+    assert!(said.contains("75 in time"), "{said}");
     let made = (1..=3).filter(|number| std::fs::exists(files.path(&format!("out-{number}.h264"))).unwrap());
     assert_eq!(made.collect::<Vec<_>>(), [1], "{said}");
 }

@@ -14,6 +14,10 @@ const NAME: &str = "TMUS";
 const TERMS: u8 = 1;
 /// Subtype of APP packets with the description of a stream.
 const STREAM: u8 = 2;
+/// Subtype of APP packets with the frames that the sender handed over.
+const FRAMES: u8 = 3;
+/// Most streams of which frames are told: a packet of a kilobyte.
+const MOST_STREAMS: usize = 128;
 /// Length of the data of terms: latency and excess, 32 bits each, in microseconds.
 const TERMS_LEN: usize = 8;
 /// Value for an unknown excess.
@@ -51,6 +55,11 @@ pub enum Control {
         of: u8,
         /// Its lines of SDP, beginning with `m=`.
         lines: String,
+    },
+    /// Frames that the sender has handed over, at its end: the last ones may have been given up, and no later one tells of them.
+    Frames {
+        /// Number of each stream, as both ends count them, and of its frames.
+        streams: Vec<(u32, u32)>,
     },
 }
 
@@ -109,6 +118,11 @@ impl Control {
                 data.resize(data.len().next_multiple_of(4), b'\n');
                 written(App::builder(0, NAME).subtype(STREAM).data(&data))
             }
+            Self::Frames { streams } => {
+                let words = streams.iter().take(MOST_STREAMS).flat_map(|&(number, frames)| [number, frames]);
+                let data: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+                written(App::builder(0, NAME).subtype(FRAMES).data(&data))
+            }
             &Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
         }
     }
@@ -138,6 +152,12 @@ impl Control {
                 let (&[number, of], lines) = app.data().split_first_chunk::<2>()?;
                 let lines = std::str::from_utf8(lines).ok()?.trim_end().to_owned();
                 Some(Self::Stream { number, of, lines })
+            }
+            Packet::App(app) if app.padding().is_none() && app.name() == NAME.as_bytes() && app.subtype() == FRAMES => {
+                let word = |bytes: &[u8]| Some(u32::from_be_bytes(*bytes.first_chunk()?));
+                let pairs = app.data().chunks_exact(2 * size_of::<u32>());
+                let streams = pairs.filter_map(|pair| Some((word(pair)?, word(&pair[4..])?))).collect();
+                Some(Self::Frames { streams })
             }
             Packet::PayloadFeedback(feedback) => {
                 let wanted = feedback.parse_fci::<Pli<'_>>().is_ok();
@@ -169,6 +189,8 @@ mod tests {
             Control::Terms { latency, excess: Some(Duration::from_micros(1_500)) },
             Control::KeyframeWanted { ssrc: 9 },
             Control::Stream { number: 1, of: 2, lines: "m=audio 0 RTP/AVP 0".to_owned() },
+            Control::Frames { streams: vec![(256, 100), (1 << 16 | 257, 13)] },
+            Control::Frames { streams: Vec::new() },
         ];
         for message in messages {
             let packet = message.write();
