@@ -20,7 +20,7 @@ use timeous_net::link::PacketLimit;
 use timeous_net::{Direction, LinkConfig};
 
 use crate::failure::Failure;
-use crate::notice::say;
+use crate::notice::{put, say};
 use link::{BackArgs, ForwardArgs, LinkArgsError};
 
 /// Largest packet that every path of IP takes (RFC 791 §3.2), in bytes.
@@ -180,7 +180,7 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
         }
         let (seed, max_clients) = (args.seed, args.max_clients);
         let relay = Relay::bind(RelayConfig { listen, target: to, forward, back, seed, max_clients, capture })?;
-        eprintln!("{} -> {to}", relay.local_addr());
+        put(format_args!("{} -> {to}\n", relay.local_addr()));
         return Ok(Box::new(relay));
     }
     // Without this, the namespaces would outlive a script that started us and died.
@@ -190,7 +190,7 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
     [config.left.address, config.right.address] = args.addresses;
     let mtu = args.mtu.unwrap_or(config.mtu);
     let router = Router::open(RouterConfig { mtu, forward, back, seed: args.seed, capture, ..config })?;
-    eprintln!("namespaces {left} ({}) and {right} ({})", args.addresses[0], args.addresses[1]);
+    put(format_args!("namespaces {left} ({}) and {right} ({})\n", args.addresses[0], args.addresses[1]));
     Ok(Box::new(router))
 }
 
@@ -304,17 +304,18 @@ impl Report {
     }
 
     fn tick(&mut self, emulator: &dyn Emulator) {
+        let mut lines = String::new();
         if self.in_place && !self.samples.is_empty() {
             // Move the cursor up over the previous two lines.
-            eprint!("\x1b[2A");
+            lines.push_str("\x1b[2A");
         }
         let before = self.samples.len().checked_sub(2);
         for (index, direction) in Direction::ALL.into_iter().enumerate() {
             let sample = Sample::new(emulator, direction);
             let rate = sample.rate_since(before.map(|before| &self.samples[before + index]));
             let clear = if self.in_place { "\x1b[2K" } else { "" };
-            eprintln!(
-                "{clear}{:>6.0}s {:>7} {:>13}  in {}  out {}  dropped {}  lost {}  queue {}",
+            lines += &format!(
+                "{clear}{:>6.0}s {:>7} {:>13}  in {}  out {}  dropped {}  lost {}  queue {}\n",
                 sample.seconds,
                 sample.direction,
                 rate.to_string(),
@@ -326,6 +327,7 @@ impl Report {
             );
             self.samples.push(sample);
         }
+        put(lines);
     }
 
     /// Prints the summary to standard output.

@@ -1,6 +1,9 @@
 //! The `timeous` command line tool: sends and receives live video, makes credentials, examines paths, emulates links, runs other programs
 //! with congestion control, and runs and inspects the daemon.
 
+// By `notice`, which writes a message at once.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod adapt;
 mod caller;
 mod cert;
@@ -84,7 +87,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("timeous: {failure}");
+            notice::tell(&failure);
             failure.code()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
@@ -13,7 +13,7 @@ use timeous::core::units::parse_duration_within;
 use timeous::core::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::notice::tell;
+use crate::notice::{put, tell};
 
 /// Options for statistics.
 #[derive(Args, Clone, Debug)]
@@ -92,7 +92,7 @@ impl Meter {
             Some("-") => Some(Box::new(io::stderr())),
             Some(path) => {
                 let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
-                Some(Box::new(BufWriter::new(file)))
+                Some(Box::new(file))
             }
         };
         let terminal = !args.quiet && io::stderr().is_terminal() && args.stats.as_deref() != Some("-");
@@ -129,7 +129,7 @@ impl Meter {
         }
         if let (true, Some((_, line))) = (self.terminal && now >= self.next_line, records.first()) {
             self.next_line = now + REDRAW;
-            self.draw(&with_others(line, records.len()));
+            self.draw(&with_others(line, records.len()), "");
         }
     }
 
@@ -137,8 +137,7 @@ impl Meter {
     pub(crate) fn finish_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
         records.iter().for_each(|(record, _)| self.record(record));
         if let (true, Some((_, line))) = (self.terminal, records.first()) {
-            self.draw(&with_others(line, records.len()));
-            eprintln!();
+            self.draw(&with_others(line, records.len()), "\n");
         }
         self.failure()
     }
@@ -152,7 +151,7 @@ impl Meter {
         }
         if self.terminal && now >= self.next_line {
             self.next_line = now + REDRAW;
-            self.draw(line);
+            self.draw(line, "");
         }
     }
 
@@ -160,8 +159,7 @@ impl Meter {
     pub(crate) fn finish(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
         self.record(record);
         if self.terminal {
-            self.draw(line);
-            eprintln!();
+            self.draw(line, "\n");
         }
         self.failure()
     }
@@ -175,9 +173,9 @@ impl Meter {
         failed.map_or(Ok(()), Err)
     }
 
-    fn draw(&mut self, line: &str) {
+    fn draw(&mut self, line: &str, end: &str) {
         let width = line.chars().count();
-        eprint!("\r{line}{:pad$}", "", pad = self.line_width.saturating_sub(width));
+        put(format_args!("\r{line}{:pad$}{end}", "", pad = self.line_width.saturating_sub(width)));
         self.line_width = width;
     }
 
@@ -191,20 +189,19 @@ impl Meter {
         record.insert("unixMs".to_owned(), at.into());
         // Ensure the column in every row, even while disconnected.
         record.entry("peer".to_owned()).or_insert(Value::Null);
-        let written = match self.format {
-            Format::Json => {
-                serde_json::to_writer(&mut *out, &record).map_err(io::Error::from).and_then(|()| writeln!(out))
-            }
+        let text = match self.format {
+            Format::Json => format!("{}\n", json(&record)),
             Format::Csv => {
                 record.remove(TRACKS);
                 let header =
                     (!*header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
                 *header_written = true;
                 let row = record.values().map(field).collect::<Vec<_>>().join(",");
-                header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
+                header.into_iter().chain([row]).map(|line| line + "\n").collect()
             }
         };
-        if let Err(error) = written.and_then(|()| out.flush()) {
+        // At once, so that the end of the process cuts none.
+        if let Err(error) = out.write_all(text.as_bytes()) {
             let failure = Failure::file("statistics", &error);
             tell(format_args!("{failure}: nothing more is written there, and the stream goes on"));
             (records.out, records.failed) = (None, Some(failure));

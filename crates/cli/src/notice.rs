@@ -11,10 +11,14 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Prints a message. On a terminal it replaces the progress line, which is redrawn below.
 pub(crate) fn tell(text: impl std::fmt::Display) {
-    let mut stderr = std::io::stderr().lock();
-    let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
+    let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    put(format_args!("{clear}timeous: {text}\n"));
+}
+
+/// Writes to standard error at once: pieces would be cut where the process ends, and mixed with those of other threads.
+pub(crate) fn put(text: impl std::fmt::Display) {
     // A closed standard error is ignored.
-    let _ = writeln!(stderr, "{clear}timeous: {text}");
+    let _ = std::io::stderr().lock().write_all(text.to_string().as_bytes());
 }
 
 /// Prints a result to standard output, on a line of its own. A closed one is ignored: `| head` has read enough.

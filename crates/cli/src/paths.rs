@@ -13,7 +13,7 @@ use timeous_ipc::ConnectError;
 use crate::daemon_link::DaemonLink;
 use crate::failure::Failure;
 use crate::figures::{age, micros, ppm, scaled};
-use crate::notice::say;
+use crate::notice::{say, tell};
 
 /// Show or delete remembered path characteristics
 ///
@@ -91,7 +91,7 @@ impl PathsSource {
         let (store, set_aside) =
             Store::open(&file, WallTime::now()).map_err(|error| Failure::Environment(error.to_string()))?;
         if let Some(told) = set_aside {
-            eprintln!("timeous: {told}");
+            tell(told);
         }
         Ok(Self::File(store))
     }

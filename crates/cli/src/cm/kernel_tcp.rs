@@ -13,7 +13,7 @@ use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, So
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::notice::say;
+use crate::notice::{put, say};
 
 /// Interval at which stop signals are checked.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
@@ -105,16 +105,16 @@ impl Place<'_> {
                 return Err(error);
             }
         };
-        eprintln!("{}", describe(&settings, &wish));
+        put(format_args!("{}\n", describe(&settings, &wish)));
         if args.stay {
             return Ok(());
         }
         if run_until_removed(&installed, &self.changes, &interrupt)? {
             settings.undo(&self.changes)?;
             installed.remove(&settings.default_before)?;
-            eprintln!("{} is taken away", self.name);
+            put(format_args!("{} is taken away\n", self.name));
         } else {
-            eprintln!("{} was taken away by somebody else", self.name);
+            put(format_args!("{} was taken away by somebody else\n", self.name));
         }
         Ok(())
     }

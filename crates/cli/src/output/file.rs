@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use crate::failure::Failure;
+use crate::notice::tell;
 
 /// Container formats that are not supported, by file name suffix.
 const CONTAINERS: [&str; 5] = [".mkv", ".mov", ".avi", ".webm", ".flv"];
@@ -173,7 +174,7 @@ impl SinkFile {
         {
             let (file, name) = target.open()?;
             if matches!(target, Target::Numbered(_)) {
-                eprintln!("timeous: recording to {name}");
+                tell(format_args!("recording to {name}"));
             }
             (self.file, self.name) = (Some(file), name);
         }

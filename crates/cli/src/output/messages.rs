@@ -3,6 +3,8 @@
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
+use crate::notice::tell;
+
 /// Minimum time between two messages about problems.
 const BETWEEN: Duration = Duration::from_secs(10);
 
@@ -21,14 +23,14 @@ impl SinkMessages {
         self.open = self.at.is_none_or(|at| now.saturating_since(at) >= BETWEEN);
         if self.open {
             self.at = Some(now);
-            eprintln!("timeous: {line}");
+            tell(line);
         }
     }
 
     /// Reports that the problem is over, if it was reported.
     pub(super) fn recovery(&mut self, line: &str) {
         if std::mem::take(&mut self.open) {
-            eprintln!("timeous: {line}");
+            tell(line);
         }
     }
 }

@@ -9,6 +9,7 @@ use timeous_media::{MediaDescription, Session};
 
 use super::file::{Target, replace};
 use crate::failure::Failure;
+use crate::notice::tell;
 
 /// Ports of a stream: RTP, and RTCP behind it (RFC 3550 §11).
 const PORTS: u16 = 2;
@@ -117,7 +118,7 @@ impl PassthroughStreams {
         let text = session.write(|number| self.destination(number as u8), self.version);
         // The streams go on without the file.
         if let Err(failure) = replace(target, text.as_bytes()) {
-            eprintln!("timeous: the session description was not written: {failure}");
+            tell(format_args!("the session description was not written: {failure}"));
         }
         true
     }

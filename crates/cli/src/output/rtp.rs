@@ -14,6 +14,7 @@ use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
 use super::passthrough::{FrameDatagrams, PassthroughStreams};
 use crate::failure::Failure;
 use crate::input::bind;
+use crate::notice::tell;
 
 /// Bytes of MPEG-TS in a datagram: seven packets, as all players expect.
 const DATAGRAM: usize = 7 * timeous_media::ts::PACKET_LEN;
@@ -59,7 +60,7 @@ impl RtpWriter {
         if let Some(description) = &mut self.description {
             description.update(&frame.nals, self.to);
         } else if !std::mem::replace(&mut self.has_told, true) {
-            eprintln!("timeous: players need a description of the RTP to {}: --sdp FILE writes one", self.name());
+            tell(format_args!("players need a description of the RTP to {}: --sdp FILE writes one", self.name()));
         }
         let mut bytes = 0;
         for adu in self.packetizer.packetize(&frame) {
@@ -92,11 +93,11 @@ impl RtpWriter {
     pub(super) fn describe(&mut self, streams: &[MediaDescription]) {
         let is_known = self.streams.describe(streams, self.description.as_ref().map(|description| &description.target));
         if !is_known && self.description.is_some() {
-            eprintln!(
-                "timeous: the session description was not written: the sender does not know the codec; its source would be an SDP file"
-            );
+            tell(format_args!(
+                "the session description was not written: the sender does not know the codec; its source would be an SDP file"
+            ));
         } else if self.description.is_none() && !std::mem::replace(&mut self.has_told, true) {
-            eprintln!("timeous: players need a description of the RTP to {}: --sdp FILE writes one", self.name());
+            tell(format_args!("players need a description of the RTP to {}: --sdp FILE writes one", self.name()));
         }
     }
 
@@ -158,7 +159,7 @@ impl Description {
         let text = SessionDescription::h264(to, PacketizerConfig::default().payload_type, self.sets.clone());
         // The stream goes on without the file.
         if let Err(failure) = replace(&self.target, text.write(self.version).as_bytes()) {
-            eprintln!("timeous: the session description was not written: {failure}");
+            tell(format_args!("the session description was not written: {failure}"));
         }
     }
 }

@@ -19,6 +19,7 @@ use super::passthrough::free_ports;
 use super::queue::{Queue, SinkItem};
 use super::rtp::RtpWriter;
 use crate::failure::Failure;
+use crate::notice::tell;
 use crate::place::Place;
 use crate::track::TrackName;
 
@@ -141,7 +142,7 @@ impl Writer {
         recorder
             .left_out()
             .iter()
-            .for_each(|left_out| eprintln!("timeous: {}: left out: {left_out}: {PLAYERS}", self.name()));
+            .for_each(|left_out| tell(format_args!("{}: left out: {left_out}: {PLAYERS}", self.name())));
         if !recorder.has_tracks() {
             return Err(self.no_file().into());
         }
@@ -202,10 +203,10 @@ impl Writer {
     fn watch_lag(&mut self) {
         if self.constant.as_ref().is_some_and(|constant| constant.lag() > MAX_LAG) && !self.is_lag_told {
             self.is_lag_told = true;
-            eprintln!(
-                "timeous: {}: the stream has more than --bitrate, so that a decoder at that rate is late",
+            tell(format_args!(
+                "{}: the stream has more than --bitrate, so that a decoder at that rate is late",
                 self.name()
-            );
+            ));
         }
     }
 
@@ -236,10 +237,10 @@ impl Writer {
                 }
                 for stream in mp4.program.take_left_out() {
                     let (name, stream) = (file.name(), TrackName::from(stream));
-                    eprintln!(
-                        "timeous: {name}: left out: {stream}: MP4 is written with the first H.264 or H.265 and the first AAC: \
+                    tell(format_args!(
+                        "{name}: left out: {stream}: MP4 is written with the first H.264 or H.265 and the first AAC: \
                          name a file that ends with .ts"
-                    );
+                    ));
                 }
                 let added = file.append(&mp4.program.take())?;
                 pushed.map_err(|error| WriteError::Frame(error.to_string()))?;
@@ -267,7 +268,7 @@ impl Writer {
             Ok(bytes) => bytes,
             Err(WriteError::Gone(failure) | WriteError::Stream(failure)) => return Err(failure),
             Err(WriteError::Frame(why)) => {
-                eprintln!("timeous: {}: a frame was left out: {why}", self.name());
+                tell(format_args!("{}: a frame was left out: {why}", self.name()));
                 0
             }
         };
@@ -288,7 +289,7 @@ impl Writer {
             }
             Format::Bytes(file) => {
                 if file.is_missing() {
-                    eprintln!("timeous: {}{NOTHING}", file.name());
+                    tell(format_args!("{}{NOTHING}", file.name()));
                 }
                 Ok(0)
             }

@@ -11,6 +11,7 @@ mod field;
 mod input;
 mod lip_sync;
 mod lives;
+mod messages;
 mod middlebox;
 mod native;
 mod passthrough;
