@@ -19,6 +19,9 @@ const MOST_WAITING: usize = 64 << 20;
 const MOST_FRAMES: usize = 16_384;
 /// Time after which a frame without a known end is given up. Chosen by us: an encoder's frame interval at four frames a second.
 const END_UNKNOWN: Duration = Duration::from_millis(250);
+/// Time within which packets of the source before a restart are late ones, and no other restart. Chosen by us: more than a network
+/// reorders; a higher value shows a source that returns later.
+const LEFT_BEHIND: Duration = Duration::from_millis(100);
 
 /// Counts of a playout of whole frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +145,8 @@ pub(crate) struct JitterBuffer<T> {
     changes: VecDeque<ClockChange>,
     sequence: Sequence,
     ssrc: Option<u32>,
+    /// Source before the last restart by another one, and when that came.
+    left: Option<(u32, Instant)>,
     /// Restarts of the sender.
     restarts: u32,
     waiting: BTreeMap<u32, Waiting<T>>,
@@ -166,6 +171,7 @@ impl<T> JitterBuffer<T> {
             changes: VecDeque::new(),
             sequence: Sequence::default(),
             ssrc: None,
+            left: None,
             restarts: 0,
             waiting: BTreeMap::new(),
             bytes: 0,
@@ -240,10 +246,15 @@ impl<T> JitterBuffer<T> {
         packet: &RtpPacket<'_>,
         is_prompt: bool,
     ) -> Result<Option<Instant>, RtpError> {
-        if self.ssrc != Some(packet.ssrc()) {
+        let ssrc = packet.ssrc();
+        if self.ssrc != Some(ssrc) {
+            let is_late = self.left.is_some_and(|(left, at)| left == ssrc && now.saturating_since(at) < LEFT_BEHIND);
+            if let Some(expected) = self.ssrc.filter(|_| is_late) {
+                return Err(RtpError::Source { found: ssrc, expected });
+            }
             // A sender that begins anew numbers anew.
             self.restart();
-            self.ssrc = Some(packet.ssrc());
+            self.left = self.ssrc.replace(ssrc).map(|left| (left, now));
         }
         let (found, expected) = (packet.sequence_number(), self.sequence.next());
         let mut place = self.sequence.place(found, packet.timestamp());

@@ -21,6 +21,9 @@ pub(crate) trait Carrier: Debug + Default {
     /// Reads an RTP packet.
     fn read(&mut self, packet: &RtpPacket<'_>) -> Result<Reading<Self::Piece>, RtpError>;
 
+    /// Takes a packet that has its place in the stream: none of another sender, and none that came before.
+    fn admitted(&mut self, _packet: &RtpPacket<'_>) {}
+
     /// Makes of a frame what is given out.
     fn give_out(&mut self, whole: Whole<Self::Piece>) -> Option<Self::Release>;
 
@@ -136,6 +139,7 @@ impl<C: Carrier> WholeFramePlayout<C> {
         if std::mem::replace(&mut self.restarts, self.frames.restarts()) != self.restarts {
             self.carrier.begin_anew(self.restarts);
         }
+        self.carrier.admitted(&packet);
         match content {
             Content::Part(part) => self.frames.insert(now, due, part),
             Content::Alone(piece) => {

@@ -114,7 +114,6 @@ impl Carrier for PassthroughOutput {
 
     fn read(&mut self, packet: &RtpPacket<'_>) -> Result<Reading<Piece>, RtpError> {
         let descriptor = descriptor_of(packet).ok_or(RtpError::NotPassthrough)?;
-        self.numbers.entry(descriptor.stream).or_default().hear(descriptor.given_up);
         let has_packet = descriptor.first_byte != 0;
         let second = packet.payload_type() | if packet.marker_bit() { MARKER } else { 0 };
         let piece = Piece { descriptor, second, bytes: packet.payload().to_vec() };
@@ -134,6 +133,12 @@ impl Carrier for PassthroughOutput {
             units: has_packet.then_some(piece),
         };
         Ok(Reading { is_prompt: !descriptor.is_queued, content: Content::Part(part) })
+    }
+
+    fn admitted(&mut self, packet: &RtpPacket<'_>) {
+        if let Some(PassthroughDescriptor { stream, given_up, .. }) = descriptor_of(packet) {
+            self.numbers.entry(stream).or_default().hear(given_up);
+        }
     }
 
     fn begin_anew(&mut self, restarts: u32) {

@@ -170,6 +170,47 @@ fn a_frame_that_is_given_up_behind_those_that_follow_leaves_no_gap() {
     assert_eq!(numbers(&came), (0..22).collect::<Vec<u16>>());
 }
 
+/// Plays frames of one sender, of which the fifth is lost and then a packet of another one comes late, with 50 frames given up.
+fn play_with_a_late_packet(late_ssrc: u32, late_number: u16) -> (Vec<u16>, Vec<u32>) {
+    let units = read(vp8(), video(12, &[3, 6, 9]));
+    let mut before = PassthroughPacketizer::new(1_200, late_ssrc, late_number, 0).unwrap();
+    let mut first = before.packetize(&units[0], 0, false);
+    (0..50).for_each(|_| before.count_given_up(0));
+    let (_, late) = before.packetize(&units[1], 0, false).pop().unwrap();
+    let mut packetizer = PassthroughPacketizer::new(1_200, 1, 0, 0).unwrap();
+    let mut playout = PassthroughPlayout::new(LATENCY, Release::Constant);
+    playout.handle_packet(Instant::ZERO, &first.pop().unwrap().1).unwrap();
+    for unit in &units {
+        let packets = packetizer.packetize(unit, unit.captured.as_nanos() * 9 / 100_000, false);
+        for (_, packet) in packets.into_iter().filter(|_| unit.frame != 5) {
+            // The first far from all others counts as a stray one.
+            let _ = playout.handle_packet(unit.captured, &packet);
+        }
+        if unit.frame == 2 && unit.last {
+            assert!(playout.handle_packet(unit.captured, &late).is_err());
+        }
+    }
+    playout.handle_timeout(units.last().unwrap().captured + LATENCY * 3);
+    let came: Vec<_> = std::iter::from_fn(|| playout.poll_release()).collect();
+    let restarts = came.iter().map(|release| release.restarts).collect();
+    (numbers(&came.into_iter().flat_map(|release| release.packets).collect::<Vec<_>>()), restarts)
+}
+
+/// It set the count of frames given up, so that what was lost left no gap.
+#[test]
+fn a_late_packet_of_the_sender_before_a_restart_counts_nothing() {
+    let (numbers, _) = play_with_a_late_packet(1, 30_000);
+    assert_eq!(numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count(), 1, "{numbers:?}");
+}
+
+/// It was taken for another restart, and the frames that waited were dropped.
+#[test]
+fn a_late_packet_of_another_source_is_no_restart() {
+    let (numbers, restarts) = play_with_a_late_packet(2, 30_000);
+    assert!(restarts.last().is_some_and(|last| *last == 2), "{restarts:?}");
+    assert_eq!(numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count(), 1, "{numbers:?}");
+}
+
 #[test]
 fn hundreds_of_frames_in_a_row_are_counted_whether_given_up_or_lost() {
     // Each frame is a key frame, so that those after a gap can be decoded.
