@@ -9,7 +9,6 @@ mod nal;
 mod packetize;
 mod playout;
 mod reader;
-mod reorder;
 mod reports;
 #[cfg(test)]
 mod sync;

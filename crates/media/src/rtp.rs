@@ -4,6 +4,7 @@ pub mod control;
 pub(crate) mod descriptor;
 pub(crate) mod extension;
 pub(crate) mod packetize;
+pub(crate) mod reorder;
 pub(crate) mod sdp;
 pub(crate) mod sequence;
 pub(crate) mod session;

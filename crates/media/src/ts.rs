@@ -2,6 +2,7 @@
 
 mod constant;
 mod continuous;
+mod datagrams;
 pub(crate) mod demux;
 mod descriptor;
 pub(crate) mod packet;
@@ -20,6 +21,7 @@ mod whole_pes;
 
 pub use constant::ConstantRate;
 pub use continuous::ContinuousTimes;
+pub use datagrams::TsDatagrams;
 pub use packet::{PACKET_LEN, is_transport_stream};
 pub use packetize::{TS_PAYLOAD_TYPE, TsPacketizer, packets_of};
 pub use playout::{TsOutput, TsPlayout, TsRelease};

@@ -5,9 +5,9 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use timeous::clock;
-use timeous::core::Duration;
+use timeous::core::{Duration, Instant};
 use timeous_media::container::H265Stream;
-use timeous_media::ts::{Spread, TsReader, TsUnit, packets_of};
+use timeous_media::ts::{Spread, TsDatagrams, TsReader, TsUnit};
 use timeous_media::{Ending, MediaError};
 
 use super::captured::{CapturedFrame, Frames, Timing};
@@ -85,19 +85,30 @@ pub(super) fn read_live(
 /// Reads UDP, after a first datagram. UDP has no end of stream: a silent source may come back.
 pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], silence: Silence, frames: &Frames) -> Result<Ending, Failure> {
     let mut source = Source { silence, ..Source::new(frames, false) };
-    let mut datagram = vec![0; CHUNK];
-    source.push(packets_of(first).unwrap_or_default())?;
+    let (mut datagrams, mut datagram) = (TsDatagrams::default(), vec![0; CHUNK]);
+    datagrams.push(clock::now(), first);
     tell("the source is MPEG-TS");
     loop {
-        source.wait(|patience| is_ready(socket, patience))?;
-        match socket.recv(&mut datagram) {
-            // Others' datagrams do not matter.
-            Ok(len) => source.push(packets_of(&datagram[..len]).unwrap_or_default())?,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(Failure::file("the source", &error)),
+        while let Some(packets) = datagrams.next(clock::now()) {
+            source.push(&packets)?;
         }
         if !source.give() {
             return source.finish();
+        }
+        // What waits for datagrams before it is given in time.
+        match datagrams.poll_timeout() {
+            Some(due) => {
+                if !source.wait_until(due, |patience| is_ready(socket, patience))? {
+                    continue;
+                }
+            }
+            None => source.wait(|patience| is_ready(socket, patience))?,
+        }
+        match socket.recv(&mut datagram) {
+            // Others' datagrams do not matter.
+            Ok(len) => datagrams.push(clock::now(), &datagram[..len]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Failure::file("the source", &error)),
         }
     }
 }
@@ -145,6 +156,25 @@ impl<'a> Source<'a> {
         }
         self.silence.end();
         Ok(())
+    }
+
+    /// Waits for bytes up to an instant; returns whether some are there.
+    fn wait_until(
+        &mut self,
+        due: Instant,
+        mut is_ready: impl FnMut(Duration) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        let left = || due.saturating_since(clock::now());
+        let mut is_there = is_ready(left().min(QUIET))?;
+        if !is_there {
+            self.reader.flush();
+            self.give();
+            is_there = is_ready(left())?;
+        }
+        if is_there {
+            self.silence.end();
+        }
+        Ok(is_there)
     }
 
     fn next_unit(&mut self) -> Option<TsUnit> {

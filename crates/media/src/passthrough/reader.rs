@@ -8,7 +8,6 @@ use timeous_core::{Duration, Instant, SubStream};
 use super::codec::{Codec, found};
 use super::dependency::{Dependencies, FrameLayers};
 use super::descriptor::MAX_STREAM;
-use super::reorder::{Ordered, Reorder};
 use super::reports::StreamClock;
 use super::unit::PassthroughUnit;
 use crate::clock::MediaClock;
@@ -16,6 +15,7 @@ use crate::error::RtpError;
 use crate::pictures::Description;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::control::{Control, ntp};
+use crate::rtp::reorder::{Ordered, Reorder};
 use crate::rtp::session::{MediaDescription, MediaKind};
 
 /// Packets of a frame that wait until its kind is known, at most. Chosen by us: more than parameter sets and messages before a slice.

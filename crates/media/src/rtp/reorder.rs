@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Instant};
 
-use crate::rtp::sequence::{Place, Sequence};
+use super::sequence::{Place, Sequence};
 
 /// Longest wait for a packet before one that came. Chosen by us: more than a local network reorders; a higher value delays what
 /// follows a loss.
@@ -14,18 +14,18 @@ const MOST_WAITING: usize = 1_024;
 
 /// Packet in order.
 #[derive(Debug)]
-pub(super) struct Ordered {
-    pub(super) packet: Vec<u8>,
-    pub(super) arrived: Instant,
+pub(crate) struct Ordered {
+    pub(crate) packet: Vec<u8>,
+    pub(crate) arrived: Instant,
     /// RTP timestamp without wrap-around.
-    pub(super) ticks: i64,
+    pub(crate) ticks: i64,
     /// Whether packets before it did not come.
-    pub(super) has_gap: bool,
+    pub(crate) has_gap: bool,
 }
 
 /// Packets of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Reorder {
+pub(crate) struct Reorder {
     sequence: Sequence,
     waiting: BTreeMap<u64, (Vec<u8>, Instant, i64)>,
     expected: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Reorder {
 
 impl Reorder {
     /// Takes a packet; returns `false` if its source begins anew, so that this state is to be replaced.
-    pub(super) fn push(&mut self, now: Instant, number: u16, timestamp: u32, packet: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, now: Instant, number: u16, timestamp: u32, packet: &[u8]) -> bool {
         match self.sequence.place(number, timestamp) {
             Place::New { seq, ticks } => {
                 // What comes too late is of no use: a number once left out stays so.
@@ -48,7 +48,7 @@ impl Reorder {
     }
 
     /// Returns the next packet, if it is in order or was waited for.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Ordered> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Ordered> {
         let (&seq, &(_, arrived, _)) = self.waiting.first_key_value()?;
         let has_gap = self.expected.is_some_and(|expected| seq != expected);
         if has_gap && now < arrived + PATIENCE && self.waiting.len() <= MOST_WAITING {
@@ -60,7 +60,7 @@ impl Reorder {
     }
 
     /// Returns when [`next`](Self::next) has one at the latest.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|(_, (_, arrived, _))| *arrived + PATIENCE)
     }
 }
