@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use timeous::core::Duration;
 
 use crate::support::{
     CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, command, emulate, free_port, is_free, size,
-    timeous, until,
+    sleep, timeous, until,
 };
 
 /// Bytes of the stream after which there is something to keep.
@@ -151,6 +152,56 @@ fn a_receiver_that_is_interrupted_ends_in_order() {
     let said = stream.sender.ends_with(5);
     assert!(said.contains("closed by the peer"), "the sender is told that nobody wants it any more: {said}");
     stream.assert_kept("a_receiver_that_is_interrupted_ends_in_order");
+}
+
+/// `timeout` of coreutils signals its child, and then the child's group.
+#[test]
+fn two_signals_at_once_count_as_one() {
+    let mut stream = Stream::direct();
+    stream.sender.signal(Signal::INT);
+    stream.sender.signal(Signal::TERM);
+    stream.sender.ends_with(0);
+    stream.receiver.ends_with(0);
+}
+
+#[test]
+fn a_second_signal_ends_a_sender_that_waits_for_its_receiver() {
+    let (files, port) = (Files::new(), free_port());
+    let uri = |host: &str| format!("timeous://{host}:{port}?latency=60s&timeout=120s&reconnect=off");
+    let sink = files.path("out.h264");
+    let mut receiver = timeous(&["recv", &uri(""), &sink]);
+    receiver.until_it_says("listening at");
+    let mut sender = timeous(&["send", CLIP, &uri("127.0.0.1")]);
+    receiver.until_it_says("connected");
+    // It answers nothing any more, and its sender would wait for as long as the latency.
+    receiver.signal(Signal::STOP);
+    assert_second_signal_ends(&mut sender);
+    receiver.kill();
+}
+
+#[test]
+fn a_second_signal_ends_a_receiver_that_waits_for_its_sink() {
+    let port = free_port();
+    let uri = |host: &str| format!("timeous://{host}:{port}?latency=300ms&reconnect=off");
+    let mut receive = command(&["recv", &uri(""), "-"]);
+    receive.stdout(Stdio::piped());
+    let mut receiver = Running::start(receive);
+    receiver.until_it_says("listening at");
+    let _sender = timeous(&["send", CLIP, &uri("127.0.0.1")]);
+    receiver.until_it_says("pictures:");
+    // The pipe holds 64 kB, a fifth of a second of the clip, and nobody reads it.
+    sleep(Duration::from_secs(2));
+    assert_second_signal_ends(&mut receiver);
+}
+
+/// Interrupts a program that has something to wait for, twice.
+#[track_caller]
+fn assert_second_signal_ends(program: &mut Running) {
+    program.signal(Signal::INT);
+    sleep(Duration::from_millis(500));
+    assert!(program.is_alive(), "the first signal ends it in order: {}", program.errors());
+    program.signal(Signal::TERM);
+    program.ends_with(130);
 }
 
 #[test]
