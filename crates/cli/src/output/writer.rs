@@ -139,6 +139,9 @@ impl Writer {
         }
         let written = self.finish_recorder()?;
         let recorder = RtpToTs::new(streams);
+        // A pipe is read live, and a constant bitrate has no room for what waited.
+        let is_file = self.times.is_some() && self.constant.is_none();
+        let recorder = if is_file { recorder.for_file() } else { recorder };
         recorder
             .left_out()
             .iter()

@@ -17,6 +17,9 @@ use crate::rtp::session::{MediaDescription, MediaKind};
 /// Longest wait of the first frames for the clocks of all streams. Chosen by us: twice the interval at which a sender tells them; a
 /// higher value delays what is written of a source with a stream that is silent.
 const MOST_WAIT: Duration = Duration::from_secs(1);
+/// The same for a file. The first report comes after at most 3.1 s (RFC 3550 §6.2, §6.3.1: half of 5 s, by 1.5 / 1.22), as GStreamer's
+/// does; what a killed receiver loses of the beginning is as long.
+const FILE_WAIT: Duration = Duration::from_secs(4);
 /// Length of the header of one access unit in AAC's mode `AAC-hbr` (RFC 3640 §3.3.6), in bits.
 const AU_HEADER: usize = 16;
 /// Types of NAL units of H.264 (table 7-1).
@@ -27,7 +30,7 @@ const AUD: u8 = 9;
 /// Writes RTP of several streams as a transport stream.
 ///
 /// Streams are in step by the clocks of the source, as far as they are told ([`set_clock`](Self::set_clock)), and by their arrival
-/// before. The first frames wait for these clocks, up to a second.
+/// before. The first frames wait for these clocks, up to a second, or longer [for a file](Self::for_file).
 ///
 /// ```
 /// use timeous_media::{MediaDescription, container::RtpToTs};
@@ -45,6 +48,7 @@ pub struct RtpToTs {
     timeline: Timeline,
     /// First frames, which wait for the clocks of all streams.
     waiting: Option<Vec<PassthroughRelease>>,
+    most_wait: Duration,
 }
 
 /// Stream that becomes a track.
@@ -78,7 +82,14 @@ impl RtpToTs {
             restarts: 0,
             timeline,
             waiting: Some(Vec::new()),
+            most_wait: MOST_WAIT,
         }
+    }
+
+    /// Lets the first frames wait for four seconds: a file is not watched live, and the first reports of many sources come so late.
+    #[must_use]
+    pub fn for_file(self) -> Self {
+        Self { most_wait: FILE_WAIT, ..self }
     }
 
     /// Whether there is anything to write.
@@ -102,7 +113,7 @@ impl RtpToTs {
     }
 
     /// Takes the RTP packets of a frame; returns whole packets of the transport stream. Frames come out up to a second later, in order of
-    /// their decoding times; the first ones up to two.
+    /// their decoding times; the first ones after the wait for clocks, too.
     pub fn push(&mut self, release: &PassthroughRelease) -> Vec<u8> {
         if std::mem::replace(&mut self.restarts, release.restarts) != release.restarts {
             // The source began anew, and its timestamps, too.
@@ -115,7 +126,7 @@ impl RtpToTs {
             return self.take();
         };
         waiting.push(release.clone());
-        let has_waited = release.playout_at.saturating_since(waiting[0].playout_at) > MOST_WAIT;
+        let has_waited = release.playout_at.saturating_since(waiting[0].playout_at) > self.most_wait;
         if has_waited || self.are_clocks_known() {
             self.end_wait();
         }
@@ -376,6 +387,21 @@ mod tests {
         let h265 = "m=video 0 RTP/AVP 96\na=rtpmap:96 H265/90000";
         let (aud, slice): (&[u8], &[u8]) = (&[35 << 1, 1, 0x10], &[2, 1, 7]);
         assert_eq!([units(h265, &[aud, slice]), units(h265, &[slice])], [[35 << 1, 2], [35 << 1, 2]]);
+    }
+
+    /// GStreamer's first reports come after up to three seconds: until then its sound and pictures were out of step.
+    #[test]
+    fn frames_of_a_file_wait_for_clocks_that_are_told_late() {
+        let mut recorder = recorder().for_file();
+        let source = source();
+        for (.., release) in &source[..source.len() - 1] {
+            assert!(recorder.push(release).is_empty());
+        }
+        tell(&mut recorder);
+        let out = [recorder.push(&source[source.len() - 1].2), recorder.finish()].concat();
+        let [pictures, sound] = times(&out);
+        assert_eq!((pictures.len(), sound.len()), (50, 100));
+        assert!(pictures.iter().chain(&sound).all(|time| *time == pictures[0]), "{pictures:?} {sound:?}");
     }
 
     #[test]

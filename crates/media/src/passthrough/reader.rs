@@ -202,7 +202,7 @@ impl PassthroughReader {
     /// Clocks of the streams against one wall clock: that of the source if it reports on all of them, else that of this host, whose
     /// instants are `unix` after those passed in.
     pub fn clocks(&self, unix: Duration) -> Vec<Option<StreamClock>> {
-        let are_reported = self.streams.iter().all(|stream| stream.reported.is_some());
+        let are_reported = self.are_reported();
         let clocks = self.streams.iter().map(|stream| {
             let by_arrival = stream
                 .newest
@@ -210,6 +210,11 @@ impl PassthroughReader {
             if are_reported { stream.reported } else { by_arrival }
         });
         clocks.collect()
+    }
+
+    /// Whether the source has reported on all streams.
+    pub fn are_reported(&self) -> bool {
+        self.streams.iter().all(|stream| stream.reported.is_some())
     }
 
     /// Whether the clock of a stream became known since the last call, by a report or by its first frame.
