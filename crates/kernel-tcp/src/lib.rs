@@ -27,6 +27,7 @@ mod sending;
 mod session;
 #[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
 mod socket;
+mod stamps;
 mod tap;
 mod trial;
 mod under_way;

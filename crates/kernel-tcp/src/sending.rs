@@ -1,5 +1,7 @@
 //! Sending side of a TCP connection: pulls one packet at a time from the packet ring, just before the kernel's send queue runs empty.
 
+mod feedback;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -13,10 +15,11 @@ use crate::config::{TcpConfig, TcpFraming};
 use crate::framing::{Writer, longest_payload};
 use crate::identity::{END, Hello};
 use crate::meter::Meter;
-use crate::path_evidence::{PathEvidence, Version};
-use crate::restraint::{Restraint, Stamp};
+use crate::path_evidence::PathEvidence;
+use crate::restraint::Restraint;
 use crate::session::Reach;
-use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Notice, Released, Socket, stamping_clock};
+use crate::socket::{End, LEAST_LONGEST_TIMEOUT, Released, Socket};
+use crate::stamps::Stamps;
 use crate::under_way::{CopiedDatagram, UnderWay};
 use crate::zone::{Slot, Zone};
 
@@ -70,7 +73,7 @@ pub(crate) struct Sending {
     /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
     /// Acknowledgements that the kernel has stamped, and memory that it has released, both not processed.
-    stamps: Vec<Stamp>,
+    stamps: Stamps,
     released: Vec<Released>,
     /// Source address of another uplink than the route's own.
     uplink: Option<IpAddr>,
@@ -161,7 +164,7 @@ impl Sending {
             unchanged: 0,
             controller: config.controller.map(|kind| (kind, longest_record as u64)),
             restraint: None,
-            stamps: Vec::new(),
+            stamps: Stamps::default(),
             released: Vec::new(),
             uplink: config.source,
         })
@@ -249,36 +252,6 @@ impl Sending {
         let deadline = self.under_way.next_deadline().filter(|_| self.zone.is_some()).into_iter();
         let expiry = deadline.flat_map(|at| [at.saturating_sub(way), at + Duration::from_nanos(1)]);
         look.into_iter().chain(expiry.filter(|at| *at > now)).min()
-    }
-
-    /// Queries the kernel's path state, if the last query is old enough.
-    pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
-        if !self.meter.is_due(now) && self.stamps.is_empty() {
-            return Ok(());
-        }
-        let unsent = socket.unsent()?;
-        let unacknowledged = socket.unacknowledged()?;
-        let info = socket.info()?;
-        // Of all that is acknowledged by now.
-        self.take_notices(socket)?;
-        self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
-        let reached = self.given().saturating_sub(unacknowledged.into());
-        if let Some(restraint) = &mut self.restraint {
-            restraint.heard(now, manager, reached, &self.stamps, &info);
-        }
-        self.stamps.retain(|(end, _)| *end > reached);
-        let limit = self.meter.queue_limit();
-        // Small changes of the rate are not worth a system call.
-        if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
-            socket.set_unsent_limit(limit)?;
-            self.told_limit = limit;
-        }
-        let longest = self.meter.longest_timeout();
-        if longest.max(self.longest_timeout) > longest.min(self.longest_timeout) * 5 / 4 {
-            socket.set_longest_timeout(longest);
-            self.longest_timeout = longest;
-        }
-        Ok(())
     }
 
     /// Pulls and sends what the kernel has room for; returns whether anything was sent.
@@ -465,106 +438,6 @@ impl Sending {
             self.rest = Some(UnsentRecord { bytes: self.scratch.clone(), from: taken });
         }
         Ok(Given::Taken(None))
-    }
-
-    /// Returns the number of stream bytes given to the kernel.
-    fn given(&self) -> u64 {
-        self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
-    }
-
-    /// Returns the number of stream bytes sent, given the number of `unsent` bytes in the kernel.
-    pub(crate) fn sent(&self, unsent: u32) -> u64 {
-        self.given().saturating_sub(unsent.into())
-    }
-
-    /// Returns the number of cumulatively acknowledged stream bytes.
-    pub(crate) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
-        Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
-    }
-
-    /// Reads the kernel's notices.
-    fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
-        // One pair of clocks for all: a pause between two readings would put one acknowledgement's records apart.
-        let mut clocks = None;
-        while let Some(notice) = socket.notice()? {
-            match notice {
-                Notice::Released(released) => self.released.push(released),
-                Notice::Stamped(stamped) => {
-                    let (given, end) = (self.given(), stamped.last.wrapping_add(1));
-                    // The kernel counts modulo 2^32.
-                    let behind = u64::from((given as u32).wrapping_sub(end));
-                    let (stamping, own) = *clocks.get_or_insert_with(|| (stamping_clock(), (self.clock)()));
-                    let at = own.saturating_sub(stamping.saturating_sub(stamped.at));
-                    self.stamps.extend(given.checked_sub(behind).map(|end| (end, at)));
-                }
-                Notice::Other => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Processes acknowledgements, and the kernel's notices of memory that it released.
-    pub(crate) fn settle(
-        &mut self,
-        now: Instant,
-        socket: &Socket,
-        source: &mut dyn AduSource,
-        counts: &mut Statistics,
-    ) -> io::Result<bool> {
-        self.take_notices(socket)?;
-        let released = std::mem::take(&mut self.released);
-        let acked = self.acknowledged(socket)?;
-        let mut progress = !released.is_empty();
-        while let Some(version) = self.under_way.next_version(acked) {
-            let retransmitted = match version {
-                Version::Restored { .. } => socket.info()?.retransmitted(),
-                Version::First | Version::Changed { .. } => 0,
-            };
-            self.bearing.learn(now, version, retransmitted);
-            let Some(arrived) = self.under_way.pop_acked(acked) else { break };
-            progress = true;
-            let Some(token) = arrived.token else { continue };
-            let as_it_was = match arrived.overwritten {
-                Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
-                None => !(arrived.boarded && socket.info()?.is_reordered()),
-            };
-            if as_it_was {
-                source.acked(token);
-                counts.acked += 1;
-            } else {
-                source.lost(token);
-                counts.lost += 1;
-            }
-        }
-        self.look_for_cuts(acked, socket)?;
-        for range in released {
-            // Released before it was acknowledged: the kernel copied it when it was given. A device of this host that copies, such as
-            // loopback, does so at each transmission.
-            let too_early = range.copied && self.under_way.has_send(range.last);
-            if let Some(zone) = &mut self.zone {
-                self.under_way.released(range.first, range.last, |slot| zone.give_back(slot));
-            }
-            if too_early {
-                tracing::debug!("the kernel copies what is sent: late choice ends at its queue");
-                self.zone = None;
-                self.under_way.forget_places();
-            } else {
-                self.proven = true;
-            }
-        }
-        Ok(progress)
-    }
-
-    /// Checks whether the first unacknowledged record arrives in parts.
-    fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
-        let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
-        if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
-            let sent = self.sent(socket.unsent()?);
-            if let Some(start) = self.under_way.cut(acked, sent, mss) {
-                self.bearing.is_cut(start);
-            }
-        }
-        Ok(())
     }
 
     /// Reports everything in flight as lost: the connection is over.

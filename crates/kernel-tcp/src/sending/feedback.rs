@@ -1,0 +1,140 @@
+//! Feedback of the kernel to the sending side: path state, acknowledgements and their times, released memory.
+
+use std::io;
+
+use timeous_cm::Manager;
+use timeous_core::{AduSource, Instant};
+use timeous_transport::Statistics;
+
+use super::Sending;
+use crate::path_evidence::Version;
+use crate::socket::{Notice, Socket, stamping_clock};
+
+impl Sending {
+    /// Queries the kernel's path state, if the last query is old enough.
+    pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
+        if !self.meter.is_due(now) && self.stamps.is_empty() {
+            return Ok(());
+        }
+        let unsent = socket.unsent()?;
+        let unacknowledged = socket.unacknowledged()?;
+        let info = socket.info()?;
+        // Of all that is acknowledged by now.
+        self.take_notices(socket)?;
+        self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
+        let reached = self.given().saturating_sub(unacknowledged.into());
+        if let Some(restraint) = &mut self.restraint {
+            restraint.heard(now, manager, reached, &mut self.stamps, &info);
+        }
+        self.stamps.settle(reached);
+        let limit = self.meter.queue_limit();
+        // Small changes of the rate are not worth a system call.
+        if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
+            socket.set_unsent_limit(limit)?;
+            self.told_limit = limit;
+        }
+        let longest = self.meter.longest_timeout();
+        if longest.max(self.longest_timeout) > longest.min(self.longest_timeout) * 5 / 4 {
+            socket.set_longest_timeout(longest);
+            self.longest_timeout = longest;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of stream bytes given to the kernel.
+    fn given(&self) -> u64 {
+        self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
+    }
+
+    /// Returns the number of stream bytes sent, given the number of `unsent` bytes in the kernel.
+    pub(crate) fn sent(&self, unsent: u32) -> u64 {
+        self.given().saturating_sub(unsent.into())
+    }
+
+    /// Returns the number of cumulatively acknowledged stream bytes.
+    pub(crate) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
+        Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
+    }
+
+    /// Reads the kernel's notices.
+    fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
+        // One pair of clocks for all: a pause between two readings would put one acknowledgement's records apart.
+        let mut clocks = None;
+        while let Some(notice) = socket.notice()? {
+            match notice {
+                Notice::Released(released) => self.released.push(released),
+                Notice::Stamped(stamped) => {
+                    let (stamping, own) = *clocks.get_or_insert_with(|| (stamping_clock(), (self.clock)()));
+                    let at = own.saturating_sub(stamping.saturating_sub(stamped.at));
+                    self.stamps.add(self.given(), stamped.last, at);
+                }
+                Notice::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes acknowledgements, and the kernel's notices of memory that it released.
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        self.take_notices(socket)?;
+        let released = std::mem::take(&mut self.released);
+        let acked = self.acknowledged(socket)?;
+        let mut progress = !released.is_empty();
+        while let Some(version) = self.under_way.next_version(acked) {
+            let retransmitted = match version {
+                Version::Restored { .. } => socket.info()?.retransmitted(),
+                Version::First | Version::Changed { .. } => 0,
+            };
+            self.bearing.learn(now, version, retransmitted);
+            let Some(arrived) = self.under_way.pop_acked(acked) else { break };
+            progress = true;
+            let Some(token) = arrived.token else { continue };
+            let as_it_was = match arrived.overwritten {
+                Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
+                None => !(arrived.boarded && socket.info()?.is_reordered()),
+            };
+            if as_it_was {
+                source.acked(token);
+                counts.acked += 1;
+            } else {
+                source.lost(token);
+                counts.lost += 1;
+            }
+        }
+        self.look_for_cuts(acked, socket)?;
+        for range in released {
+            // Released before it was acknowledged: the kernel copied it when it was given. A device of this host that copies, such as
+            // loopback, does so at each transmission.
+            let too_early = range.copied && self.under_way.has_send(range.last);
+            if let Some(zone) = &mut self.zone {
+                self.under_way.released(range.first, range.last, |slot| zone.give_back(slot));
+            }
+            if too_early {
+                tracing::debug!("the kernel copies what is sent: late choice ends at its queue");
+                self.zone = None;
+                self.under_way.forget_places();
+            } else {
+                self.proven = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Checks whether the first unacknowledged record arrives in parts.
+    fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
+        let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
+        if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
+            let sent = self.sent(socket.unsent()?);
+            if let Some(start) = self.under_way.cut(acked, sent, mss) {
+                self.bearing.is_cut(start);
+            }
+        }
+        Ok(())
+    }
+}
