@@ -122,6 +122,11 @@ impl Restraint {
         self.flow
     }
 
+    /// Returns whether it has not been told of the acknowledgement of all records.
+    pub(crate) fn awaits_any(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
     /// Returns whether one segment may be given to the kernel.
     pub(crate) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
