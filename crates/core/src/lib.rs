@@ -8,6 +8,7 @@
 pub mod adu;
 pub mod advice;
 pub mod choice;
+pub mod clock_pair;
 pub mod host_rate_limit;
 pub mod id_map;
 pub mod keyed_hash;
@@ -24,6 +25,7 @@ pub mod units;
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use advice::{Advice, BufferState, RateRange, Reason, Thresholds};
 pub use choice::{Adviser, LateChoice};
+pub use clock_pair::read_both;
 pub use host_rate_limit::HostRateLimit;
 pub use id_map::IdMap;
 pub use keyed_hash::KeyedHash;

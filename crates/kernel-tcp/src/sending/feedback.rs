@@ -3,7 +3,7 @@
 use std::io;
 
 use timeous_cm::Manager;
-use timeous_core::{AduSource, Instant};
+use timeous_core::{AduSource, Instant, read_both};
 use timeous_transport::Statistics;
 
 use super::Sending;
@@ -67,7 +67,7 @@ impl Sending {
             match notice {
                 Notice::Released(released) => self.released.push(released),
                 Notice::Stamped(stamped) => {
-                    let (stamping, own) = *clocks.get_or_insert_with(|| (stamping_clock(), (self.clock)()));
+                    let (own, stamping) = *clocks.get_or_insert_with(|| read_both(self.clock, stamping_clock));
                     let at = own.saturating_sub(stamping.saturating_sub(stamped.at));
                     self.stamps.add(self.given(), stamped.last, at);
                 }

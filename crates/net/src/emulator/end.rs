@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::time::Duration as StdDuration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, read_both};
 
 use crate::capture::Capture;
 
@@ -15,11 +15,6 @@ pub(super) type CaptureFile = Capture<BufWriter<File>>;
 /// Maximum plausible age of a packet's timestamp; an older one means that the wall clock was set. Chosen by us: a
 /// higher value delays packets for longer after that.
 const MAX_AGE: Duration = Duration::from_secs(1);
-/// Time within which both clocks should be read, and number of attempts. Chosen by us: more error of a packet's arrival time than that
-/// shows in round trips of some milliseconds; a busy machine may hold up any reading, but hardly all of them.
-const MAX_GAP: Duration = Duration::from_micros(20);
-const MAX_READINGS: usize = 4;
-
 /// `CLOCK_MONOTONIC` since the emulator was created, with conversion to `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
@@ -51,21 +46,9 @@ impl Clock {
         now.saturating_sub(if age > MAX_AGE { Duration::ZERO } else { age })
     }
 
-    /// Now by both clocks. The process may be held up between the readings: the best of a few is taken. What is left makes a packet
-    /// late, never early, since a link must not be shorter than its delay.
+    /// Now by both clocks. An error makes a packet late, never early, since a link must not be shorter than its delay.
     fn both(&self) -> (Instant, Duration) {
-        let (mut both, mut least) = ((Instant::ZERO, Duration::ZERO), Duration::MAX);
-        for _ in 0..MAX_READINGS {
-            let (before, realtime, now) = (self.now(), read(ClockId::Realtime), self.now());
-            let gap = now - before;
-            if gap < least {
-                (both, least) = ((now, realtime), gap);
-            }
-            if gap <= MAX_GAP {
-                break;
-            }
-        }
-        both
+        read_both(|| self.now(), || read(ClockId::Realtime))
     }
 }
 
