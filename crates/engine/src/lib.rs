@@ -4,6 +4,7 @@
 
 pub mod batch;
 mod bell;
+mod binding;
 mod callers;
 mod carrier;
 mod client;

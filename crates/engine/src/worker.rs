@@ -13,6 +13,7 @@ use timeous_dccp::ConnectError;
 use timeous_kernel_tcp::{KernelTcp, TcpConfig, TcpFraming};
 use timeous_stream::{Order, StreamId};
 
+use crate::binding::{any_local, at_or_in_ipv4, bind, bind_both, refused};
 use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, PortLife, User};
@@ -29,10 +30,6 @@ use crate::session::Session;
 use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for, second_uplink};
 use crate::waker::{Waker, timespec};
-
-/// Port numbers that are tried where the system chooses one for UDP and TCP. Chosen by us: where nine in ten are in use in TCP, all
-/// tries fail once in three times; a lower value gives up earlier.
-const PORT_TRIES: u32 = 10;
 
 /// Duration of a round's work beyond which the machine has paused. Chosen by us: a round that sends full batches takes a few hundred
 /// microseconds; a lower value costs rounds, a higher one lets timers expire for acknowledgements that have arrived.
@@ -475,53 +472,6 @@ fn check_framing(config: &StreamConfig) -> Result<(), EngineError> {
         TcpFraming::Records => Ok(()),
         _ => Err(EngineError::SealedFraming),
     }
-}
-
-fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
-    at_or_in_ipv4(local, Socket::bind)
-}
-
-/// Binds a UDP socket, and a TCP socket with the same port number. A number that the system chose for UDP may be in use in TCP:
-/// it is asked for another one.
-fn bind_both(local: SocketAddr) -> Result<(Socket, TcpListener), EngineError> {
-    let mut tries = if local.port() == 0 { PORT_TRIES } else { 1 };
-    loop {
-        let udp = bind(local)?;
-        tries -= 1;
-        match at_or_in_ipv4(udp.local_addr()?, TcpListener::bind) {
-            Err(EngineError::PortInUse(_)) if tries > 0 => {}
-            tcp => return Ok((udp, tcp?)),
-        }
-    }
-}
-
-/// Binds a socket at `local`. A host without IPv6 has only IPv4 addresses.
-fn at_or_in_ipv4<S>(local: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<S>) -> Result<S, EngineError> {
-    let error = match bind(local) {
-        Ok(socket) => return Ok(socket),
-        Err(_) if local.ip() == Ipv6Addr::UNSPECIFIED => {
-            let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, local.port()));
-            match bind(local) {
-                Ok(socket) => return Ok(socket),
-                Err(error) => error,
-            }
-        }
-        Err(error) => error,
-    };
-    Err(refused(local, error))
-}
-
-fn refused(local: SocketAddr, error: io::Error) -> EngineError {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
-        _ => EngineError::Socket { local, error },
-    }
-}
-
-/// Returns the unspecified address of the family of `remote`, with port zero.
-fn any_local(remote: SocketAddr) -> SocketAddr {
-    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    (any, 0).into()
 }
 
 /// Returns a secret that nobody else knows.
