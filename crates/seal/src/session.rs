@@ -2,17 +2,18 @@
 
 use std::io::{Read, Write};
 
-use rustls::{AlertDescription, CertificateError, CipherSuite, ClientConnection, Connection, Error, ServerConnection};
+use rustls::{CipherSuite, ClientConnection, Connection, ServerConnection};
 use zeroize::Zeroizing;
 
 use crate::access::{Admission, Call, Intent, Refusal};
 use crate::association::Secrets;
 use crate::credential::{CallerCredential, ListenerCredential};
-use crate::error::{CertificateFault, SealError};
+use crate::error::SealError;
 use crate::keys::{Cipher, Secret};
 use crate::migration::MigrationSecret;
 use crate::proof::{Answer, Request, is_proof, prove};
-use crate::verifier::OtherFingerprint;
+use crate::tls_failure::failure;
+use crate::tls_record::Boundary;
 
 /// Most bytes of application data that a peer may send before it is admitted: a request is shorter.
 const MAX_REQUEST: usize = 1024;
@@ -252,57 +253,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Returns whether a stream of bytes begins with TLS (RFC 8446 §5.1): a handshake message or an alert. Three bytes tell.
-#[must_use]
-pub fn is_tls(bytes: &[u8]) -> bool {
-    const ALERT: u8 = 21;
-    const HANDSHAKE: u8 = 22;
-    matches!(bytes, [ALERT | HANDSHAKE, 3, 0..=4, ..])
-}
-
-/// Position in the TLS records of the peer, so that no byte behind the last one is read.
-#[derive(Debug)]
-struct Boundary {
-    /// Whether no byte was received.
-    is_at_start: bool,
-    /// Header of the current record (RFC 8446 §5.1), as far as it is there.
-    header: [u8; 5],
-    header_len: usize,
-    /// Bytes of the record behind its header that have not come.
-    left: usize,
-}
-
-impl Default for Boundary {
-    fn default() -> Self {
-        Self { is_at_start: true, header: [0; 5], header_len: 0, left: 0 }
-    }
-}
-
-impl Boundary {
-    /// Returns how many of the bytes, of which there is at least one, belong to the current record; `None`: this is not TLS.
-    fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
-        if self.left > 0 {
-            let len = bytes.len().min(self.left);
-            self.left -= len;
-            return Some(len);
-        }
-        let len = bytes.len().min(self.header.len() - self.header_len);
-        self.header[self.header_len..self.header_len + len].copy_from_slice(&bytes[..len]);
-        self.header_len += len;
-        // Content types from change_cipher_spec to application_data, and versions 3.x.
-        let is_tls = matches!(self.header[0], 20..=23) && (self.header_len == 1 || self.header[1] == 3);
-        if !is_tls {
-            return None;
-        }
-        self.is_at_start = false;
-        if self.header_len == self.header.len() {
-            self.header_len = 0;
-            self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
-        }
-        Some(len)
-    }
-}
-
 /// Checks the listener's answer; returns the stream's name.
 fn check(answer: &Answer, credential: &CallerCredential, tls: &Connection) -> Result<String, SealError> {
     match (answer, &credential.passphrase) {
@@ -357,49 +307,12 @@ fn export_proof(tls: &Connection) -> Result<[u8; 32], SealError> {
     export(tls, b"EXPORTER-timeous-proof")
 }
 
-/// Translates an error of TLS.
-fn failure(error: &Error) -> SealError {
-    use CertificateFault as Fault;
-    match error {
-        Error::InvalidCertificate(fault) => SealError::Certificate(match fault {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Fault::Clock("expired"),
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                Fault::Clock("not valid yet")
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Fault::Name(fault.to_string())
-            }
-            CertificateError::UnknownIssuer => Fault::Untrusted,
-            CertificateError::Other(other) => match other.0.downcast_ref::<OtherFingerprint>() {
-                Some(OtherFingerprint(found)) => Fault::Fingerprint(found.to_string()),
-                None if other.to_string().contains("CaUsedAsEndEntity") => Fault::Untrusted,
-                None => Fault::Other(other.to_string()),
-            },
-            fault => Fault::Other(fault.to_string()),
-        }),
-        Error::NoCertificatesPresented => {
-            SealError::Protocol("it shows no certificate, and we ask callers for one".into())
-        }
-        Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateRequired
-            | AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::CertificateExpired
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::UnsupportedCertificate
-            | AlertDescription::AccessDenied
-            | AlertDescription::DecryptError => SealError::OurCertificate(format!("{alert:?}")),
-            alert => SealError::Protocol(format!("alert {alert:?}")),
-        },
-        error => SealError::Protocol(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::tls_record::is_tls;
     use crate::{Intent, Passphrase, SharedPassphrase, Trust};
 
     /// Passes bytes between two ends until both have nothing to say.
