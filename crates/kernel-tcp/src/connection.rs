@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::config::{TcpConfig, TcpFraming};
 use crate::handshake::{Handshake, HandshakeFailure};
 use crate::identity::Hello;
-use crate::receiving::Receiving;
+use crate::receiving::{Receiving, Sink};
 use crate::sending::Sending;
 use crate::session::{TcpSession, TcpView};
 use crate::socket::Socket;
@@ -234,7 +234,8 @@ impl<S: TcpSession> Connection<S> {
             Ok((sending, mut receiving)) => {
                 self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
-                let taken = receiving.take_in(now, heard, &mut self.session, &mut self.counts);
+                let taken =
+                    receiving.take_in(heard, &mut Sink { now, session: &mut self.session, counts: &mut self.counts });
                 self.state = State::Open(Box::new(Both { sending, receiving }));
                 taken
             }
@@ -276,14 +277,14 @@ impl<S: TcpSession> Connection<S> {
 
     /// Reads and delivers incoming data.
     pub(crate) fn receive(&mut self, now: Instant) {
-        let (socket, session, counts) = (&mut self.socket, &mut self.session, &mut self.counts);
+        let sink = Sink { now, session: &mut self.session, counts: &mut self.counts };
         let (receiving, end) = match &mut self.state {
             State::Open(both) => (&mut both.receiving, CloseReason::Peer),
             State::Closing(_, both) => (&mut both.receiving, CloseReason::Local),
             State::Handshaking(..) => return self.shake_hands(now),
             State::Calling(_) | State::Over => return,
         };
-        match receiving.receive(now, socket, session, counts) {
+        match receiving.receive(&mut self.socket, sink) {
             Ok(false) => {}
             Ok(true) => self.close(now, end),
             // If all of our data was acknowledged, an unorderly close by the peer is no failure.

@@ -31,6 +31,28 @@ pub(crate) struct Receiving {
     end: PeerEnd,
 }
 
+/// Stream that datagrams are delivered to, with its counters.
+pub(crate) struct Sink<'a, S> {
+    pub(crate) now: Instant,
+    pub(crate) session: &'a mut S,
+    pub(crate) counts: &'a mut Statistics,
+}
+
+impl<S: TcpSession> Sink<'_, S> {
+    /// Delivers a datagram, or notes what a control message tells of the peer's `end`.
+    fn deliver(&mut self, Datagram { substream, is_control, payload, .. }: Datagram<'_>, end: &mut PeerEnd) {
+        if is_control {
+            if payload == END && *end == PeerEnd::Awaited {
+                *end = PeerEnd::Said;
+            }
+            return;
+        }
+        self.counts.data_received += 1;
+        self.counts.bytes_received += payload.len() as u64;
+        self.session.received(self.now, substream, payload.to_vec());
+    }
+}
+
 /// Knowledge of the end of the peer's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeerEnd {
@@ -58,25 +80,13 @@ impl Receiving {
     /// # Errors
     /// The system's. `InvalidData`: the peer encrypts, and this end does not. `ConnectionReset`: an encrypted stream ends without the
     /// peer's word.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        socket: &mut Socket,
-        session: &mut impl TcpSession,
-        counts: &mut Statistics,
-    ) -> io::Result<bool> {
-        let ended = self.read_socket(now, socket, session, counts);
-        self.look(now, session, counts);
+    pub(crate) fn receive(&mut self, socket: &mut Socket, mut sink: Sink<'_, impl TcpSession>) -> io::Result<bool> {
+        let ended = self.read_socket(socket, &mut sink);
+        self.look(&mut sink);
         ended
     }
 
-    fn read_socket(
-        &mut self,
-        now: Instant,
-        socket: &mut Socket,
-        session: &mut impl TcpSession,
-        counts: &mut Statistics,
-    ) -> io::Result<bool> {
+    fn read_socket(&mut self, socket: &mut Socket, sink: &mut Sink<'_, impl TcpSession>) -> io::Result<bool> {
         for turn in 0..TURN {
             let Some(len) = socket.receive(&mut self.buffer)? else {
                 if turn > 0 {
@@ -89,7 +99,7 @@ impl Receiving {
                 return if is_in_order { Ok(true) } else { Err(io::ErrorKind::ConnectionReset.into()) };
             }
             let buffer = std::mem::take(&mut self.buffer);
-            let taken = self.take_in(now, &buffer[..len], session, counts);
+            let taken = self.take_in(&buffer[..len], sink);
             self.buffer = buffer;
             taken?;
         }
@@ -100,33 +110,27 @@ impl Receiving {
     ///
     /// # Errors
     /// `InvalidData`: the peer encrypts, and this end does not.
-    pub(crate) fn take_in(
-        &mut self,
-        now: Instant,
-        bytes: &[u8],
-        session: &mut impl TcpSession,
-        counts: &mut Statistics,
-    ) -> io::Result<()> {
+    pub(crate) fn take_in(&mut self, bytes: &[u8], sink: &mut Sink<'_, impl TcpSession>) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         if std::mem::take(&mut self.may_be_tls) && is_tls(bytes) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        read((&mut self.reader, &mut self.end), now, bytes, session, counts);
+        sink.counts.packets_received += 1;
+        self.reader.push(bytes, |datagram| sink.deliver(datagram, &mut self.end));
+        (sink.counts.malformed, sink.counts.duplicates) = self.reader.refused();
         Ok(())
     }
 
     /// Reads tapped segments. If the tap fails, all data still arrives in order by the socket.
-    fn look(&mut self, now: Instant, session: &mut impl TcpSession, counts: &mut Statistics) {
+    fn look(&mut self, sink: &mut Sink<'_, impl TcpSession>) {
         let end = &mut self.end;
         let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
         let done = tap.look(|sight| match sight {
             TapObservation::Passed(upto) => reader.passed(upto),
             TapObservation::Data(at, data) => {
-                reader.see(at, data, |datagram| {
-                    deliver(now, datagram, end, session, counts);
-                });
+                reader.see(at, data, |datagram| sink.deliver(datagram, end));
             }
         });
         if let Err(error) = done {
@@ -159,34 +163,4 @@ fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
             Ok(None)
         }
     }
-}
-
-fn read(
-    (reader, end): (&mut Reader, &mut PeerEnd),
-    now: Instant,
-    bytes: &[u8],
-    session: &mut impl TcpSession,
-    counts: &mut Statistics,
-) {
-    counts.packets_received += 1;
-    reader.push(bytes, |datagram| deliver(now, datagram, end, session, counts));
-    (counts.malformed, counts.duplicates) = reader.refused();
-}
-
-fn deliver(
-    now: Instant,
-    Datagram { substream, is_control, payload, .. }: Datagram<'_>,
-    end: &mut PeerEnd,
-    session: &mut impl TcpSession,
-    counts: &mut Statistics,
-) {
-    if is_control {
-        if payload == END && *end == PeerEnd::Awaited {
-            *end = PeerEnd::Said;
-        }
-        return;
-    }
-    counts.data_received += 1;
-    counts.bytes_received += payload.len() as u64;
-    session.received(now, substream, payload.to_vec());
 }
