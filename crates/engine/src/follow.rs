@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 
 use timeous_core::{Duration, Instant};
-use timeous_kernel_tcp::{Call, HandshakeFailure, Hello, KernelTcp, TcpConfig};
+use timeous_kernel_tcp::{Call, HandshakeFailure, Hello, KernelTcp, Route, TcpConfig};
 use timeous_seal::{CallerCredential, SealError};
 use timeous_stream::StreamId;
 
@@ -30,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// A watched stream.
 pub(crate) struct Follower {
     pub(crate) id: StreamId,
-    pub(crate) remote: SocketAddr,
+    pub(crate) route: Route,
     /// UDP port that the stream uses.
     pub(crate) port: u64,
     pub(crate) tcp: TcpConfig,
@@ -69,13 +68,13 @@ impl Followers {
         &mut self,
         now: Instant,
         (id, port): (StreamId, u64),
-        remote: SocketAddr,
+        route: Route,
         (tcp, credential): (TcpConfig, Option<CallerCredential>),
     ) {
         let activity = PeerActivity { last: now, packets: 0, is_open: false };
         self.0.push(Follower {
             id,
-            remote,
+            route,
             port,
             tcp,
             credential,
@@ -137,7 +136,7 @@ impl Follower {
         match &mut self.call {
             None if now >= self.next_call => {
                 self.next_call = now + CALL_AGAIN;
-                self.call = Call::start(self.remote, &self.tcp, self.credential.as_ref()).ok();
+                self.call = Call::start(self.route, self.credential.as_ref()).ok();
                 None
             }
             None => None,

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Duration, Instant, Rng};
 use timeous_dccp::ConnectError;
-use timeous_kernel_tcp::{KernelTcp, TcpConfig, TcpFraming};
+use timeous_kernel_tcp::{KernelTcp, Route, TcpFraming};
 use timeous_stream::{Order, StreamId};
 
 use crate::binding::{any_local, at_or_in_ipv4, bind, bind_both, refused};
@@ -172,20 +172,20 @@ impl Worker {
             // The TCP of some carriers comes later: an address that this host does not have is refused now.
             UdpSocket::bind((local, 0)).map_err(|error| EngineError::Socket { local: (local, 0).into(), error })?;
         }
-        let source = config.local.and_then(|local| second_uplink(local, remote.ip()));
-        let tcp = TcpConfig { local: config.local, source, ..config.tcp.clone() };
+        let uplink = config.local.and_then(|local| second_uplink(local, remote.ip()));
+        let route = Route { remote, local: config.local, uplink };
         match config.carrier {
             Carrier::Tcp => {
                 let (session, stream) = self.streams.make(user, config, PortLife::default())?;
                 config.tcp.check_tap().map_err(EngineError::NoPacketTap)?;
-                self.tcp.connect(now, remote, session, &tcp, config.sealing.of_caller())?;
+                self.tcp.connect(now, route, session, &config.tcp, config.sealing.of_caller())?;
                 Ok(stream)
             }
             Carrier::Udp | Carrier::Auto => {
-                let (number, (id, stream)) = self.call(now, (remote, user), source, config)?;
+                let (number, (id, stream)) = self.call(now, (remote, user), uplink, config)?;
                 if config.carrier == Carrier::Auto {
-                    let settings = (tcp, config.sealing.of_caller().cloned());
-                    self.followers.add(now, (id, number), remote, settings);
+                    let settings = (config.tcp.clone(), config.sealing.of_caller().cloned());
+                    self.followers.add(now, (id, number), route, settings);
                 }
                 Ok(stream)
             }

@@ -1,18 +1,20 @@
 //! A pending TCP connection attempt, for a stream that another transport may still carry.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use timeous_seal::{CallerCredential, Session};
 
-use crate::config::TcpConfig;
 use crate::handshake::{Agreed, Handshake, HandshakeFailure};
+use crate::route::Route;
 use crate::socket::Socket;
 
 /// A connection attempt, with the agreement on keys if there is a credential: the stream moves only to its listener.
 #[derive(Debug)]
 pub struct Call {
     socket: Socket,
+    /// Source address of another uplink than the route's own.
+    pub(crate) uplink: Option<IpAddr>,
     progress: Progress,
 }
 
@@ -30,8 +32,9 @@ impl Call {
     ///
     /// # Errors
     /// The system's: no socket, no route.
-    pub fn start(remote: SocketAddr, config: &TcpConfig, credential: Option<&CallerCredential>) -> io::Result<Self> {
-        Ok(Self { socket: Socket::call(config.local, remote)?, progress: Progress::Calling(credential.cloned()) })
+    pub fn start(route: Route, credential: Option<&CallerCredential>) -> io::Result<Self> {
+        let socket = Socket::call(route.local, route.remote)?;
+        Ok(Self { socket, uplink: route.uplink, progress: Progress::Calling(credential.cloned()) })
     }
 
     /// Goes on with the attempt; returns whether it was answered, by an authenticated listener if the stream is encrypted.

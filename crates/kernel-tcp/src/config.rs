@@ -1,7 +1,5 @@
 //! Settings of a stream over the kernel's TCP.
 
-use std::net::IpAddr;
-
 use timeous_cm::Kind;
 use timeous_core::Duration;
 
@@ -51,11 +49,6 @@ pub struct TcpConfig {
     /// Length of the longest usual datagram, in bytes. Longer ones, up to 65 535 bytes, are sent, too, but not changed in the kernel's
     /// send queue.
     pub longest: usize,
-    /// Local address to connect from; `None`: the route's own. For streams of an engine, `StreamConfig::local` takes the place of this
-    /// and the next.
-    pub local: Option<IpAddr>,
-    /// That address, if it is not the route's own: another uplink, which shares no path state with others.
-    pub source: Option<IpAddr>,
     /// Timeout for the connection attempt.
     pub connect_timeout: Duration,
     /// Maximum time for which a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
@@ -77,8 +70,6 @@ impl Default for TcpConfig {
         Self {
             framing: TcpFraming::default(),
             longest: 1_200,
-            local: None,
-            source: None,
             connect_timeout: Duration::from_secs(60),
             silence: Duration::from_secs(30),
             unordered: Unordered::default(),

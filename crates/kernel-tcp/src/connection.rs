@@ -1,7 +1,7 @@
 //! One stream over a TCP socket of the kernel, from connecting to the close.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use rustix::event::epoll::EventFlags;
 use timeous_cm::{FlowId, Manager};
@@ -15,6 +15,7 @@ use crate::config::{TcpConfig, TcpFraming};
 use crate::handshake::{Handshake, HandshakeFailure};
 use crate::identity::Hello;
 use crate::receiving::{Receiving, Sink};
+use crate::route::Route;
 use crate::sending::Sending;
 use crate::session::{TcpSession, TcpView};
 use crate::socket::Socket;
@@ -44,6 +45,8 @@ pub(crate) struct Connection<S> {
     state: State,
     counts: Statistics,
     view: TcpView,
+    /// Source address of another uplink than the route's own.
+    uplink: Option<IpAddr>,
     /// Flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
     /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
@@ -73,22 +76,22 @@ struct Both {
 }
 
 impl<S: TcpSession> Connection<S> {
-    /// Connects to `remote`; with a `credential`, the stream is encrypted.
+    /// Connects by a route; with a `credential`, the stream is encrypted.
     pub(crate) fn call(
         now: Instant,
         clock: fn() -> Instant,
-        remote: SocketAddr,
+        route: Route,
         session: S,
         (config, credential): (TcpConfig, Option<CallerCredential>),
     ) -> io::Result<Self> {
-        let socket = Socket::call(config.local, remote)?;
-        session.set_peer(remote);
+        let socket = Socket::call(route.local, route.remote)?;
+        session.set_peer(route.remote);
         let until = now + config.connect_timeout;
-        let connection = Self::new(clock, socket, session, config);
+        let connection = Self::new(clock, socket, session, config, route.uplink);
         Ok(Self { state: State::Calling(until), refusable_until: Some(until), credential, ..connection })
     }
 
-    fn new(clock: fn() -> Instant, socket: Socket, session: S, config: TcpConfig) -> Self {
+    fn new(clock: fn() -> Instant, socket: Socket, session: S, config: TcpConfig, uplink: Option<IpAddr>) -> Self {
         // The stream may have been carried over DCCP before: its counters go on.
         let counts = session.statistics();
         let (state, view) = (State::Over, TcpView::default());
@@ -100,6 +103,7 @@ impl<S: TcpSession> Connection<S> {
             state,
             counts,
             view,
+            uplink,
             flow: None,
             refusable_until: None,
             credential: None,
@@ -115,8 +119,9 @@ impl<S: TcpSession> Connection<S> {
         session: S,
         (config, hello): (TcpConfig, &Hello),
     ) -> Self {
+        let uplink = call.uplink;
         let (socket, agreed) = call.into_parts();
-        let mut connection = Self::new(clock, socket, session, config);
+        let mut connection = Self::new(clock, socket, session, config, uplink);
         match agreed {
             None => connection.open(now, None, &[]),
             Some((agreed, sent)) => {
@@ -140,7 +145,7 @@ impl<S: TcpSession> Connection<S> {
         config: TcpConfig,
         (secrets, heard): (Option<&Secrets>, &[u8]),
     ) -> Self {
-        let mut connection = Self::new(clock, socket, session, config);
+        let mut connection = Self::new(clock, socket, session, config, None);
         connection.open(now, secrets, heard);
         connection
     }
@@ -227,7 +232,7 @@ impl<S: TcpSession> Connection<S> {
         let is_possible = secrets.is_none() || self.config.framing == TcpFraming::Records;
         let settings = if is_possible { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) };
         let ready = settings.and_then(|()| self.socket.set_up(self.config.silence)).and_then(|()| {
-            let sending = Sending::new(self.clock, &self.config, &self.socket, secrets)?;
+            let sending = Sending::new(self.clock, (&self.config, self.uplink), &self.socket, secrets)?;
             Ok((sending, Receiving::new(&self.config, &self.socket, secrets)?))
         });
         let taken = match ready {

@@ -23,6 +23,7 @@ mod ports;
 mod readiness;
 mod receiving;
 mod restraint;
+mod route;
 mod sending;
 mod session;
 #[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
@@ -42,5 +43,6 @@ pub use handshake::HandshakeFailure;
 pub use identity::{Hello, Identity, SequenceNumbers};
 pub use incoming::Incoming;
 pub use ports::KernelTcp;
+pub use route::Route;
 pub use session::{Reach, TcpSession, TcpView};
 pub use trial::{TRIAL_LEN, Trial, TrialView, trial_bytes};

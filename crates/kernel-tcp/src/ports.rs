@@ -19,6 +19,7 @@ use crate::identity::Hello;
 use crate::incoming::Incoming;
 use crate::listener::Listener;
 use crate::readiness::Readiness;
+use crate::route::Route;
 use crate::session::TcpSession;
 use crate::socket::Socket;
 
@@ -72,7 +73,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
     pub fn connect(
         &mut self,
         now: Instant,
-        remote: SocketAddr,
+        route: Route,
         session: S,
         config: &TcpConfig,
         credential: Option<&CallerCredential>,
@@ -81,7 +82,7 @@ impl<S: TcpSession, L: Clone> KernelTcp<S, L> {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let settings = (config.clone(), credential.cloned());
-        self.add(Connection::call(now, self.clock, remote, session, settings)?);
+        self.add(Connection::call(now, self.clock, route, session, settings)?);
         Ok(())
     }
 

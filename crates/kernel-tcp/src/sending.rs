@@ -115,10 +115,11 @@ enum Given {
 }
 
 impl Sending {
-    /// Creates the sending side of a connected socket; with `secrets`, records are encrypted.
+    /// Creates the sending side of a connected socket, which may use another uplink than the route's own; with `secrets`, records are
+    /// encrypted.
     pub(crate) fn new(
         clock: fn() -> Instant,
-        config: &TcpConfig,
+        (config, uplink): (&TcpConfig, Option<IpAddr>),
         socket: &Socket,
         secrets: Option<&Secrets>,
     ) -> io::Result<Self> {
@@ -166,7 +167,7 @@ impl Sending {
             restraint: None,
             stamps: Stamps::default(),
             released: Vec::new(),
-            uplink: config.source,
+            uplink,
         })
     }
 

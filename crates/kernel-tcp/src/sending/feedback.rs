@@ -162,7 +162,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
         let _peer = listener.accept().unwrap();
-        let mut sending = Sending::new(|| Instant::ZERO, &TcpConfig::default(), &socket, None).unwrap();
+        let mut sending = Sending::new(|| Instant::ZERO, (&TcpConfig::default(), None), &socket, None).unwrap();
         // Set now, it asks for no stamps, as with kernels before 6.2.
         sending.controller = Some((Kind::Live, 1_300));
         let (now, mut manager, mut counts) = (Instant::ZERO, Manager::default(), Statistics::default());
