@@ -174,6 +174,33 @@ impl<S: AduSource> Repair<S> {
         None
     }
 
+    /// Takes the next ADU; `is_chosen`: nothing has changed since the last choice.
+    fn take(
+        &mut self,
+        (now, path, room): (Instant, &PathState, usize),
+        packet: &mut Vec<u8>,
+        is_chosen: bool,
+    ) -> Option<PulledAdu> {
+        let has_chosen = !self.again.is_empty();
+        if has_chosen && let Some(again) = self.pull_again(now, path, room, packet) {
+            return Some(again);
+        }
+        if self.has_room_to_spare(now, path)
+            && let Some(again) = self.pull_spare(now, path, room, packet)
+        {
+            return Some(again);
+        }
+        let start = packet.len();
+        let pulled = if has_chosen || is_chosen {
+            self.inner.pull_chosen(now, path, room, packet)
+        } else {
+            self.inner.pull(now, path, room, packet)
+        };
+        let Some(pulled) = pulled else { return self.pull_spare(now, path, room, packet) };
+        self.keep_if_wanted(now, &pulled, &packet[start..]);
+        Some(pulled)
+    }
+
     /// Appends a copy of a kept ADU.
     fn copy(&mut self, token: u64, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let kept = self.kept.get_mut(token)?;
@@ -243,24 +270,11 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
-        let has_chosen = !self.again.is_empty();
-        if has_chosen && let Some(again) = self.pull_again(now, path, room, packet) {
-            return Some(again);
-        }
-        if self.has_room_to_spare(now, path)
-            && let Some(again) = self.pull_spare(now, path, room, packet)
-        {
-            return Some(again);
-        }
-        let start = packet.len();
-        let pulled = if has_chosen {
-            self.inner.pull_chosen(now, path, room, packet)
-        } else {
-            self.inner.pull(now, path, room, packet)
-        };
-        let Some(pulled) = pulled else { return self.pull_spare(now, path, room, packet) };
-        self.keep_if_wanted(now, &pulled, &packet[start..]);
-        Some(pulled)
+        self.take((now, path, room), packet, false)
+    }
+
+    fn pull_chosen(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        self.take((now, path, room), packet, true)
     }
 
     fn choose(&mut self, now: Instant, path: &PathState, ahead: &mut dyn Queue) {

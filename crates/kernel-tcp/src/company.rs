@@ -35,7 +35,7 @@ impl Sending {
         pulled.gather(source, &mut payload);
         let company = Held { pulled, number: self.writer.number(), payload, copied: false };
         if company.pulled.meta.is_expired((self.clock)()) {
-            Self::give_up(&company.pulled, false, source);
+            self.give_up(&company.pulled, false, source);
             self.keep_spare(company.payload);
             return None;
         }

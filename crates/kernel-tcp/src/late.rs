@@ -43,6 +43,7 @@ impl Sending {
         counts: &mut Statistics,
         manager: &mut Manager,
     ) -> io::Result<bool> {
+        self.is_chosen = false;
         let source = stream.source();
         let settled = self.settle(now, socket, source, counts)?;
         self.tell_of_overdue(now, source);
@@ -316,7 +317,7 @@ impl Sending {
 
     /// Drops waiting datagrams that are expired or not worth sending any more.
     pub(crate) fn give_up_useless(&mut self, now: Instant, source: &mut dyn AduSource) {
-        let path = self.path();
+        let (path, before) = (self.path(), self.waiting.len());
         self.waiting.retain(|Held { pulled, .. }| {
             let is_expired = pulled.meta.is_expired(now);
             let is_worth_it = !is_expired && source.is_worth_repeating(now, &path, &pulled.meta);
@@ -326,6 +327,7 @@ impl Sending {
             }
             is_worth_it
         });
+        self.is_chosen &= self.waiting.len() == before;
     }
 
     pub(crate) fn write_padding(&mut self, place: usize) {

@@ -77,6 +77,8 @@ pub(crate) struct Sending {
     released: Vec<Released>,
     /// Source address of another uplink than the route's own.
     uplink: Option<IpAddr>,
+    /// The late choice has looked at the queue in this turn, and nothing was dropped since.
+    pub(crate) is_chosen: bool,
 }
 
 /// Result of a turn.
@@ -168,6 +170,7 @@ impl Sending {
             stamps: Stamps::default(),
             released: Vec::new(),
             uplink,
+            is_chosen: false,
         })
     }
 
@@ -265,6 +268,7 @@ impl Sending {
         manager: &mut Manager,
     ) -> io::Result<bool> {
         self.blocked = false;
+        self.is_chosen = false;
         for given in 0..TURN {
             if !self.finish_rest(socket)? || socket.unsent()? >= self.told_limit {
                 self.blocked = self.rest.is_some() || self.has_pulled() || source.has_queued(now);
@@ -335,7 +339,7 @@ impl Sending {
         let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
         // On a busy machine the round may have begun long ago.
         if pulled.meta.is_expired((self.clock)()) {
-            Self::give_up(&pulled, copied, source);
+            self.give_up(&pulled, copied, source);
             return Ok(Next::TooLate);
         }
         let mut next = Held { pulled, number, payload: std::mem::take(&mut self.payload), copied };
@@ -376,7 +380,7 @@ impl Sending {
                 self.payload = payload;
                 return Some((pulled, number, copied));
             }
-            Self::give_up(&pulled, copied, source);
+            self.give_up(&pulled, copied, source);
         }
         self.give_up_useless(now, source);
         if let Some(Held { pulled, number, payload, .. }) = self.waiting.pop_front() {
@@ -387,17 +391,24 @@ impl Sending {
         Some((pulled, number, false))
     }
 
-    /// Pulls a fresh datagram into `payload` and numbers it.
+    /// Pulls a fresh datagram into `payload` and numbers it. The choice is made once in a turn: it looks at the whole queue, and what a turn
+    /// gives to the kernel fills its queue for two milliseconds at most.
     pub(crate) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         self.payload.clear();
         let path = self.path();
-        let mut pulled = source.pull(now, &path, self.longest.max(self.writer.most_adu()), &mut self.payload)?;
+        let (most, is_chosen) =
+            (self.longest.max(self.writer.most_adu()), std::mem::replace(&mut self.is_chosen, true));
+        let mut pulled = match is_chosen {
+            true => source.pull_chosen(now, &path, most, &mut self.payload)?,
+            false => source.pull(now, &path, most, &mut self.payload)?,
+        };
         pulled.gather(source, &mut self.payload);
         Some((pulled, self.writer.number()))
     }
 
     /// Drops a datagram whose deadline passed before the kernel took it.
-    pub(crate) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+    pub(crate) fn give_up(&mut self, pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+        self.is_chosen = false;
         if copied {
             // A copy may have arrived in another record: lost, not dropped.
             source.lost(pulled.token);
@@ -454,3 +465,6 @@ impl Sending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,12 +34,23 @@ pub struct RingSource {
     room: u32,
     /// Whether the transport was last told that the queue is empty, or has not asked yet.
     empty_handed: bool,
+    /// Time of the last choice, unless a fate became known since.
+    chosen_at: Option<Instant>,
 }
 
 impl RingSource {
     /// Creates a source without a policy, in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
-        Self { consumer, choice: None, is_advised: false, apart: false, closed: false, room: 1, empty_handed: true }
+        Self {
+            consumer,
+            choice: None,
+            is_advised: false,
+            apart: false,
+            closed: false,
+            room: 1,
+            empty_handed: true,
+            chosen_at: None,
+        }
     }
 
     /// Creates a source that runs `choice` before each packet.
@@ -156,6 +167,7 @@ impl RingSource {
         if let Some(choice) = &mut self.choice {
             for (meta, reason) in self.consumer.passed_over() {
                 choice.on_fate(meta, Fate::Dropped(*reason));
+                self.chosen_at = None;
             }
         }
     }
@@ -184,6 +196,7 @@ impl RingSource {
     fn tell(&mut self, settled: Option<AduMeta>, fate: Fate) {
         if let (Some(choice), Some(meta)) = (&mut self.choice, settled) {
             choice.on_fate(&meta, fate);
+            self.chosen_at = None;
         }
     }
 
@@ -207,6 +220,7 @@ impl RingSource {
             && !queue.is_empty()
         {
             choice.choose(now, path, &mut queue);
+            self.chosen_at = Some(now);
         }
     }
 }
@@ -256,7 +270,10 @@ impl AduSource for RingSource {
         if self.closed || !self.consumer.has_queued() {
             return None;
         }
-        self.choose_queued(now, path);
+        // Each choice looks at the whole queue.
+        if self.chosen_at != Some(now) {
+            self.choose_queued(now, path);
+        }
         if self.is_held_back(path) {
             return None;
         }
@@ -312,6 +329,7 @@ impl AduSource for RingSource {
     fn missed(&mut self, meta: &AduMeta) {
         if let Some(choice) = &mut self.choice {
             choice.on_missed(meta);
+            self.chosen_at = None;
         }
     }
 
@@ -333,7 +351,7 @@ impl AduSource for RingSource {
 
 impl fmt::Debug for RingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, choice, is_advised: _, apart, closed, room, empty_handed } = self;
+        let Self { consumer, choice, is_advised: _, apart, closed, room, empty_handed, chosen_at } = self;
         f.debug_struct("RingSource")
             .field("consumer", consumer)
             .field("has_choice", &choice.is_some())
@@ -341,6 +359,7 @@ impl fmt::Debug for RingSource {
             .field("closed", closed)
             .field("room", room)
             .field("empty_handed", empty_handed)
+            .field("chosen_at", chosen_at)
             .finish()
     }
 }

@@ -352,3 +352,32 @@ fn what_is_held_leaves_beside_nothing_either() {
     };
     assert_eq!((beside(1), beside(0)), (None, Some(1)));
 }
+
+/// Policy that counts its choices.
+struct Counting(Arc<Mutex<u32>>);
+
+impl LateChoice for Counting {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn what_leaves_beside_another_is_chosen_anew_only_if_a_fate_became_known_since() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let choices = Arc::new(Mutex::new(0));
+    let mut source = RingSource::with_choice(consumer, Box::new(Counting(choices.clone())));
+    for n in 0..4 {
+        producer.enqueue(&adu(n), b"adu").unwrap();
+    }
+    let (now, path) = (Instant::ZERO, PathState::default());
+    let first = source.pull(now, &path, 400, &mut Vec::new()).unwrap();
+    assert!(source.pull_beside(now, &path, 400, &mut Vec::new()).is_some());
+    assert_eq!(*choices.lock().unwrap(), 1);
+    source.sent(first.token);
+    source.lost(first.token);
+    assert!(source.pull_beside(now, &path, 400, &mut Vec::new()).is_some());
+    assert_eq!(*choices.lock().unwrap(), 2, "what refers to the lost one may go");
+    assert!(source.pull_beside(now + Duration::from_millis(1), &path, 400, &mut Vec::new()).is_some());
+    assert_eq!(*choices.lock().unwrap(), 3);
+}
