@@ -10,9 +10,11 @@ use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
 mod given_up;
+mod overtaken;
 
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
+use overtaken::Overtaken;
 
 /// Later arrivals after which a packet is considered lost, in packets (RFC 4341 §5, docs/decisions/reordering.md).
 pub(super) const NUMDUPACK: usize = 3;
@@ -166,6 +168,7 @@ pub(crate) struct Sender {
     /// End of the window of data that contains a loss or a mark.
     congested_until: Option<Seq>,
     given_up: GivenUp,
+    overtaken: Overtaken,
 }
 
 impl Sender {
@@ -254,14 +257,18 @@ impl Sender {
         let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
             late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
+            if let Some(by) = self.overtaken.came(now, &report) {
+                (feedback.reordered, feedback.overtaken_by) = (true, feedback.overtaken_by.max(by));
+            }
             self.mark_range(now, &report, dropped, &mut feedback);
         }
         self.mark_overtaken(now, newest);
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
         let fresh = fresh.filter(|_| is_news);
         feedback.rtt = late_at.or(fresh.map(|(at, _)| at)).map(|at| round_trip(now, at, elapsed));
+        self.overtaken.note(now, feedback.overtaken_by, feedback.rtt);
         feedback.observed = fresh.map(|(at, departure)| (departure, at + round_trip(now, at, elapsed)));
-        self.declare_lost(&mut feedback);
+        self.declare_lost(now, &mut feedback);
         self.trim();
         feedback
     }
@@ -343,12 +350,22 @@ impl Sender {
         }
     }
 
-    /// Declares packets lost that precede the `NUMDUPACK` greatest numbers that arrived.
-    fn declare_lost(&mut self, feedback: &mut Feedback) {
+    /// Declares packets lost that precede the `NUMDUPACK` greatest numbers that arrived, and were overtaken longer ago than packets of
+    /// this path are.
+    fn declare_lost(&mut self, now: Instant, feedback: &mut Feedback) {
         let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
-        while !self.sent.is_empty() && self.first.is_before(third) {
+        let patience = self.overtaken.longest();
+        let is_open = |sent: &Sent| sent.overtaken_at.is_some_and(|at| now.saturating_since(at) < patience);
+        while self.first.is_before(third)
+            && self.sent.front().is_some_and(|sent| sent.outstanding().is_none() || !is_open(sent))
+        {
             self.decide_first(feedback);
         }
+    }
+
+    /// By how much packets arrive later than ones sent after them.
+    pub(crate) fn reordering(&self) -> Duration {
+        self.overtaken.longest()
     }
 
     /// Removes the first packet; if it was in flight, declares it lost and returns it.
@@ -358,6 +375,9 @@ impl Sender {
         self.first = seq.next();
         let data = sent.outstanding()?;
         self.outstanding -= 1;
+        if let Some(at) = sent.overtaken_at {
+            self.overtaken.add(seq, at);
+        }
         feedback.lost += data.bytes;
         feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
         feedback.fates.push(PacketFate::Lost { token: data.token, seq, bytes: data.bytes });

@@ -137,7 +137,7 @@ impl Connection {
         }
         self.expect_feedback(now, cm);
         if is_adu && self.takes_repeats() && !self.timers.is_set(Timer::Overdue) {
-            self.timers.set(Timer::Overdue, now + self.round_trip.patience(Duration::ZERO, false));
+            self.timers.set(Timer::Overdue, now + self.round_trip.patience(Duration::ZERO, None));
         }
     }
 
@@ -149,8 +149,9 @@ impl Connection {
         let passed_due = self.find_passed(now, cm);
         let rttvar = self.congestion.rttvar(cm);
         let is_reordered = self.retransmission.is_reordered(now);
-        let passed = if is_reordered { self.round_trip.patience(rttvar, true) } else { Duration::ZERO };
-        let patience = [self.round_trip.patience(rttvar, false), passed];
+        let reordering = self.congestion.in_flight().reordering();
+        let passed = if is_reordered { self.round_trip.patience(rttvar, Some(reordering)) } else { Duration::ZERO };
+        let patience = [self.round_trip.patience(rttvar, None), passed];
         while let Some(untold) = self.congestion.in_flight_mut().first_untold() {
             let due = untold.at + patience[usize::from(untold.is_passed)];
             if due > now {
@@ -175,7 +176,8 @@ impl Connection {
         if self.congestion.rate_sender().is_some() {
             return None;
         }
-        let patience = self.round_trip.patience(self.congestion.rttvar(cm), true);
+        let reordering = self.congestion.in_flight().reordering();
+        let patience = self.round_trip.patience(self.congestion.rttvar(cm), Some(reordering));
         let feedback = self.congestion.in_flight_mut().declare_passed(now, patience);
         if !feedback.fates.is_empty() {
             self.apply(now, cm, &feedback, Loss::Transient);
@@ -193,7 +195,7 @@ impl Connection {
         self.round_trip.end_wait();
         if had_data {
             self.log.statistics.timeouts += 1;
-            let patience = self.round_trip.patience(self.congestion.rttvar(cm), false);
+            let patience = self.round_trip.patience(self.congestion.rttvar(cm), None);
             let feedback = self.congestion.time_out(now, patience);
             self.apply(now, cm, &feedback, Loss::Persistent);
         } else if self.timers.is_set(Timer::Silence) {

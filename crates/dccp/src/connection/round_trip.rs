@@ -124,15 +124,14 @@ impl RoundTrip {
         self.least_timeout = Duration::ZERO;
     }
 
-    /// Time after which a packet's acknowledgement is overdue. If later packets have arrived (`is_passed`), it allows a
-    /// quarter of a round trip for reordering (RFC 8985 §6.2); else the round-trip variation and the peer's
+    /// Time after which a packet's acknowledgement is overdue. If later packets have arrived (`passed`: by how much they overtake), it allows a
+    /// quarter of a round trip for reordering (RFC 8985 §6.2), or what the path has shown; else the round-trip variation and the peer's
     /// acknowledgement delay.
-    pub(super) fn patience(&self, rttvar: Duration, is_passed: bool) -> Duration {
+    pub(super) fn patience(&self, rttvar: Duration, passed: Option<Duration>) -> Duration {
         let rtt = self.rtt();
-        if is_passed {
-            rtt + (rtt / 4).max(MIN_MARGIN).max(rttvar)
-        } else {
-            self.patience_for(MAX_REPAIR_ACK_DELAY, rttvar)
+        match passed {
+            Some(reordering) => rtt + (rtt / 4).max(MIN_MARGIN).max(rttvar).max(reordering),
+            None => self.patience_for(MAX_REPAIR_ACK_DELAY, rttvar),
         }
     }
 
