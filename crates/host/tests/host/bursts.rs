@@ -239,10 +239,10 @@ fn packets_that_overtake_each_other_on_a_fast_link_cost_few_frames() {
     assert!(sum[0] <= 400, "{sum:?} of {}", 10 * SECONDS * RATE);
 }
 
-/// As on a mobile link: packets that three later ones overtook were declared lost, and 3154 and 2776 pictures were missing.
+/// As on a mobile link: packets that three later ones overtook were declared lost, and 3471 and 2924 pictures were missing.
 #[test]
 fn packets_that_overtake_each_other_by_tens_of_milliseconds_are_not_lost() {
-    for (spread, distribution) in [(20, Distribution::Normal), (30, Distribution::Uniform)] {
+    for (spread, distribution) in [(30, Distribution::Normal), (60, Distribution::Uniform)] {
         let jitter = Jitter { spread: ms(spread), distribution, reorders: true };
         let counts = (1..=5)
             .map(|seed| missing(LinkConfig { jitter, ..link(10_000, 40, 300) }, link(10_000, 40, 300), 300, seed));

@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct Overtaken {
     lost: VecDeque<(Seq, Instant)>,
     longest: RecentMaximum,
-    rtt: Duration,
+    rtt: RecentMaximum,
 }
 
 impl Overtaken {
@@ -46,11 +46,11 @@ impl Overtaken {
     /// Notes that packets were overtaken `by` so much, and a round trip.
     pub(super) fn note(&mut self, now: Instant, by: Duration, rtt: Option<Duration>) {
         self.longest.note(now, by, PERIOD);
-        self.rtt = rtt.unwrap_or(self.rtt);
+        self.rtt.note(now, rtt.unwrap_or_default(), PERIOD);
     }
 
-    /// The longest time by which packets were overtaken of late, at most a round trip (RFC 8985 §6.2).
+    /// The longest time by which packets were overtaken of late, at most the longest round trip (as RFC 8985 §6.2 has the smoothed one).
     pub(super) fn longest(&self) -> Duration {
-        self.longest.get().min(self.rtt)
+        self.longest.get().min(self.rtt.get())
     }
 }
