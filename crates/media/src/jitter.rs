@@ -257,10 +257,10 @@ impl<T> JitterBuffer<T> {
             self.left = self.ssrc.replace(ssrc).map(|left| (left, now));
         }
         let (found, expected) = (packet.sequence_number(), self.sequence.next());
-        let mut place = self.sequence.place(found, packet.timestamp());
+        let mut place = self.sequence.place(now, found, packet.timestamp());
         if place == Place::Restart {
             self.restart();
-            place = self.sequence.place(found, packet.timestamp());
+            place = self.sequence.place(now, found, packet.timestamp());
         }
         let ticks = match place {
             Place::New { ticks, .. } => ticks,

@@ -60,6 +60,8 @@ pub struct Playout {
     config: PlayoutConfig,
     ingress: Ingress,
     sequence: Sequence,
+    /// Last packet that may be the first one of a restart, and its arrival.
+    stray: Option<(Instant, Vec<u8>)>,
     clock: MediaClock,
     markers: Markers,
     /// Whether packets carry frame descriptors; capture times then come from a clock that is never stepped.
@@ -93,7 +95,8 @@ impl Playout {
         Self {
             config,
             ingress: Ingress::new(config.payload_type, config.ssrc),
-            sequence: Sequence::default(),
+            sequence: sequence(config.release),
+            stray: None,
             clock: MediaClock::new(config.latency / 2),
             markers: Markers::default(),
             is_described: false,
@@ -266,7 +269,7 @@ impl Playout {
         let payload = Payload::parse(packet.payload())?;
         let header = (packet.payload_type(), packet.ssrc(), packet.sequence_number());
         match self.ingress.admit(now, header, payload.is_telling(), rtp)? {
-            Admission::Taken => self.place(now, &packet, payload),
+            Admission::Taken => self.place(now, &packet, payload, rtp),
             Admission::Kept => Ok(()),
             Admission::TakenOver(kept) => {
                 self.settle_all();
@@ -276,7 +279,7 @@ impl Playout {
                     if let Ok(packet) = RtpPacket::parse(&rtp)
                         && let Ok(payload) = Payload::parse(packet.payload())
                     {
-                        self.stats.refused += u64::from(self.place(at, &packet, payload).is_err());
+                        self.stats.refused += u64::from(self.place(at, &packet, payload, &rtp).is_err());
                     }
                 }
                 Ok(())
@@ -284,13 +287,21 @@ impl Playout {
         }
     }
 
-    fn place(&mut self, now: Instant, packet: &RtpPacket<'_>, payload: Payload) -> Result<(), RtpError> {
+    fn place(&mut self, now: Instant, packet: &RtpPacket<'_>, payload: Payload, rtp: &[u8]) -> Result<(), RtpError> {
         let (number, timestamp) = (packet.sequence_number(), packet.timestamp());
-        let mut place = self.sequence.place(number, timestamp);
+        let mut place = self.sequence.place(now, number, timestamp);
         if place == Place::Restart {
+            let first = self.stray.take();
             self.settle_all();
             self.restart();
-            place = self.sequence.place(number, timestamp);
+            if let Some((at, rtp)) = first
+                && let Ok(packet) = RtpPacket::parse(&rtp)
+                && let Ok(payload) = Payload::parse(packet.payload())
+            {
+                // It was counted as refused.
+                self.stats.refused -= u64::from(self.place(at, &packet, payload, &rtp).is_ok());
+            }
+            place = self.sequence.place(now, number, timestamp);
         }
         match place {
             Place::New { seq, ticks } => {
@@ -303,6 +314,7 @@ impl Playout {
                 Ok(())
             }
             Place::Stray | Place::Restart => {
+                self.stray = Some((now, rtp.to_vec()));
                 Err(RtpError::SequenceJump { found: number, expected: self.sequence.next() })
             }
         }
@@ -364,7 +376,7 @@ impl Playout {
         self.told = SignalledReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
         self.markers = Markers::default();
-        self.sequence = Sequence::default();
+        self.sequence = sequence(self.config.release);
         self.expected = None;
         self.is_described = false;
         self.capture_offset = 0;
@@ -586,4 +598,9 @@ impl Playout {
             bytes: parts.bytes,
         });
     }
+}
+
+/// Sequence numbers of a stream; only a source that is sent on comes without retransmissions.
+fn sequence(release: Release) -> Sequence {
+    if release == Release::AsTheyCome { Sequence::of_source() } else { Sequence::default() }
 }

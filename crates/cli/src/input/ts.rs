@@ -15,7 +15,7 @@ use super::media::MediaPart;
 use super::pipe::{is_ready, read};
 use super::silence::Silence;
 use crate::failure::Failure;
-use crate::notice::tell;
+use crate::notice::{RateLimitedMessages, tell};
 
 const CHUNK: usize = 64 * 1024;
 /// Pause after which what has come is sent, though few packets wait. Chosen by us: writers write many packets at once; a higher value
@@ -86,6 +86,7 @@ pub(super) fn read_live(
 pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], silence: Silence, frames: &Frames) -> Result<Ending, Failure> {
     let mut source = Source { silence, ..Source::new(frames, false) };
     let (mut datagrams, mut datagram) = (TsDatagrams::default(), vec![0; CHUNK]);
+    let mut restarts = RateLimitedMessages::default();
     datagrams.push(clock::now(), first);
     tell("the source is MPEG-TS");
     loop {
@@ -106,7 +107,12 @@ pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], silence: Silence, frame
         }
         match socket.recv(&mut datagram) {
             // Others' datagrams do not matter.
-            Ok(len) => datagrams.push(clock::now(), &datagram[..len]),
+            Ok(len) => {
+                datagrams.push(clock::now(), &datagram[..len]);
+                if datagrams.take_has_restarted() {
+                    restarts.tell_as("anew", "the source begins anew");
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(Failure::file("the source", &error)),
         }

@@ -172,7 +172,9 @@ impl PassthroughReader {
             self.has_found = true;
         }
         if !stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet) {
+            let reorder = stream.reorder.restarted();
             stream.begin_anew();
+            stream.reorder = reorder;
             begins_anew = true;
             stream.reorder.push(now, rtp.sequence_number(), rtp.timestamp(), packet);
         }

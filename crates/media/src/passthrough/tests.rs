@@ -345,6 +345,20 @@ fn streams_of_a_source_begin_anew_together() {
     assert!(reader.take_has_restarted());
 }
 
+/// All packets of a source that restarted with the same SSRC and lower numbers counted as repeated or late.
+#[test]
+fn a_source_that_begins_anew_with_lower_numbers_is_followed() {
+    let mut reader = PassthroughReader::new([described("m=audio 5006 RTP/AVP 97\na=rtpmap:97 opus/48000/2")]);
+    for (begin, first) in [(0, 3_000), (5_000, 3_000), (10_000, 2_500)] {
+        for number in 0..100u16 {
+            let packet = rtp(97, first + number, 960 * u32::from(number), false, &[1, 2, 3]);
+            reader.push(at(begin + 20 * u64::from(number)), 0, &packet).unwrap();
+        }
+        assert_eq!(std::iter::from_fn(|| reader.next_unit()).count(), 100, "{begin}");
+        assert_eq!(reader.take_has_restarted(), begin > 0, "{begin}");
+    }
+}
+
 /// Payload descriptor of VP9 (RFC 9628 §4.2): picture, temporal and spatial layer, whether the frame refers to earlier pictures and to
 /// the layer below; then two bytes.
 fn vp9(picture: u8, (temporal, spatial): (u8, u8), is_predicted: bool, starts: bool, ends: bool) -> Vec<u8> {

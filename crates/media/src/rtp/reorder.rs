@@ -24,17 +24,36 @@ pub(crate) struct Ordered {
 }
 
 /// Packets of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reorder {
     sequence: Sequence,
     waiting: BTreeMap<u64, (Vec<u8>, Instant, i64)>,
     expected: Option<u64>,
+    /// Last packet that may be the first one of a restart: number, timestamp, bytes and arrival.
+    stray: Option<(u16, u32, Vec<u8>, Instant)>,
+}
+
+impl Default for Reorder {
+    fn default() -> Self {
+        Self { sequence: Sequence::of_source(), waiting: BTreeMap::new(), expected: None, stray: None }
+    }
 }
 
 impl Reorder {
-    /// Takes a packet; returns `false` if its source begins anew, so that this state is to be replaced.
+    /// Returns the state after a restart of the source, with the packet that showed it.
+    #[must_use]
+    pub(crate) fn restarted(&mut self) -> Self {
+        let mut new = Self::default();
+        if let Some((number, timestamp, packet, at)) = self.stray.take() {
+            new.push(at, number, timestamp, &packet);
+        }
+        new
+    }
+
+    /// Takes a packet; returns `false` if its source begins anew, so that this state is to be replaced by
+    /// [`restarted`](Self::restarted).
     pub(crate) fn push(&mut self, now: Instant, number: u16, timestamp: u32, packet: &[u8]) -> bool {
-        match self.sequence.place(number, timestamp) {
+        match self.sequence.place(now, number, timestamp) {
             Place::New { seq, ticks } => {
                 // What comes too late is of no use: a number once left out stays so.
                 if self.expected.is_none_or(|expected| seq >= expected) {
@@ -42,7 +61,11 @@ impl Reorder {
                 }
                 true
             }
-            Place::Duplicate | Place::Stray => true,
+            Place::Duplicate => true,
+            Place::Stray => {
+                self.stray = Some((number, timestamp, packet.to_vec(), now));
+                true
+            }
             Place::Restart => false,
         }
     }

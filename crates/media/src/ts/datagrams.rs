@@ -24,6 +24,7 @@ pub struct TsDatagrams {
     ssrc: Option<u32>,
     reorder: Reorder,
     ready: VecDeque<Vec<u8>>,
+    has_restarted: bool,
 }
 
 impl TsDatagrams {
@@ -35,10 +36,11 @@ impl TsDatagrams {
         };
         let (ssrc, number, timestamp) = (rtp.ssrc(), rtp.sequence_number(), rtp.timestamp());
         if self.ssrc.replace(ssrc).is_some_and(|before| before != ssrc) {
-            self.begin_anew();
+            self.begin_anew(Reorder::default());
         }
         if !self.reorder.push(now, number, timestamp, packets) {
-            self.begin_anew();
+            let reorder = self.reorder.restarted();
+            self.begin_anew(reorder);
             self.reorder.push(now, number, timestamp, packets);
         }
     }
@@ -48,15 +50,21 @@ impl TsDatagrams {
         self.ready.pop_front().or_else(|| self.reorder.next(now).map(|ordered| ordered.packet))
     }
 
+    /// Whether the source has begun anew since the last call: with another SSRC, or with other sequence numbers.
+    pub fn take_has_restarted(&mut self) -> bool {
+        std::mem::take(&mut self.has_restarted)
+    }
+
     /// Returns when [`next`](Self::next) has one at the latest that waits for others.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.reorder.poll_timeout()
     }
 
     /// Begins another source; nothing is waited for any more.
-    fn begin_anew(&mut self) {
+    fn begin_anew(&mut self, reorder: Reorder) {
         self.ready.extend(std::iter::from_fn(|| self.reorder.next(Instant::FAR_FUTURE)).map(|ordered| ordered.packet));
-        self.reorder = Reorder::default();
+        self.reorder = reorder;
+        self.has_restarted = true;
     }
 }
 
@@ -98,5 +106,25 @@ mod tests {
             datagrams.push(due, &datagram);
         }
         assert_eq!(came(&mut datagrams, 100), [10, 99]);
+    }
+
+    /// A source that restarted with lower numbers was lost whole, until it caught up.
+    #[test]
+    fn a_source_that_restarts_with_lower_numbers_begins_anew() {
+        for (fall, pause) in [(3_000, 4_000), (3_000, 700), (200, 4_000), (100, 700)] {
+            let mut datagrams = TsDatagrams::default();
+            for number in 0..=200 {
+                datagrams.push(Instant::ZERO, &rtp(1, 30_000 + number));
+            }
+            assert_eq!(came(&mut datagrams, 0).len(), 201);
+            assert!(!datagrams.take_has_restarted());
+            let now = Instant::ZERO + Duration::from_millis(pause);
+            for number in 0..50 {
+                datagrams.push(now, &rtp(1, 30_200 - fall + number));
+            }
+            let numbers: Vec<u8> = (0..50).map(|number| (30_200 - fall + number) as u8).collect();
+            assert_eq!(came(&mut datagrams, pause), numbers, "{fall}");
+            assert!(datagrams.take_has_restarted() && !datagrams.take_has_restarted());
+        }
     }
 }

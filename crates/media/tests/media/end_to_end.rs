@@ -472,8 +472,32 @@ fn a_sender_that_starts_anew_is_followed() {
         count += drain(&mut playout).len();
     }
     assert_eq!((refused, playout.stats().restarts), (1, 1));
-    // The first packet of the new stream is lost, and with it parameter sets that are known already.
-    assert_eq!(count, 240);
+    // The first packet of the new stream counts again once the second one has shown the restart.
+    assert_eq!((count, playout.stats().refused), (240, 0));
+}
+
+/// All packets of a local source that restarted with the same SSRC and lower numbers counted as repeated or late.
+#[test]
+fn a_source_that_starts_anew_with_lower_numbers_is_followed() {
+    for (fall, first_timestamp) in [(0, 0), (50, 3_000_000_000), (3_000, 0)] {
+        let frames = frames();
+        let config = PlayoutConfig::new(Duration::from_millis(60)).released(Release::AsTheyCome);
+        let mut playout = Playout::new(config);
+        let mut count = 0;
+        for (start, first_sequence, first_timestamp) in [(0, 5_000, 0), (5, 5_000 - fall, first_timestamp)] {
+            let config = PacketizerConfig { first_sequence, first_timestamp, ..PacketizerConfig::default() };
+            let mut packetizer = Packetizer::new(config).unwrap();
+            for adu in frames[..120].iter().flat_map(|frame| packetizer.packetize(frame)) {
+                let now = Instant::ZERO + Duration::from_secs(start) + adu.handover;
+                playout.handle_timeout(now);
+                let _ = playout.handle_packet(now, &adu.rtp);
+                count += drain(&mut playout).len();
+            }
+        }
+        playout.finish();
+        count += drain(&mut playout).len();
+        assert_eq!((count, playout.stats().restarts), (240, 1), "{fall}");
+    }
 }
 
 #[test]
