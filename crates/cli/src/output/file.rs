@@ -2,9 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FileType, OFlags, access, fcntl_getfl, fstat};
 
 use crate::failure::Failure;
 use crate::notice::tell;
@@ -49,6 +50,9 @@ impl Target {
             return Ok(Self::Numbered(path.to_owned()));
         }
         if is_open_file(path) {
+            if matches!(path, "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") {
+                check_standard_output()?;
+            }
             return Ok(Self::Special(path.to_owned()));
         }
         // A dangling symbolic link exists, too.
@@ -125,6 +129,23 @@ fn is_open_file(path: &str) -> bool {
     matches!(path, "/dev/stdout" | "/dev/stderr") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
 }
 
+/// Refuses a standard output that was closed: the runtime of Rust has opened /dev/null for it, for reading and writing, so that what is
+/// written vanishes. `> /dev/null` opens it for writing only.
+fn check_standard_output() -> Result<(), Failure> {
+    let broken = |error: rustix::io::Errno| Failure::file("standard output", &error.into());
+    let output = io::stdout();
+    let mode = fcntl_getfl(&output).map_err(broken)? & OFlags::RWMODE;
+    let null = fs::metadata("/dev/null").map(|null| null.rdev()).unwrap_or_default();
+    let about = fstat(&output).map_err(broken)?;
+    let is_null = FileType::from_raw_mode(about.st_mode).is_char_device() && about.st_rdev == null;
+    if mode == OFlags::RDWR && is_null {
+        return Err(Failure::Environment(
+            "standard output is closed: open it, or name a file as SINK (/dev/null to discard the stream)".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// Checks that the directory of the file exists.
 fn check_directory(path: &str) -> Result<(), Failure> {
     let broken = |error: io::Error| Failure::file(path, &error);
@@ -154,6 +175,7 @@ impl SinkFile {
 
     /// Opens standard output.
     pub(super) fn standard_output() -> Result<Self, Failure> {
+        check_standard_output()?;
         let name = "standard output".to_owned();
         let output = rustix::io::dup(io::stdout()).map_err(|error| Failure::file(&name, &error.into()))?;
         Ok(Self { target: None, file: Some(output.into()), name })

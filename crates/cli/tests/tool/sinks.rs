@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -134,6 +134,24 @@ fn a_reader_that_goes_away_ends_the_receiver_with_a_word() {
     let said = receiver.ends_with(4);
     assert!(said.contains("standard output") && said.contains("Broken pipe"), "{said}");
     sender.end();
+}
+
+/// The whole stream vanished, and both ends succeeded.
+#[test]
+fn a_standard_output_that_is_closed_is_an_error() {
+    for sink in ["-", "/dev/stdout", "/dev/fd/1"] {
+        let listen = format!("\"$0\" recv 'timeous://:{}?reconnect=off' {sink}", free_port());
+        let run = |redirection: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("timeout 2 {listen} {redirection}"), env!("CARGO_BIN_EXE_timeous")]);
+            let output = shell.output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (code, said) = run(">&-");
+        assert!(code == Some(4) && said.contains("standard output is closed"), "{sink}: {code:?} {said}");
+        let (_, said) = run(">/dev/null");
+        assert!(said.contains("listening at"), "{sink}: {said}");
+    }
 }
 
 #[test]
