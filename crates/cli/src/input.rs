@@ -70,7 +70,7 @@ pub(crate) fn open(
                     "{path} is a directory: name a file of H.264, MPEG-TS, MP4 or Matroska in it"
                 )));
             }
-            read(file, rate, pace, frames)
+            read(file, rate, pace, frames.named(path))
         }
         Place::Sdp(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| no_text(path, &error))?;
@@ -238,7 +238,7 @@ fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> +
     thread::spawn(move || {
         let last = match read(&frames) {
             Ok(ending) => Input::End(ending),
-            Err(failure) => Input::Broken(failure),
+            Err(failure) => Input::Broken(frames.name_in(failure)),
         };
         frames.end(last);
     });

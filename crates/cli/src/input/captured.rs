@@ -44,11 +44,26 @@ pub(crate) enum Timing {
 pub(super) struct Frames {
     to: SyncSender<Input>,
     pub(super) encoding: usize,
+    /// Name of the source's file, for messages.
+    name: Option<String>,
 }
 
 impl Frames {
     pub(super) fn new(to: SyncSender<Input>, encoding: usize) -> Self {
-        Self { to, encoding }
+        Self { to, encoding, name: None }
+    }
+
+    /// Names the source's file.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// Adds the name of the source's file to a failure of its content.
+    pub(super) fn name_in(&self, failure: Failure) -> Failure {
+        match (failure, &self.name) {
+            (Failure::Input(text), Some(name)) => Failure::Input(format!("{name}: {text}")),
+            (failure, _) => failure,
+        }
     }
 
     /// Queues a frame; returns `false` if the receiving side is gone.

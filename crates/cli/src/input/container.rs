@@ -48,6 +48,13 @@ pub(super) fn read_file(mut file: File, frames: &Frames) -> Result<Ending, Failu
     ending
 }
 
+/// Refuses a container file that is read as a live source.
+pub(super) fn refused_live() -> Failure {
+    Failure::Usage(
+        "--live: a file of MP4, Matroska, WebM, IVF, ADTS or Ogg is sent by its own times; leave --live out".to_owned(),
+    )
+}
+
 /// Refuses a container that does not come from a file.
 pub(super) fn refused() -> Failure {
     Failure::Input(

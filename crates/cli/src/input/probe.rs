@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use timeous_media::container::{H265Stream, RawCodec, begins_h264, find_raw_video, is_container, is_h265};
-use timeous_media::ts::is_transport_stream;
+use timeous_media::ts::{PACKET_LEN, is_transport_stream};
 use timeous_media::{Ending, FrameRate};
 
 use super::captured::Frames;
@@ -15,6 +15,8 @@ use crate::failure::Failure;
 use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
+/// First byte of a packet of MPEG-TS (ISO/IEC 13818-1 §2.4.3.2).
+const SYNC: u8 = 0x47;
 /// Bytes in which the first parameter sets of raw video are looked for. Chosen by us: a group of pictures of ten seconds at 12 Mbit/s.
 const MOST_SKIPPED: usize = 16 << 20;
 /// Bytes in which the name of a shifted MP4's first box is looked for. Chosen by us: more would find it in other files.
@@ -44,7 +46,8 @@ pub(super) fn read_live(mut from: File, rate: Option<FrameRate>, frames: &Frames
     match format {
         Format::TransportStream => ts::read_live(from, &first, None, frames),
         Format::H265 => ts::read_live(from, &first, Some(h265(rate)), frames),
-        Format::Container => Err(container::refused()),
+        Format::Container if pipe::is_live(&from) => Err(container::refused()),
+        Format::Container => Err(container::refused_live()),
         Format::ByteStream => pipe::read_live(from, &first, rate, frames, false),
     }
 }
@@ -117,6 +120,18 @@ fn refuse_shifted(first: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Refuses what may be the beginning of a transport stream, and ends before that shows.
+fn refuse_short(whole: &[u8]) -> Result<(), Failure> {
+    if whole.first() != Some(&SYNC) || find_raw_video(whole).is_some() {
+        return Ok(());
+    }
+    Err(Failure::Input(format!(
+        "the source is too short to tell its format: it has {} bytes, of which the first may begin MPEG-TS, whose packets have {PACKET_LEN}; \
+         take it again from where it was made, once it is complete there",
+        whole.len()
+    )))
+}
+
 /// Reads until the format is known; returns the bytes, from where the source can be read on, and the format.
 fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
     let (mut first, mut chunk) = (Vec::new(), vec![0; CHUNK]);
@@ -139,7 +154,10 @@ fn probe(from: &mut impl Read) -> Result<(Vec<u8>, Format), Failure> {
         match is_transport_stream(&first) {
             Some(true) => return Ok((first, Format::TransportStream)),
             Some(false) => return skip_to_sets(from, first),
-            None if count == 0 => return skip_to_sets(from, first),
+            None if count == 0 => {
+                refuse_short(&first)?;
+                return skip_to_sets(from, first);
+            }
             None => {}
         }
     }

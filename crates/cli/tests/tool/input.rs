@@ -25,7 +25,10 @@ fn what_is_no_h264_is_refused_before_anybody_is_called() {
     let text = files.write("notes.txt", b"not a video at all\n");
     fails(&["send", &text, NOBODY], 3, &["not a raw H.264", "ffmpeg -i"]);
     let mp4 = files.write("film.mp4", b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41");
-    fails(&["send", &mp4, NOBODY], 3, &["the file is cut off"]);
+    fails(&["send", &mp4, NOBODY], 3, &["film.mp4: the file is cut off"]);
+    fails(&["send", "--live", &mp4, NOBODY], 2, &["--live: a file of MP4", "leave --live out"]);
+    let short = files.write("short.ts", &[&[0x47][..], &[0; 186]].concat());
+    fails(&["send", &short, NOBODY], 3, &["short.ts: the source is too short to tell", "187 bytes", "MPEG-TS"]);
     let unread: [(&str, &[u8], &str); 4] = [
         ("film.avi", b"RIFF\x10\0\0\0AVI LIST", "AVI, which is not read"),
         ("sound.wav", b"RIFF\x10\0\0\0WAVEfmt ", "-c:a aac -f mpegts"),
@@ -59,7 +62,7 @@ fn what_is_no_h264_is_refused_before_anybody_is_called() {
 fn an_empty_file_is_refused() {
     let files = Files::new();
     let empty = files.write("empty.h264", b"");
-    fails(&["send", &empty, NOBODY], 3, &["the source is empty"]);
+    fails(&["send", &empty, NOBODY], 3, &["empty.h264: the source is empty"]);
     fails(&["send", "-", NOBODY], 3, &["the source is empty"]);
 }
 
