@@ -38,6 +38,9 @@ impl Silence {
         let to = match (ip.is_unspecified(), ip.is_ipv4()) {
             (true, true) => format!("UDP port {port} of an IPv4 address of this host"),
             (true, false) => format!("UDP port {port} of an IPv6 address of this host"),
+            (false, _) if ip.is_multicast() => {
+                format!("the group {local}, over the interface of this host's route to it (`ip route get {ip}`)")
+            }
             (false, _) => format!("{local} by UDP"),
         };
         let with = payload_type.map_or(String::new(), |number| format!(" with payload type {number}"));
@@ -97,6 +100,14 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Packets that come by another interface seemed not to be sent.
+    #[test]
+    fn a_multicast_group_is_told_with_its_interface() {
+        let mut silence = Silence::at("the source".to_owned(), "239.1.2.3:5004".parse().unwrap(), None);
+        let told = silence.begin(silence.since + SILENT).unwrap();
+        assert!(told.contains("the group 239.1.2.3:5004") && told.contains("`ip route get 239.1.2.3`"), "{told}");
+    }
 
     /// A source that never sent anything was never told of.
     #[test]
