@@ -118,7 +118,6 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
         into_retransmissions: options.has_deadlines(),
         controller: options.deciding(),
         awaits_data: options.security.callers == Some(Intent::Publish),
-        ..timeous_engine::TcpConfig::default()
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
