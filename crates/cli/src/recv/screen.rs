@@ -99,8 +99,21 @@ pub(super) struct Screen {
     late: LateWatch,
     /// Frames that the sender tells of at its end.
     told: ToldFrames,
+    /// End of the current connection's stream, as its sender tells it.
+    end: SenderEnd,
     /// Whether the stream has had a packet that is part of one.
     has_begun: bool,
+}
+
+/// End of a stream, as its sender tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SenderEnd {
+    /// The sender promises no message of it: an application, or an older version.
+    #[default]
+    Unannounced,
+    /// The message is promised, and has not come.
+    Awaited,
+    Told,
 }
 
 impl FrameCounts {
@@ -171,6 +184,7 @@ impl Screen {
             is_waiting: false,
             late: LateWatch::default(),
             told: ToldFrames::default(),
+            end: SenderEnd::default(),
             has_begun: false,
         })
     }
@@ -196,6 +210,11 @@ impl Screen {
     /// Whether the stream has had anything that can be received: port scanners and strangers send nothing of the kind.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Returns what the sender told of the end of its stream, and forgets it for the next connection.
+    pub(super) fn take_end(&mut self) -> SenderEnd {
+        std::mem::take(&mut self.end)
     }
 
     /// Next instant at which a timer is due.
@@ -257,7 +276,14 @@ impl Screen {
             }
         }
         if let Control::Frames { streams } = &message {
-            self.told.tell(streams);
+            match streams.as_slice() {
+                [] if self.end == SenderEnd::Unannounced => self.end = SenderEnd::Awaited,
+                [] => {}
+                streams => {
+                    self.told.tell(streams);
+                    self.end = SenderEnd::Told;
+                }
+            }
         }
         if let Control::SenderClock { ssrc, ntp, timestamp } = message {
             match self.passthrough.as_ref().and_then(PassthroughPlayout::ssrc) {

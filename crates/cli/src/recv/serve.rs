@@ -3,7 +3,7 @@
 use timeous::core::{Duration, Priority};
 use timeous::{Arrival, Hints, Receiver, Sender, clock};
 
-use super::screen::Screen;
+use super::screen::{Screen, SenderEnd};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::meter::{Fields, Meter, record};
@@ -89,6 +89,15 @@ pub(super) fn serve(
             let (fields, line) = screen.record(&stream);
             meter.write(&fields, &line);
         }
+    };
+    let is_over_tcp = receiver.stats().transport == "tcp";
+    let ended = match (ended, screen.take_end()) {
+        // The kernel closes the connection of a process that was killed as it closes others. DCCP's close is the sender's own.
+        (Ok(()), SenderEnd::Awaited) if is_over_tcp && closing.is_none() => {
+            let why = "the connection ended before the stream did: the sender was killed or has crashed";
+            Err(End::Stream(Failure::Peer(why.to_owned())))
+        }
+        (ended, _) => ended,
     };
     *last = record(&[&receiver.stats()]);
     last.insert("peer".to_owned(), peer.into());

@@ -293,8 +293,9 @@ impl Link {
                 timestamp: self.packets.timestamp(source.ticks(now)),
             };
             let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
-            self.say(&clock);
-            self.say(&terms);
+            self.say(&clock.write());
+            // In the packet of the terms: the promise takes no place in the ring of its own.
+            self.say(&[terms.write(), Control::Frames { streams: Vec::new() }.write()].concat());
         }
         while !self.is_over {
             match self.receiver.poll_receive() {
@@ -319,24 +320,25 @@ impl Link {
             self.next_description = now + REPORTS;
             let streams = source.streams();
             for (number, stream) in (0..).zip(streams) {
-                self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) });
+                self.say(&Control::Stream { number, of: streams.len() as u8, lines: stream.lines(0) }.write());
             }
         }
         self.clock_updates = source.clock_updates();
         for (number, clock) in (0..).zip(source.clocks()) {
             if let Some(StreamClock { ntp, timestamp }) = *clock {
-                self.say(&Control::SenderClock { ssrc: stream_ssrc(self.packets.ssrc(), number), ntp, timestamp });
+                let ssrc = stream_ssrc(self.packets.ssrc(), number);
+                self.say(&Control::SenderClock { ssrc, ntp, timestamp }.write());
             }
         }
     }
 
-    fn say(&mut self, message: &Control) {
+    /// Queues control messages; returns `false` if the ring is full: video takes precedence.
+    fn say(&mut self, messages: &[u8]) -> bool {
         if self.is_player {
-            return;
+            return true;
         }
         let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
-        // If the ring is full, video takes precedence.
-        let _ = self.sender.send(&message.write(), hints);
+        !matches!(self.sender.send(messages, hints), Err(SendError::Full))
     }
 
     fn on_control(&mut self, message: Control) {
@@ -377,8 +379,11 @@ impl Link {
 
     /// Ends the stream behind all that is queued.
     pub(super) fn begin_finish(&mut self) {
-        self.say(&Control::Frames { streams: self.tracks.frames() });
         let until = clock::now() + self.latency;
+        let last = Control::Frames { streams: self.tracks.frames() }.write();
+        while !self.say(&last) && clock::now() < until {
+            self.sender.wait(Some(clock::now() + PATIENCE));
+        }
         while self.packets.ending().is_some_and(|bytes| !player::say(&mut self.sender, bytes)) && clock::now() < until {
             self.sender.wait(Some(clock::now() + PATIENCE));
         }

@@ -166,10 +166,11 @@ impl SentTracks {
         self.tracks.values().map(|track| track.pkt_pending).sum()
     }
 
-    /// Number of each stream, and of the frames that were handed over.
+    /// Number of each stream, and of the frames that were handed over; never empty, as the promise of this message is.
     pub(super) fn frames(&self) -> Vec<(u32, u32)> {
         let count = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX);
-        self.tracks.values().map(|track| (track.name.number(), count(track.frames_sent))).collect()
+        let frames = self.tracks.values().map(|track| (track.name.number(), count(track.frames_sent)));
+        if self.tracks.is_empty() { vec![(0, 0)] } else { frames.collect() }
     }
 
     /// Statistics of each stream, by its number.

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use timeous::Hints;
 use timeous::core::Duration;
+use timeous_media::Control;
 
 use crate::support::{
     CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, command, emulate, free_port, is_free, size,
@@ -24,12 +26,17 @@ struct Stream {
 
 impl Stream {
     fn start(near: u16, far: u16) -> Self {
+        Self::with(near, far, "")
+    }
+
+    /// Starts a stream with further keys of the URI.
+    fn with(near: u16, far: u16, keys: &str) -> Self {
         let files = Files::new();
         let sink = files.path("out.h264");
-        let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=3s&timeout=2s&reconnect=off"), &sink]);
+        let uri = |to: String| format!("timeous://{to}?latency=3s&timeout=2s&reconnect=off{keys}");
+        let mut receiver = timeous(&["recv", &uri(format!(":{far}")), &sink]);
         receiver.until_it_says("listening at");
-        let sender =
-            timeous(&["send", CLIP, &format!("timeous://127.0.0.1:{near}?latency=3s&timeout=2s&reconnect=off")]);
+        let sender = timeous(&["send", CLIP, &uri(format!("127.0.0.1:{near}"))]);
         let mut stream = Self { files, sender, receiver };
         until("the stream is under way", || {
             size(&sink) > SOME || !stream.sender.is_alive() || !stream.receiver.is_alive()
@@ -100,6 +107,52 @@ fn a_sender_that_is_killed_is_missed_by_its_receiver() {
     let said = stream.receiver.ends_with(5);
     assert!(said.contains("does not answer"), "{said}");
     stream.assert_kept("a_sender_that_is_killed_is_missed_by_its_receiver");
+}
+
+/// Keys of streams over TCP, and what a receiver says if the sender is killed.
+const OVER_TCP: [(&str, &str); 3] = [
+    ("&transport=tcp", "ended before the stream did"),
+    ("&transport=tcp&framing=rfc4571", "ended before the stream did"),
+    ("&transport=tcp&passphrase=correct-horse-1", "reset by the peer"),
+];
+
+/// The kernel closes the connection of a killed process in order, which was the end of the stream, with exit code 0.
+#[test]
+fn a_sender_over_tcp_that_is_killed_has_not_ended_its_stream() {
+    for (keys, why) in OVER_TCP {
+        let port = free_port();
+        let mut stream = Stream::with(port, port, keys);
+        stream.sender.signal(Signal::KILL);
+        stream.sender.end();
+        let said = stream.receiver.ends_with(5);
+        assert!(said.contains(why), "{keys}: {said}");
+        stream.assert_kept("a_sender_over_tcp_that_is_killed_has_not_ended_its_stream");
+    }
+}
+
+#[test]
+fn a_sender_over_tcp_that_is_interrupted_ends_in_order() {
+    for (keys, _) in OVER_TCP {
+        let port = free_port();
+        let mut stream = Stream::with(port, port, keys);
+        stream.sender.signal(Signal::INT);
+        stream.sender.ends_with(0);
+        stream.receiver.ends_with(0);
+    }
+}
+
+/// An application, or a sender of an older version, does not promise to tell of the end of its stream.
+#[test]
+fn a_sender_over_tcp_that_promises_no_end_ends_by_its_close() {
+    let (files, port) = (Files::new(), free_port());
+    let uri = |host: &str| format!("timeous://{host}:{port}?transport=tcp&reconnect=off");
+    let mut receiver = timeous(&["recv", &uri(""), &files.path("out.h264")]);
+    receiver.until_it_says("listening at");
+    let (mut sender, _receiver) = timeous::open_both(&uri("127.0.0.1").parse().unwrap()).unwrap();
+    let terms = Control::Terms { latency: Duration::from_millis(300), excess: None };
+    sender.send(&terms.write(), Hints::default()).unwrap();
+    sender.finish().unwrap();
+    receiver.ends_with(0);
 }
 
 /// With `reconnect=off` the receiver waited on for ever, as if a stranger had called.

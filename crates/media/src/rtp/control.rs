@@ -57,8 +57,9 @@ pub enum Control {
         lines: String,
     },
     /// Frames that the sender has handed over, at its end: the last ones may have been given up, and no later one tells of them.
+    /// Before that, without streams, it promises the message of the end: a connection that ends without it was cut off.
     Frames {
-        /// Number of each stream, as both ends count them, and of its frames.
+        /// Number of each stream, as both ends count them, and of its frames; empty: the end is not there yet.
         streams: Vec<(u32, u32)>,
     },
 }
@@ -198,6 +199,15 @@ mod tests {
             assert_eq!(Control::read(&packet), [message]);
         }
         assert!(!is_control(&[0x80, 0xe0, 0, 1, 0, 0, 0, 0]), "RTP of payload type 96 with its marker");
+    }
+
+    #[test]
+    fn messages_in_one_packet_are_read() {
+        let latency = Duration::from_millis(300);
+        let messages = [Control::Terms { latency, excess: None }, Control::Frames { streams: Vec::new() }];
+        let packet = messages.each_ref().map(Control::write).concat();
+        assert!(is_control(&packet));
+        assert_eq!(Control::read(&packet), messages);
     }
 
     /// Input found by the fuzz target `media_control`: padding of 83 bytes, longer than the packet.
