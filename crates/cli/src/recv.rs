@@ -135,6 +135,8 @@ struct SequentialReceiver {
 impl SequentialReceiver {
     fn run(mut self) -> Result<(), Failure> {
         let mut last = record(&[&timeous::Stats::default()]);
+        // Whether a stream has ended whose counts are to be told.
+        let mut has_ended = false;
         let ended = loop {
             if self.interrupt.is_set() {
                 break Ok(());
@@ -142,6 +144,10 @@ impl SequentialReceiver {
             // Frames of the last stream may still be played out.
             if let Err(failure) = self.screen.pass_time().or_else(|failure| self.go_on_after(failure)) {
                 break Err(failure);
+            }
+            if has_ended && !self.screen.holds_frames() {
+                has_ended = false;
+                self.tell_end();
             }
             let limit = self.screen.due().saturating_since(clock::now()).min(WAIT);
             let pair = match self.source.wait(limit) {
@@ -155,6 +161,9 @@ impl SequentialReceiver {
                 }
                 Err(failure) => break Err(failure),
             };
+            if std::mem::take(&mut has_ended) {
+                self.tell_end();
+            }
             let limit = limit_of_caller(&pair.0).filter(|_| self.source.is_called());
             let ended = serve(pair, limit, &mut self.screen, &mut self.meter, &self.interrupt, &mut last);
             match ended {
@@ -178,7 +187,7 @@ impl SequentialReceiver {
                 Err(End::Stranger) => {}
                 Ok(()) if !self.source.again() => break self.screen.drain(&self.interrupt),
                 Err(End::Stream(failure)) if !self.source.again() => break Err(failure),
-                Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),
+                Ok(()) => has_ended = true,
                 Err(End::Stream(failure)) => tell(format_args!("{failure}; waiting for the sender to come back")),
             }
         };
@@ -186,6 +195,12 @@ impl SequentialReceiver {
         tell(format_args!("the end: {}", self.screen.summary()));
         self.screen.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
         ended.and(finished)
+    }
+
+    /// Tells the counts of an ended stream.
+    fn tell_end(&mut self) {
+        self.screen.settle();
+        tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary()));
     }
 
     /// Goes on after a stream that the sink does not take, if others may call.

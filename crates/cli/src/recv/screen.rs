@@ -516,13 +516,22 @@ impl Screen {
         tracks::lines(&self.tracks_with_told())
     }
 
+    /// Whether frames wait for their playout time: the counts are not those of the whole stream yet.
+    pub(super) fn holds_frames(&self) -> bool {
+        self.playout.holds_frames()
+            || self.ts.as_ref().is_some_and(TsPlayout::holds_packets)
+            || self.passthrough.as_ref().is_some_and(PassthroughPlayout::holds_packets)
+    }
+
+    /// Counts the frames of which only the sender of an ended stream told.
+    pub(super) fn settle(&mut self) {
+        let known = self.known();
+        self.told.settle(&known);
+    }
+
     /// Waits until all frames in the playout are released, after the last stream has ended.
     pub(super) fn drain(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
-        while !interrupt.is_set()
-            && (self.playout.holds_frames()
-                || self.ts.as_ref().is_some_and(TsPlayout::holds_packets)
-                || self.passthrough.as_ref().is_some_and(PassthroughPlayout::holds_packets))
-        {
+        while !interrupt.is_set() && self.holds_frames() {
             pause(self.due());
             self.pass_time()?;
         }
@@ -561,8 +570,7 @@ impl Screen {
         let shown = self.show();
         let journal = self.frames.finish();
         let sink = self.output.finish();
-        let known = self.known();
-        self.told.settle(&known);
+        self.settle();
         let (fields, line) = self.record(stream);
         let meter = meter.finish(&fields, &line);
         shown.and(journal).and(sink).and(meter)

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use timeous::core::Duration;
 
 use crate::support::{Files, Running, clip, emulate, free_port, is_installed, size, skip, sleep, timeous};
+use crate::transport_stream::{H264_AAC, encode};
 
 /// Records of a file with one JSON object per line.
 fn json(path: &str) -> Vec<Map<String, Value>> {
@@ -120,6 +121,29 @@ fn the_totals_of_both_ends_add_up() {
     let sent = json(&sent).pop().unwrap();
     assert!(number(&sent, "pktAckedTotal") > 0, "{sent:?}");
     assert_sender_adds_up(&sent, &journal);
+}
+
+/// The frames of the last latency were in no count: it told of the end at once.
+#[test]
+fn the_end_of_a_stream_is_told_with_all_its_frames() {
+    let files = Files::new();
+    let Some(ts) = encode(&files, &H264_AAC) else {
+        return skip("the_end_of_a_stream_is_told_with_all_its_frames", "ffmpeg");
+    };
+    for (source, sink) in [(files.write("clip.h264", &clip(60)), "out.h264"), (ts, "out.ts")] {
+        let port = free_port();
+        let uri = |host: &str, keys: &str| format!("timeous://{host}:{port}?latency=2s{keys}");
+        let mut receiver = timeous(&["recv", &uri("", ""), &files.path(sink)]);
+        receiver.until_it_says("listening at");
+        let sent = files.path("sent");
+        timeous(&["send", &source, &uri("127.0.0.1", "&reconnect=off"), "--stats", &sent]).ends_with(0);
+        receiver.until_ended(1);
+        let all = number(&json(&sent).pop().unwrap(), "framesSent");
+        let said = receiver.stop();
+        for told in ["the stream has ended", "the end"] {
+            assert!(said.contains(&format!("{told}: {all} frames: {all} in time")), "{sink}, {all}: {said}");
+        }
+    }
 }
 
 /// Fates of a frame that the receiver knows of.
