@@ -41,7 +41,7 @@ enum Format {
 /// Fields that a meter adds to each record, and their meaning.
 pub(crate) const ADDED: [(&str, &str); 2] = [
     ("unixMs", "Wall-clock time of the record, in milliseconds since 1970: it relates the records of both ends"),
-    ("peer", "Address of the other end; null while no peer is connected"),
+    ("peer", "Address of the other end, of whose connection the record is; null while no peer is connected"),
 ];
 
 /// Field with a list of statistics, one object for each stream of the source; CSV has no column for it.
@@ -179,7 +179,8 @@ impl Meter {
         self.line_width = width;
     }
 
-    fn record(&mut self, record: &Fields) {
+    /// Writes a record at once, whatever the interval.
+    pub(crate) fn record(&mut self, record: &Fields) {
         let Some(out) = &self.out else { return };
         let mut records = out.lock().unwrap_or_else(PoisonError::into_inner);
         let Records { out: Some(out), header_written, .. } = &mut *records else { return };

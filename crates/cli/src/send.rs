@@ -17,7 +17,7 @@ use timeous::core::Duration;
 use timeous::{CloseReason, Intent, PolicyName, Status, Uri, clock};
 use timeous_media::FrameRate;
 
-use self::link::Link;
+use self::link::{Link, LinkCounts};
 use self::outlet::Outlet;
 use self::packets::Packets;
 pub(crate) use self::tracks::SentTrack;
@@ -170,16 +170,24 @@ fn begin(
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SenderCounts {
-    /// Frames handed to a stream; packets of them may be dropped later. Frames of MPEG-TS are PES packets, of video, audio and tables.
+    /// Frames handed to the stream of this receiver; packets of them may be dropped later. Frames of MPEG-TS are PES packets, of video, audio and tables.
     frames_sent: u64,
     /// Keyframes among them.
     i_frames_sent: u64,
-    /// Frames handed to no stream: no receiver was connected, or it had no entry point yet.
+    /// Frames that this receiver was not sent, before its entry point or for want of room in the send queue, and those that found no receiver.
     frames_not_sent: u64,
     /// Receivers that have connected.
     receivers: u64,
     /// Connections after a break.
     reconnections: u64,
+}
+
+/// What became of the frames and packets to a receiver that is gone.
+#[derive(Default)]
+struct Departed {
+    stats: timeous::Stats,
+    counts: LinkCounts,
+    tracks: SentTracks,
 }
 
 /// Running stream.
@@ -197,12 +205,11 @@ struct Streaming<'a> {
     meter: Meter,
     journal: Journal,
     interrupt: Interrupt,
+    /// Counters that are of no single receiver.
     counts: SenderCounts,
-    /// Statistics of each stream of the source, of receivers that are gone.
-    tracks: SentTracks,
     encoder: Option<Encoder>,
-    /// Statistics of the last receiver, if none is connected.
-    last: Option<timeous::Stats>,
+    /// The last receiver, for records while none is connected.
+    last: Departed,
     /// Close reason of the last receiver, if none is connected.
     lost: Option<CloseReason>,
     args: &'a SendArgs,
@@ -249,9 +256,8 @@ impl<'a> Streaming<'a> {
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
             interrupt,
             counts: SenderCounts::default(),
-            tracks: SentTracks::default(),
             encoder,
-            last: None,
+            last: Departed::default(),
             lost: None,
             args,
             player,
@@ -407,40 +413,26 @@ impl<'a> Streaming<'a> {
             let mut link = self.links.remove(at);
             link.hear_fates(&mut self.journal);
             link.end(&mut self.journal);
-            self.count(&link);
             // The thread or daemon that ran this connection is gone, and with it the listener: nobody can connect any more.
             let is_over = self.outlet.is_listener() && matches!(reason, CloseReason::Abandoned);
-            self.last = Some(link.sender.stats());
-            if is_over || !self.outlet.gone() {
-                tell_summary(&link);
+            let is_over = is_over || !self.outlet.gone();
+            if !is_over {
+                let then = if self.outlet.is_listener() { "" } else { "; calling again" };
+                tell(format_args!("{} is gone: {reason}{then}", link.name()));
+                // The last record of a stream that is over follows at its end.
+                self.meter.record(&self.record_of(&link).0);
+            }
+            tell_summary(&link);
+            self.last = Departed { stats: link.sender.stats(), counts: link.counts, tracks: link.tracks };
+            if is_over {
                 return Err(timeous::Error::Closed(reason).into());
             }
             self.lost = Some(reason);
-            let then = if self.outlet.is_listener() { "" } else { "; calling again" };
-            tell(format_args!("{} is gone: {reason}{then}", link.name()));
             if !self.outlet.is_listener() {
                 self.packets = Some(link.packets);
             }
         }
         Ok(())
-    }
-
-    fn count(&mut self, link: &Link) {
-        self.counts.frames_sent += link.counts.frames;
-        self.counts.i_frames_sent += link.counts.i_frames;
-        self.counts.frames_not_sent += link.counts.skipped;
-        self.tracks.add(&link.tracks);
-    }
-
-    /// Counters, including those of a connected receiver.
-    fn counts_with(&self, link: Option<&Link>) -> SenderCounts {
-        let of = link.map(|link| link.counts).unwrap_or_default();
-        SenderCounts {
-            frames_sent: self.counts.frames_sent + of.frames,
-            i_frames_sent: self.counts.i_frames_sent + of.i_frames,
-            frames_not_sent: self.counts.frames_not_sent + of.skipped,
-            ..self.counts
-        }
     }
 
     /// Writes a record for each receiver, or one without a receiver.
@@ -450,9 +442,9 @@ impl<'a> Streaming<'a> {
             records.push(self.record_of(link));
         }
         if records.is_empty() {
-            let of_last = self.last.clone().unwrap_or_default();
-            let fields = with_tracks(record(&[&of_last, &self.counts_with(None)]), &self.tracks);
-            records.push((fields, if last { line(&of_last) } else { "waiting for a receiver".to_owned() }));
+            let Departed { stats, counts, tracks } = &self.last;
+            let said = if last { line(stats) } else { "waiting for a receiver".to_owned() };
+            records.push((self.fields(stats, *counts, tracks), said));
         }
         if last {
             return self.meter.finish_all(&records);
@@ -464,11 +456,22 @@ impl<'a> Streaming<'a> {
     /// Record of a receiver, and its line on the terminal.
     fn record_of(&self, link: &Link) -> (Fields, String) {
         let stats = link.sender.stats();
-        let mut tracks = self.tracks.clone();
-        tracks.add(&link.tracks);
-        let mut fields = with_tracks(record(&[&stats, &self.counts_with(Some(link))]), &tracks);
+        let mut fields = self.fields(&stats, link.counts, &link.tracks);
         fields.insert("peer".to_owned(), link.name().into());
         (fields, line(&stats))
+    }
+
+    /// Fields of a record: all counts of frames and packets are those of one receiver's connection.
+    fn fields(&self, stats: &timeous::Stats, of: LinkCounts, tracks: &SentTracks) -> Fields {
+        let counts = SenderCounts {
+            frames_sent: of.frames,
+            i_frames_sent: of.i_frames,
+            frames_not_sent: self.counts.frames_not_sent + of.skipped,
+            ..self.counts
+        };
+        let mut fields = record(&[stats, &counts]);
+        fields.insert(TRACKS.to_owned(), json(&tracks.all()));
+        fields
     }
 
     /// Ends the stream, in order if possible, and writes the last statistics and journal rows.
@@ -535,12 +538,6 @@ impl<'a> Streaming<'a> {
 fn tell_summary(link: &Link) {
     tell(format_args!("{}", link.summary()));
     link.tracks.lines().into_iter().for_each(|line| tell(format_args!("{line}")));
-}
-
-/// Record with the statistics of each stream of the source.
-fn with_tracks(mut fields: Fields, tracks: &SentTracks) -> Fields {
-    fields.insert(TRACKS.to_owned(), json(&tracks.all()));
-    fields
 }
 
 fn line(stats: &timeous::Stats) -> String {

@@ -145,17 +145,6 @@ impl SentTracks {
         }
     }
 
-    /// Adds the counts of another receiver.
-    pub(super) fn add(&mut self, other: &Self) {
-        for (key, of) in &other.tracks {
-            let track = self.tracks.entry(*key).or_default();
-            track.name = of.name.clone();
-            for (sum, count) in track.counts().into_iter().zip(of.clone().counts()) {
-                *sum += *count;
-            }
-        }
-    }
-
     /// Frames that were given up.
     pub(super) fn given_up(&self) -> u64 {
         self.tracks.values().map(|track| track.frames_given_up).sum()
@@ -186,23 +175,6 @@ impl SentTracks {
 }
 
 impl SentTrack {
-    fn counts(&mut self) -> [&mut u64; 12] {
-        [
-            &mut self.pkt_pending,
-            &mut self.frames_sent,
-            &mut self.frames_not_sent,
-            &mut self.frames_given_up,
-            &mut self.pkt_acked_total,
-            &mut self.pkt_snd_loss_total,
-            &mut self.pkt_snd_expired_total,
-            &mut self.pkt_snd_too_late_total,
-            &mut self.pkt_snd_reference_lost_total,
-            &mut self.pkt_snd_policy_total,
-            &mut self.pkt_snd_other_total,
-            &mut self.byte_sent_total,
-        ]
-    }
-
     fn line(&self) -> String {
         let reasons = [
             ("expired", self.pkt_snd_expired_total),

@@ -123,6 +123,50 @@ fn the_totals_of_both_ends_add_up() {
     assert_sender_adds_up(&sent, &journal);
 }
 
+/// Frames and streams were counted with those of receivers that had left, packets were not; of the one that left nothing was told.
+#[test]
+fn each_record_is_of_one_receiver() {
+    let (files, port) = (Files::new(), free_port());
+    let [source, sent] = ["clip.h264", "sent"].map(|name| files.path(name));
+    std::fs::write(&source, clip(200)).unwrap();
+    let uri = format!("timeous://:{port}?latency=500ms");
+    let mut sender = timeous(&["send", &source, &uri, "--stats", &sent]);
+    sender.until_it_says("waiting for receivers at");
+    let receive = |name: &str| {
+        let mut receiver =
+            timeous(&["recv", &format!("timeous://127.0.0.1:{port}?latency=500ms&reconnect=off"), &files.path(name)]);
+        receiver.until_it_says("pictures:");
+        receiver
+    };
+    let mut first = receive("first.h264");
+    sleep(Duration::from_secs(1));
+    first.stop();
+    sender.until_it_says("is gone");
+    let mut second = receive("second.h264");
+    let said = sender.ends_with(0);
+    second.ends_with(0);
+    let records = json(&sent);
+    let mut peers: Vec<&Value> = records.iter().map(|record| &record["peer"]).filter(|peer| peer.is_string()).collect();
+    peers.dedup();
+    assert_eq!(peers.len(), 2, "{peers:?}");
+    let mut frames = 0;
+    for peer in peers {
+        let of_peer: Vec<_> = records.iter().filter(|record| record["peer"] == *peer).collect();
+        for record in &of_peer {
+            let track = record["tracks"].as_array().unwrap().first();
+            let [handed, acked] =
+                ["framesSent", "pktAckedTotal"].map(|name| track.map_or(0, |track| track[name].as_u64().unwrap()));
+            assert_eq!(handed, number(record, "framesSent"), "{record:?}");
+            assert!(acked <= number(record, "pktAckedTotal"), "{record:?}");
+        }
+        let last = number(of_peer.last().unwrap(), "framesSent");
+        let told = format!("{}: {last} frames, ", peer.as_str().unwrap());
+        assert!(last > 0 && said.contains(&told), "{told}: {said}");
+        frames += last;
+    }
+    assert!(frames <= 200, "{frames}: {said}");
+}
+
 /// The frames of the last latency were in no count: it told of the end at once.
 #[test]
 fn the_end_of_a_stream_is_told_with_all_its_frames() {
