@@ -103,11 +103,12 @@ impl Output {
     }
 
     fn give(&mut self, item: SinkItem) -> Result<(), Failure> {
+        let is_frame = item.is_frame();
         if self.queue.push(item) {
             if std::mem::take(&mut self.missed) > 0 {
                 self.messages.recovery(&format!("{} keeps up again", self.name));
             }
-        } else {
+        } else if is_frame {
             self.count_missed();
         }
         self.queue.take_failure().map_or(Ok(()), Err)

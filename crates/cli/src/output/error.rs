@@ -6,6 +6,8 @@ use crate::failure::Failure;
 pub(super) enum WriteError {
     /// The format cannot express this frame; others may follow.
     Frame(String),
+    /// The sink's file has no place for this frame's stream, which was told; the others are written.
+    LeftOut,
     /// The sink does not take this stream; another may follow.
     Stream(Failure),
     /// The sink is gone.

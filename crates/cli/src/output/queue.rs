@@ -22,9 +22,9 @@ const MAX_FRAMES: usize = 2048;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SinkStats {
-    /// Frames written to the sink.
+    /// Frames written to the sink; not clock values inserted into MPEG-TS.
     pub(crate) frames_written: u64,
-    /// Frames left out because the sink was slow or gone, or its format cannot hold them.
+    /// Frames left out because the sink was slow or gone, or its format cannot hold them or their stream.
     pub(crate) frames_not_written: u64,
     /// Bytes written to the sink.
     pub(crate) byte_written: u64,
@@ -45,9 +45,13 @@ pub(super) enum SinkItem {
 }
 
 impl SinkItem {
-    /// Whether it is of media, and not about it.
-    pub(super) fn is_media(&self) -> bool {
-        !matches!(self, Self::Streams(_) | Self::Clock(..))
+    /// Whether it counts as a frame: what is told of the media, and inserted clock values, do not.
+    pub(super) fn is_frame(&self) -> bool {
+        match self {
+            Self::Frame(_) | Self::Passthrough(_) => true,
+            Self::Packets(release) => !release.is_inserted,
+            Self::Streams(_) | Self::Clock(..) => false,
+        }
     }
 
     fn len(&self) -> usize {
@@ -86,8 +90,7 @@ struct State {
 impl State {
     fn fail(&mut self, failure: Failure) {
         self.failure = Some(failure);
-        // Descriptions and clocks are no frames.
-        self.stats.frames_not_written += self.frames.iter().filter(|item| item.is_media()).count() as u64;
+        self.stats.frames_not_written += self.frames.iter().filter(|item| item.is_frame()).count() as u64;
         self.frames.clear();
         self.bytes = 0;
     }
@@ -104,7 +107,7 @@ impl Queue {
         let mut state = self.lock();
         let fits = state.frames.is_empty() || state.bytes + frame.len() <= MAX_BYTES && state.frames.len() < MAX_FRAMES;
         if state.is_refusing {
-            state.stats.frames_not_written += u64::from(frame.is_media());
+            state.stats.frames_not_written += u64::from(frame.is_frame());
             return true;
         }
         if state.is_gone || !fits {

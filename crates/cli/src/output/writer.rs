@@ -173,7 +173,7 @@ impl Writer {
         if packets.is_empty() {
             Ok(0)
         } else {
-            self.write_in_format(&SinkItem::Packets(TsRelease { packets, playout_at, restarts: 0 }))
+            self.write_in_format(&SinkItem::Packets(TsRelease { packets, playout_at, restarts: 0, is_inserted: false }))
         }
     }
 
@@ -247,6 +247,9 @@ impl Writer {
                 }
                 let added = file.append(&mp4.program.take())?;
                 pushed.map_err(|error| WriteError::Frame(error.to_string()))?;
+                if added == 0 && mp4.program.leaves_out(&release.packets) {
+                    return Err(WriteError::LeftOut);
+                }
                 Ok(added)
             }
             (Format::Rtp(rtp), SinkItem::Frame(frame)) => rtp.write(frame),
@@ -269,6 +272,7 @@ impl Writer {
     fn finish(&mut self) -> Result<usize, Failure> {
         let recorded = match self.finish_recorder() {
             Ok(bytes) => bytes,
+            Err(WriteError::LeftOut) => 0,
             Err(WriteError::Gone(failure) | WriteError::Stream(failure)) => return Err(failure),
             Err(WriteError::Frame(why)) => {
                 tell(format_args!("{}: a frame was left out: {why}", self.name()));
@@ -333,8 +337,9 @@ pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
     let mut messages = SinkMessages::default();
     while let Some(frame) = queue.pop() {
         match writer.write(&frame) {
-            Ok(bytes) if frame.is_media() => queue.count(true, bytes),
-            Ok(_) => {}
+            Ok(bytes) if frame.is_frame() => queue.count(true, bytes),
+            Ok(bytes) => queue.count_bytes(bytes),
+            Err(WriteError::LeftOut) => queue.count(false, 0),
             Err(WriteError::Frame(why)) => {
                 queue.count(false, 0);
                 messages.trouble(&format!("{name}: a frame was left out: {why}"));

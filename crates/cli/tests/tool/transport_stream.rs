@@ -5,6 +5,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use timeous_core::{Duration, Rng};
 use timeous_media::container::{Sample, Track, TrackFormat, TsMuxer};
 
@@ -344,16 +345,53 @@ fn what_mp4_does_not_hold_of_a_transport_stream_is_told() {
     let files = Files::new();
     let twice = [&["-map", "0:v", "-map", "1:a", "-map", "0:v", "-map", "1:a"][..], &H264_AAC].concat();
     let Some(source) = encode(&files, &twice) else { return skip(test, "ffmpeg") };
-    let (port, out) = (free_port(), files.path("out.mp4"));
-    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=1s&reconnect=off"), &out]);
-    receiver.until_it_says("listening");
-    timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=1s")]).ends_with(0);
-    let said = receiver.ends_with(0);
+    let out = files.path("out.mp4");
+    let (said, stats) = received(&files, &source, &out);
     assert_decodes(&out);
     for stream in ["video H.264 (258)", "audio AAC (259)"] {
         assert_eq!(said.matches(&format!("left out: {stream}")).count(), 1, "{said}");
     }
     assert_eq!(said.matches("left out").count(), 2, "{said}");
+    // They were counted as written.
+    let of = |id: u64| {
+        let tracks = stats["tracks"].as_array().unwrap();
+        tracks.iter().find(|track| track["id"] == id && track["kind"] != "clock").unwrap()["framesDecodable"].as_u64()
+    };
+    let left_out = of(258).unwrap() + of(259).unwrap();
+    assert!(left_out > 100, "{stats}");
+    assert_eq!(stats["framesNotWritten"], left_out, "{stats}");
+    assert_eq!(
+        stats["framesWritten"].as_u64().unwrap() + left_out,
+        stats["framesDecodable"].as_u64().unwrap(),
+        "{stats}"
+    );
+}
+
+/// Receives a file without losses; returns the messages, and the last record of statistics.
+fn received(files: &Files, source: &str, out: &str) -> (String, Value) {
+    let (port, stats) = (free_port(), files.path("stats"));
+    let mut receiver =
+        timeous(&["recv", &format!("timeous://:{port}?latency=1s&reconnect=off"), out, "--stats", &stats]);
+    receiver.until_it_says("listening");
+    timeous(&["send", source, &format!("timeous://127.0.0.1:{port}?latency=1s")]).ends_with(0);
+    let said = receiver.ends_with(0);
+    let last = fs::read_to_string(stats).unwrap().lines().last().map(|line| serde_json::from_str(line).unwrap());
+    (said, last.unwrap())
+}
+
+/// Clock values that are inserted between pictures far apart counted as frames.
+#[test]
+fn inserted_clock_values_are_no_frames_that_were_written() {
+    let files = Files::new();
+    let Some(source) = encode(&files, &[&H264_AAC[..], &["-r", "5"]].concat()) else {
+        return skip("inserted_clock_values_are_no_frames_that_were_written", "ffmpeg");
+    };
+    let out = files.path("out.ts");
+    let (_, stats) = received(&files, &source, &out);
+    let packets = |path: &str| fs::metadata(path).unwrap().len() / PACKET as u64;
+    assert!(packets(&out) > packets(&source), "no clock value is inserted: {stats}");
+    assert_eq!(stats["framesWritten"], stats["framesDecodable"], "{stats}");
+    assert_eq!(stats["byteWritten"], fs::metadata(&out).unwrap().len(), "{stats}");
 }
 
 /// Temporal units of AV1 that ffmpeg encodes.

@@ -82,6 +82,11 @@ impl TsMp4Writer {
         self.demuxer.left_out().filter(|stream| self.told.insert(stream.pid)).collect()
     }
 
+    /// Whether packets are of elementary streams that are not written, as far as the tables have come.
+    pub fn leaves_out(&self, packets: &[u8]) -> bool {
+        self.demuxer.leaves_out(packets)
+    }
+
     /// Returns the bytes to append to the file now.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)

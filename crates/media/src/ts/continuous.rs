@@ -40,7 +40,7 @@ const WITHOUT_TIMES: [u8; 8] = [0xbc, 0xbe, 0xbf, 0xf0, 0xf1, 0xf2, 0xf8, 0xff];
 /// ```
 /// use timeous_core::Instant;
 /// use timeous_media::ts::{ContinuousTimes, TsRelease};
-/// let release = TsRelease { packets: vec![0x47; 188], playout_at: Instant::ZERO, restarts: 0 };
+/// let release = TsRelease { packets: vec![0x47; 188], playout_at: Instant::ZERO, restarts: 0, is_inserted: false };
 /// assert_eq!(ContinuousTimes::default().push(release.clone()), release);
 /// ```
 #[derive(Debug, Default)]
@@ -332,7 +332,14 @@ mod tests {
         let at = |sample: &Sample| {
             Instant::ZERO + Duration::from_millis(begin + (sample.decode / 90 - first).unsigned_abs())
         };
-        samples.map(|sample| TsRelease { packets: muxer.push(&sample), playout_at: at(&sample), restarts }).collect()
+        samples
+            .map(|sample| TsRelease {
+                packets: muxer.push(&sample),
+                playout_at: at(&sample),
+                restarts,
+                is_inserted: false,
+            })
+            .collect()
     }
 
     /// Decoding times of pictures and of sound, in milliseconds after the first picture.

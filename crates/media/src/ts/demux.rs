@@ -117,6 +117,13 @@ impl Demuxer {
         self.tables.streams().filter(|stream| ![self.video, self.audio].contains(&Some(stream.pid)))
     }
 
+    /// Whether all packets with a payload are of elementary streams that the tables name, and that are not returned.
+    pub(crate) fn leaves_out(&self, packets: &[u8]) -> bool {
+        let packets = packets.chunks_exact(PACKET_LEN).filter_map(Packet::new);
+        let mut of_frames = packets.filter(|packet| packet.has_payload()).peekable();
+        of_frames.peek().is_some() && of_frames.all(|packet| self.left_out().any(|stream| stream.pid == packet.pid()))
+    }
+
     fn end(&mut self, pid: u16) -> Option<Pes> {
         let Open { is_entry, bytes } = self.open.remove(&pid)?;
         let of = match self.tables.stream_type(pid)? {

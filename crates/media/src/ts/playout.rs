@@ -33,6 +33,8 @@ pub struct TsRelease {
     pub playout_at: Instant,
     /// Restarts of the sender: with another number, clock and times are of another one.
     pub restarts: u32,
+    /// Whether it is a clock value alone, inserted where the sender's was given up, and no frame.
+    pub is_inserted: bool,
 }
 
 /// Output of a transport stream.
@@ -156,7 +158,12 @@ impl Carrier for TsOutput {
             }
             set_continuity(bytes, counter);
         }
-        (!packets.is_empty()).then_some(TsRelease { packets, playout_at: due, restarts: self.restarts })
+        (!packets.is_empty()).then_some(TsRelease {
+            packets,
+            playout_at: due,
+            restarts: self.restarts,
+            is_inserted: false,
+        })
     }
 
     fn begin_anew(&mut self, restarts: u32) {
@@ -183,7 +190,7 @@ impl Carrier for TsOutput {
             let value = (pcr + ticks(until.saturating_since(at))) % PCR_VALUES;
             output.clock = Some((value, until));
             let packets = pcr_packet(pid, counter, value).to_vec();
-            inserted.push(TsRelease { packets, playout_at: now, restarts: self.restarts });
+            inserted.push(TsRelease { packets, playout_at: now, restarts: self.restarts, is_inserted: true });
         }
         inserted
     }
