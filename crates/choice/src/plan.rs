@@ -15,7 +15,7 @@ use timeous_core::{
     SubStream,
 };
 
-use forecast::{EQUAL, Forecast, MAX_VIDEOS};
+use forecast::{EQUAL, Forecast};
 use frames::{Name, Waiting, gather};
 use schedule::{Chances, Job, MAX_JOBS, Scheduler, Timing};
 
@@ -278,11 +278,11 @@ impl Plan {
         // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MAX_EXPECTED.min(MAX_JOBS - first);
-        // Jobs of each video's expected frames, and their number.
-        let mut of_video = [([0; MAX_EXPECTED], 0); MAX_VIDEOS];
+        // Jobs of each video's expected frames.
+        let mut of_video = vec![Vec::new(); self.forecast.videos()];
         for (video, frame) in self.forecast.ahead().take(room) {
-            let (before, count) = &mut of_video[video];
-            let n = *count;
+            let before = &mut of_video[video];
+            let n = before.len();
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
             let due = link.nanos_until(now, deadline);
             let mut job = Job {
@@ -297,7 +297,7 @@ impl Plan {
             let mut lost = false;
             for back in frame.back.into_iter().filter(|&back| back > 0 && back < u16::MAX).map(usize::from) {
                 if back <= n {
-                    let _four_at_most = job.need(usize::from(before[n - back]));
+                    let _four_at_most = job.need(before[n - back]);
                 } else if let Some(id) = self.forecast.id_before_newest(video, back - n - 1) {
                     lost |= self.broken.contains(&id);
                     if let Some(at) = needed(id, first) {
@@ -308,8 +308,7 @@ impl Plan {
             if lost {
                 job.deadline = 0;
             }
-            before[n] = jobs.len() as u8;
-            *count += 1;
+            before.push(jobs.len());
             jobs.push(job);
         }
     }

@@ -8,8 +8,9 @@ use super::pattern::{Expected, Pattern};
 
 /// Number of frames whose sub-stream is remembered, of videos and others: more than the distance of a reference. Chosen by us.
 const REMEMBERED: usize = 256;
-/// Maximum number of videos with a pattern. Chosen by us: more share the expected frames of a plan, until none sees its next keyframe.
-pub(super) const MAX_VIDEOS: usize = 4;
+/// Maximum number of videos with a pattern, whose frames are weighed. Chosen by us: more than a transport stream has programs; a higher
+/// value takes more memory, a lower one gives up the frames of some videos for those of the others.
+const MAX_VIDEOS: usize = 16;
 /// Weight of the frames of the video that has the smallest share of late, in sixteenths, and the least weight of others' frames. Chosen by us
 /// (docs/design/late-choice.md): with a lower one more is left half sent, with 8 large pictures have too small a share.
 pub(super) const EQUAL: u64 = 16;
@@ -129,16 +130,18 @@ impl Forecast {
         self.videos.iter().find(|video| video.linked.contains(&substream)).map_or(EQUAL, |video| video.weight)
     }
 
+    /// Number of videos.
+    pub(super) fn videos(&self) -> usize {
+        self.videos.len()
+    }
+
     /// Expected frames of all videos, in order, each with the index of its video; their worth is weighed, in sixteenths.
     pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, Expected)> + '_ {
         let newest = self.newest();
-        let mut videos: [_; MAX_VIDEOS] = std::array::from_fn(|n| {
-            let video = self.videos.get(n).filter(|video| !video.is_silent(newest))?;
-            Some((video.weight, video.pattern.ahead().peekable()))
-        });
+        let live = self.videos.iter().enumerate().filter(|(_, video)| !video.is_silent(newest));
+        let mut live: Vec<_> = live.map(|(n, video)| (n, video.weight, video.pattern.ahead().peekable())).collect();
         std::iter::from_fn(move || {
-            let live = videos.iter_mut().enumerate().filter_map(|(n, video)| Some((n, video.as_mut()?)));
-            let heads = live.filter_map(|(n, (weight, ahead))| Some((ahead.peek()?.at, n, *weight, ahead)));
+            let heads = live.iter_mut().filter_map(|(n, weight, ahead)| Some((ahead.peek()?.at, *n, *weight, ahead)));
             let (_, video, weight, ahead) = heads.min_by_key(|(at, n, ..)| (*at, *n))?;
             let frame = ahead.next()?;
             Some((video, Expected { worth: frame.worth * weight, ..frame }))
