@@ -36,8 +36,8 @@ pub fn frames(limit: QueueLimit) -> Chain {
 /// Worth of audio in frames of video. Chosen by us (`cargo test -p timeous-cli --test tool through_half`): a picture is not worth even a small
 /// risk of a gap in the sound; with 16 one run in eight had one.
 const AUDIO_WEIGHT: u32 = 64;
-/// Worth of tables in frames of video. Chosen by us: they are a fraction of a picture's size, so that they always go; a higher value
-/// multiplies the risk that one is late, which does no harm since they are repeated, and costs the picture ahead of them.
+/// Worth of tables and data in frames of video. Those of one packet leave if they can be in time, whatever their worth. Chosen by us: a higher
+/// value multiplies the risk that one is late, which does no harm since they are repeated, and costs the picture ahead of them.
 const TABLES_WEIGHT: u32 = 4;
 
 /// `plan`: plans the whole queue; these sub-streams count as much as given here, and audio and tables more than video unless they are.

@@ -267,7 +267,9 @@ impl Plan {
             let rest = self.forecast.rest(now, frame.name.frame());
             let bytes = link.takes(rest + counted(frame.bytes, frame.packets), frame.packets);
             let packets = frame.packets as f32;
-            let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth, ..Job::default() };
+            // Data of more packets may be of any rate, such as pictures that are scrambled.
+            let (worth, is_required) = (frame.worth, frame.is_table && frame.packets == 1);
+            let mut job = Job { deadline, due, bytes, packets, worth, is_required, ..Job::default() };
             for reference in frame.references.iter() {
                 if let Some(at) = needed(reference, jobs.len()) {
                     let _four_at_most = job.need(at);

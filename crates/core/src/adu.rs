@@ -42,7 +42,8 @@ impl SubStream {
     /// Audio and subtitles beside video in one stream, by the convention of `timeous send`. The policy `plan` drops video
     /// first, unless told otherwise by `weights`.
     pub const AUDIO: Self = Self(254);
-    /// Tables and data beside video. The policy `plan` drops them after a few pictures.
+    /// Tables and data beside video. The policy `plan` drops none of one packet that can be in time, and larger ones
+    /// after a few pictures.
     pub const TABLES: Self = Self(255);
 }
 

@@ -69,7 +69,8 @@ impl Forecast {
                 self.latest.pop_front();
             }
         }
-        if self.videos.is_empty() && !self.is_chained {
+        let is_control = meta.frame == FrameId::NONE && meta.substream == SubStream::TABLES;
+        if self.videos.is_empty() && !self.is_chained && !is_control {
             self.videos.push(Video::new(BTreeSet::from([meta.substream])));
         }
         if !is_begun && !meta.references.is_empty() {

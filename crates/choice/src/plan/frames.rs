@@ -1,6 +1,6 @@
 //! Assembly of a queue's packets into frames.
 
-use timeous_core::{AduMeta, AduSeq, FrameId, Instant, Queue, References};
+use timeous_core::{AduMeta, AduSeq, FrameId, Instant, Queue, References, SubStream};
 
 /// Key of a frame; an ADU without a frame is identified by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +31,8 @@ pub(super) struct Waiting {
     pub(super) worth: u64,
     /// Whether a part of it was sent and must be retransmitted.
     pub(super) begun: bool,
+    /// Whether it belongs to tables and data.
+    pub(super) is_table: bool,
 }
 
 /// Collects the frames of a queue, in the order of their first packets.
@@ -50,7 +52,8 @@ pub(super) fn gather(queue: &dyn Queue, worth: impl Fn(&AduMeta) -> u64, frames:
             }
             None => {
                 let (bytes, references, begun) = (len as u64, meta.references, queue.was_sent(at));
-                frames.push(Waiting { name, packets: 1, bytes, deadline, references, worth: worth(meta), begun });
+                let (worth, is_table) = (worth(meta), meta.substream == SubStream::TABLES);
+                frames.push(Waiting { name, packets: 1, bytes, deadline, references, worth, begun, is_table });
             }
         }
     }
