@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority};
+use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority, SubStream};
 use timeous::{Arrival, Hints, Receiver, SendError, Sender, Stats, Status, clock};
 use timeous_media::passthrough::{StreamClock, stream_ssrc};
 use timeous_media::{Control, MediaAdu, control};
@@ -337,7 +337,8 @@ impl Link {
         if self.is_player {
             return true;
         }
-        let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
+        let substream = SubStream::TABLES;
+        let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, substream, ..Hints::default() };
         !matches!(self.sender.send(messages, hints), Err(SendError::Full))
     }
 
