@@ -15,7 +15,7 @@ use timeous_core::{
     SubStream,
 };
 
-use forecast::{EQUAL, Forecast};
+use forecast::{EQUAL, Forecast, MAX_VIDEOS};
 use frames::{Name, Waiting, gather};
 use schedule::{Chances, Job, MAX_JOBS, Scheduler, Timing};
 
@@ -250,7 +250,7 @@ impl Plan {
     /// Converts queued and expected frames to jobs.
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
         let lost = self.lost(waiting);
-        // What a frame needs of those that wait: its reference, or a lost one that this depends on. Others may have arrived.
+        // Job that a reference stands for: its own, or that of a lost frame that it depends on. Other references may have arrived.
         let needed = |reference: FrameId, before: usize| {
             let waits = waiting.iter().take(before).position(|frame| frame.name.frame() == reference);
             waits.or_else(|| {
@@ -280,11 +280,11 @@ impl Plan {
         // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MAX_EXPECTED.min(MAX_JOBS - first);
-        // Jobs of each video's expected frames.
-        let mut of_video = vec![Vec::new(); self.forecast.videos()];
+        // Jobs of each video's expected frames, and their number.
+        let mut of_video = [([0_u8; MAX_EXPECTED], 0); MAX_VIDEOS];
         for (video, frame) in self.forecast.ahead().take(room) {
-            let before = &mut of_video[video];
-            let n = before.len();
+            let (before, count) = &mut of_video[video];
+            let n = *count;
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
             let due = link.nanos_until(now, deadline);
             let mut job = Job {
@@ -299,7 +299,7 @@ impl Plan {
             let mut lost = false;
             for back in frame.back.into_iter().filter(|&back| back > 0 && back < u16::MAX).map(usize::from) {
                 if back <= n {
-                    let _four_at_most = job.need(before[n - back]);
+                    let _four_at_most = job.need(usize::from(before[n - back]));
                 } else if let Some(id) = self.forecast.id_before_newest(video, back - n - 1) {
                     lost |= self.broken.contains(&id);
                     if let Some(at) = needed(id, first) {
@@ -310,7 +310,8 @@ impl Plan {
             if lost {
                 job.deadline = 0;
             }
-            before.push(jobs.len());
+            before[n] = jobs.len() as u8;
+            *count += 1;
             jobs.push(job);
         }
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod callers;
+mod late;
 mod screen;
 mod serve;
 mod told;

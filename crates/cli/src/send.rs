@@ -182,7 +182,7 @@ pub(crate) struct SenderCounts {
     reconnections: u64,
 }
 
-/// What became of the frames and packets to a receiver that is gone.
+/// Totals of the frames and packets to a receiver that is gone.
 #[derive(Default)]
 struct Departed {
     stats: timeous::Stats,

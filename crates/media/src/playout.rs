@@ -95,7 +95,7 @@ impl Playout {
         Self {
             config,
             ingress: Ingress::new(config.payload_type, config.ssrc),
-            sequence: sequence(config.release),
+            sequence: config.release.sequence(),
             stray: None,
             clock: MediaClock::new(config.latency / 2),
             markers: Markers::default(),
@@ -275,16 +275,18 @@ impl Playout {
                 self.settle_all();
                 self.restart();
                 for (at, rtp) in kept {
-                    // Kept packets parsed on arrival; any that is out of order is refused separately.
-                    if let Ok(packet) = RtpPacket::parse(&rtp)
-                        && let Ok(payload) = Payload::parse(packet.payload())
-                    {
-                        self.stats.refused += u64::from(self.place(at, &packet, payload, &rtp).is_err());
-                    }
+                    self.stats.refused += u64::from(self.place_kept(at, &rtp).is_err());
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Places a packet that parsed on its arrival.
+    fn place_kept(&mut self, at: Instant, rtp: &[u8]) -> Result<(), RtpError> {
+        let packet = RtpPacket::parse(rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
+        let payload = Payload::parse(packet.payload())?;
+        self.place(at, &packet, payload, rtp)
     }
 
     fn place(&mut self, now: Instant, packet: &RtpPacket<'_>, payload: Payload, rtp: &[u8]) -> Result<(), RtpError> {
@@ -294,12 +296,9 @@ impl Playout {
             let first = self.stray.take();
             self.settle_all();
             self.restart();
-            if let Some((at, rtp)) = first
-                && let Ok(packet) = RtpPacket::parse(&rtp)
-                && let Ok(payload) = Payload::parse(packet.payload())
-            {
+            if let Some((at, rtp)) = first {
                 // It was counted as refused.
-                self.stats.refused -= u64::from(self.place(at, &packet, payload, &rtp).is_ok());
+                self.stats.refused -= u64::from(self.place_kept(at, &rtp).is_ok());
             }
             place = self.sequence.place(now, number, timestamp);
         }
@@ -376,7 +375,7 @@ impl Playout {
         self.told = SignalledReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
         self.markers = Markers::default();
-        self.sequence = sequence(self.config.release);
+        self.sequence = self.config.release.sequence();
         self.expected = None;
         self.is_described = false;
         self.capture_offset = 0;
@@ -598,9 +597,4 @@ impl Playout {
             bytes: parts.bytes,
         });
     }
-}
-
-/// Sequence numbers of a stream; only a source that is sent on comes without retransmissions.
-fn sequence(release: Release) -> Sequence {
-    if release == Release::AsTheyCome { Sequence::of_source() } else { Sequence::default() }
 }

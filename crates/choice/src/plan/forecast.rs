@@ -10,7 +10,7 @@ use super::pattern::{Expected, Pattern};
 const REMEMBERED: usize = 256;
 /// Maximum number of videos with a pattern, whose frames are weighed. Chosen by us: more than a transport stream has programs; a higher
 /// value takes more memory, a lower one gives up the frames of some videos for those of the others.
-const MAX_VIDEOS: usize = 16;
+pub(super) const MAX_VIDEOS: usize = 16;
 /// Weight of the frames of the video that has the smallest share of late, in sixteenths, and the least weight of others' frames. Chosen by us
 /// (docs/design/late-choice.md): with a lower one more is left half sent, with 8 large pictures have too small a share.
 pub(super) const EQUAL: u64 = 16;
@@ -129,11 +129,6 @@ impl Forecast {
     /// Weight of a sub-stream's frames, in sixteenths.
     pub(super) fn weight(&self, substream: SubStream) -> u64 {
         self.videos.iter().find(|video| video.linked.contains(&substream)).map_or(EQUAL, |video| video.weight)
-    }
-
-    /// Number of videos.
-    pub(super) fn videos(&self) -> usize {
-        self.videos.len()
     }
 
     /// Expected frames of all videos, in order, each with the index of its video; their worth is weighed, in sixteenths.

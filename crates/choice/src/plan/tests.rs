@@ -83,8 +83,8 @@ fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
 }
 
-/// What is left of a group of eight frames of which four have left, and `lost` packets of the first, due at `due`, are lost; at 50 ms, where
-/// four packets will be in time.
+/// Queue of a group of eight frames after the choice at 50 ms. Four frames have left, of the first of which `lost` packets, due at `due`, are
+/// lost, and four more packets can be in time.
 fn after_a_loss(lost: usize, due: u64) -> TestQueue {
     const LATER: u64 = 50 + 20 + 12 * 4 + 2;
     let mut plan = Plan::default();

@@ -96,7 +96,7 @@ pub(super) fn read_udp(socket: &UdpSocket, first: &[u8], silence: Silence, frame
         if !source.give() {
             return source.finish();
         }
-        // What waits for datagrams before it is given in time.
+        // Packets held back for missing datagrams are given in time.
         match datagrams.poll_timeout() {
             Some(due) => {
                 if !source.wait_until(due, |patience| is_ready(socket, patience))? {

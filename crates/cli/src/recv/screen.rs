@@ -12,6 +12,7 @@ use timeous_media::{
 };
 
 use super::args::RecvArgs;
+use super::late::LateWatch;
 use super::told::{Frames, ToldFrames};
 use super::tracks::{self, ReceivedTrack};
 use crate::failure::Failure;
@@ -33,9 +34,6 @@ const KEYFRAMES: Duration = Duration::from_millis(500);
 const MOST_EARLY_CLOCKS: usize = 17;
 /// Time without a decodable frame that is reported.
 const UNDECODABLE: Duration = Duration::from_secs(2);
-/// Percentage of late frames, and the time over which it is measured, that are reported.
-const LATE_PERCENT: u64 = 20;
-const LATE_OVER: Duration = Duration::from_secs(5);
 
 /// Frame and packet counts, for statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
@@ -125,38 +123,6 @@ impl FrameCounts {
             + self.frames_reference_missing
             + self.frames_unreadable
             + self.frames_missing
-    }
-}
-
-/// Warns if the latency is too short for the path.
-#[derive(Default)]
-struct LateWatch {
-    since: Instant,
-    frames: u64,
-    late: u64,
-    /// Missing frames counted so far.
-    missing: u64,
-}
-
-impl LateWatch {
-    fn count(&mut self, fate: FrameFate, missing: u64, now: Instant, latency: Duration) {
-        let lost = missing - self.missing.min(missing);
-        self.missing = missing;
-        self.frames += lost + u64::from(fate != FrameFate::Incomplete);
-        self.late += lost + u64::from(fate == FrameFate::Late);
-        if now.saturating_since(self.since) < LATE_OVER {
-            return;
-        }
-        let percent = (self.late * 100).checked_div(self.frames).unwrap_or(0);
-        if percent >= LATE_PERCENT && self.since > Instant::ZERO {
-            tell(format_args!(
-                "{percent} % of the frames were late or lost in {} s: latency={}ms is short for this path, or the path for \
-                 this rate",
-                LATE_OVER.as_secs_f64(),
-                latency.as_millis()
-            ));
-        }
-        *self = Self { since: now, missing, ..Self::default() };
     }
 }
 
@@ -600,20 +566,4 @@ fn line(record: &Fields) -> String {
         number("framesLate"),
         number("framesReferenceMissing"),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_of_incomplete_frames_alone_end_no_receiver() {
-        let mut watch = LateWatch::default();
-        let mut now = Instant::ZERO;
-        for _ in 0..3 {
-            now += LATE_OVER;
-            watch.count(FrameFate::Incomplete, 0, now, Duration::from_millis(400));
-        }
-        assert_eq!((watch.frames, watch.late), (0, 0));
-    }
 }

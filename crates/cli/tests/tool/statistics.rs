@@ -92,8 +92,8 @@ fn json_has_srt_s_names_and_tells_expired_from_lost() {
     assert!(number(last, "pktRecvTotal") > 0);
 }
 
-/// What the sender gave up behind the last frame that came was in none of the receiver's counts, and what it said of a receiver that went
-/// was in none of its own.
+/// Frames that the sender gave up behind the last one that came were in no count of the receiver, and the totals of a receiver that went
+/// were zeros.
 #[test]
 fn the_totals_of_both_ends_add_up() {
     let files = Files::new();

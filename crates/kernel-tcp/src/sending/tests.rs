@@ -52,7 +52,7 @@ fn late_choice_looks_at_the_queue_once_in_a_turn() {
         assert_eq!(source.choices, turn, "{} sent", counts.data_sent);
     }
     assert_eq!(counts.data_sent, 100);
-    // What a datagram refers to may be dropped: it is chosen anew.
+    // A dropped datagram may be the reference of others: the choice is made anew.
     let gone =
         PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: false, copy: Copied::First, is_fragment: false };
     sending.is_chosen = true;

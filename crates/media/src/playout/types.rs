@@ -4,6 +4,7 @@ use timeous_core::{Duration, Instant};
 
 use crate::clock::ClockChange;
 use crate::frame::{FrameKind, FrameRate};
+use crate::rtp::sequence::Sequence;
 
 /// Release policy: when frames are released to the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -16,6 +17,13 @@ pub enum Release {
     /// As soon as they are complete, without a deadline; the latency bounds the wait for reordered packets. For a local
     /// source that is to be sent on.
     AsTheyCome,
+}
+
+impl Release {
+    /// Sequence numbers of a stream; only a source that is sent on comes without retransmissions.
+    pub(super) fn sequence(self) -> Sequence {
+        if self == Self::AsTheyCome { Sequence::of_source() } else { Sequence::default() }
+    }
 }
 
 /// Configuration of a playout.

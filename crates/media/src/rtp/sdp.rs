@@ -37,7 +37,7 @@ pub enum SdpError {
         number: usize,
         /// The line.
         line: String,
-        /// What is wrong, and what to write.
+        /// The fault, and what to write instead.
         why: &'static str,
     },
     /// There is no `m=` line at all.

@@ -132,7 +132,7 @@ impl ContinuousTimes {
         // A program that is the first of another sender, or takes the place of one, goes on where that one was.
         let has_ended = |last: &u16, times: &ProgramTimes| times.current.is_none() || !self.tables.has_program(*last);
         let last = self.last.and_then(|last| self.programs.get_key_value(&last));
-        // What came before the tables is of the program whose clock goes on there.
+        // Packets before the tables are of the program whose clock goes on there.
         let is_known_now = |last: u16, times: &ProgramTimes| {
             let goes_on = |era: Era| clock.is_none_or(|clock| era.has_clock(clock, at));
             last == UNKNOWN && times.current.is_some_and(goes_on)

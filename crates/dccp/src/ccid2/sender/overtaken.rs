@@ -54,3 +54,26 @@ impl Overtaken {
         self.longest.get().min(self.rtt.get())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ack_vector::PacketState;
+
+    /// A peer that acknowledges a lost packet much later delays the detection of others by a round trip.
+    #[test]
+    fn the_longest_time_is_bounded_by_a_round_trip_and_forgotten() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let report = Report { newest: Seq::new(7), oldest: Seq::new(7), state: PacketState::Received };
+        let mut overtaken = Overtaken::default();
+        overtaken.add(Seq::new(7), at(100));
+        let by = overtaken.came(at(5_100), &report).unwrap();
+        assert_eq!((by, overtaken.came(at(5_200), &report)), (Duration::from_secs(5), None));
+        overtaken.note(at(5_100), by, Some(Duration::from_millis(80)));
+        assert_eq!(overtaken.longest(), Duration::from_millis(80));
+        for n in 1..=3 {
+            overtaken.note(at(5_100) + PERIOD * n, Duration::ZERO, None);
+        }
+        assert_eq!(overtaken.longest(), Duration::ZERO);
+    }
+}
