@@ -264,6 +264,21 @@ mod tests {
         assert_eq!(learnt(&[(0, 900), (1, 100)]).next_head(), None);
     }
 
+    /// Found with x264, which begins groups at cuts: the frames before a keyframe that was expected too soon were given up, and with them all
+    /// until it came.
+    #[test]
+    fn a_group_may_become_as_long_as_the_longest() {
+        let group = |frames: usize| std::iter::once((0, 900)).chain(std::iter::repeat_n((1, 100), frames - 1));
+        let next_head = |groups: &[usize]| {
+            let frames: Vec<_> = groups.iter().flat_map(|frames| group(*frames)).collect();
+            learnt(&frames).next_head().map(|head| head.at.as_nanos() / 40_000_000)
+        };
+        assert_eq!(next_head(&[6, 3, 2]), Some(9 + 6));
+        assert_eq!(next_head(&[3, 6, 3]), Some(9 + 6));
+        assert_eq!(next_head(&[3, 6, 6]), Some(9 + 6));
+        assert_eq!(next_head(&[3, 6, 7]), None, "longer than any");
+    }
+
     /// Found with two hours of a camera: two RTCP packets were taken for groups of one frame, of which sixty more were
     /// expected at once, and a keyframe was dropped for them.
     #[test]

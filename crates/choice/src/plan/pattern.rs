@@ -58,13 +58,21 @@ pub(super) struct Expected {
     pub(super) back: [u16; 4],
 }
 
+/// Frames that the next ones repeat: the first of them, their number, and which of them comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Template {
+    begin: usize,
+    period: usize,
+    place: usize,
+}
+
 /// Pattern of frames that refer to each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pattern {
     frames: VecDeque<Seen>,
     /// Mean sizes by kind, and the time in which the last frame of it came.
     sizes: Vec<(Kind, u64, Duration)>,
-    period: Option<usize>,
+    template: Option<Template>,
     /// Largest packet, in bytes.
     packet: u64,
 }
@@ -78,7 +86,7 @@ impl Pattern {
     /// Forgets packets without a frame, such as RTCP: frames make a pattern of their own.
     pub(super) fn forget_unnamed(&mut self) {
         if self.frames.back().is_some_and(|seen| seen.id == FrameId::NONE) {
-            (self.frames, self.period) = (VecDeque::new(), None);
+            (self.frames, self.template) = (VecDeque::new(), None);
         }
     }
 
@@ -107,7 +115,7 @@ impl Pattern {
         if self.frames.len() > MAX_FRAMES {
             self.frames.pop_front();
         }
-        self.period = self.find_period();
+        self.template = self.find_template();
     }
 
     /// Distances of the packet's references, in frames; `u16::MAX` for forgotten ones, which no pattern can use.
@@ -134,29 +142,30 @@ impl Pattern {
         }
     }
 
-    /// Period of the stream in frames: the length of the last complete group or, before there is one, of a pattern in it.
-    fn find_period(&self) -> Option<usize> {
+    /// What the next frames repeat: the longest group, if the newest one may become as long or, before there is one, a pattern in it. A
+    /// tail given up before a keyframe that comes later than expected breaks all frames until then (docs/decisions/plan-group-length.md).
+    fn find_template(&self) -> Option<Template> {
         let newest = self.frames.len().checked_sub(1)?;
-        let mut keys = (0..self.frames.len()).rev().filter(|&place| self.frames[place].kind.is_key());
-        if let (Some(last), Some(before)) = (keys.next(), keys.next())
-            && newest - last <= last - before
-        {
-            return Some(last - before);
+        let keys = (0..=newest).filter(|&place| self.frames[place].kind.is_key());
+        let place = keys.clone().last().map_or(0, |last| newest - last);
+        let groups = keys.clone().zip(keys.skip(1)).map(|(key, next)| (next - key, key));
+        if let Some((period, key)) = groups.max().filter(|(period, _)| *period > place) {
+            return Some(Template { begin: key + 1, period, place });
         }
         let alike = |place: usize, period: usize| self.frames[place].kind == self.frames[place - period].kind;
         (1..=MAX_PATTERN.min(self.frames.len() / 3))
             .find(|&period| (newest + 1 - 2 * period..=newest).all(|place| alike(place, period)))
+            .map(|period| Template { begin: newest + 1 - period, period, place: 0 })
     }
 
     /// Expected frames, in order.
     pub(super) fn ahead(&self) -> impl Iterator<Item = Expected> + '_ {
         let newest = self.frames.back().copied();
-        let period = self.period.unwrap_or(1);
+        let Template { begin, period, place } = self.template.unwrap_or_default();
         let mut at = newest.map_or(Instant::ZERO, |newest| newest.at);
-        let pattern = self.frames.len().saturating_sub(period);
-        let count = if self.period.is_some() { usize::MAX } else { 0 };
+        let count = if self.template.is_some() { usize::MAX } else { 0 };
         (0..count).map(move |n| {
-            let seen = &self.frames[pattern + n % period];
+            let seen = &self.frames[begin + (place + n) % period];
             at += seen.gap;
             let bytes =
                 self.sizes.iter().find(|(kind, ..)| *kind == seen.kind).map_or(seen.bytes, |(_, mean, _)| *mean);
@@ -202,7 +211,7 @@ impl Pattern {
 
     /// The next keyframe.
     pub(super) fn next_head(&self) -> Option<Expected> {
-        let (period, head) = (self.period?, [0; 4]);
+        let (Template { period, .. }, head) = (self.template?, [0; 4]);
         self.ahead().take(period).find(|frame| frame.back == head)
     }
 

@@ -125,10 +125,15 @@ impl Live {
         self.capacity().map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu / rate))
     }
 
+    /// Target queueing delay where the queue holds it.
+    fn preferred(&self) -> Duration {
+        self.packet_time().max(MIN_TARGET) + self.error
+    }
+
     /// Target queueing delay.
     fn target(&self) -> Duration {
-        let wants = self.packet_time().max(MIN_TARGET) + self.error;
-        self.full.map_or(wants, |(_, most)| wants.min(most))
+        let preferred = self.preferred();
+        self.full.map_or(preferred, |(_, most)| preferred.min(most))
     }
 
     /// Window that the path holds with the target queue.
@@ -264,7 +269,8 @@ impl Controller for Live {
         };
         self.mind_losses();
         let beyond = look.queued.saturating_sub(self.packet_time());
-        let found = Found { look: &look, beyond, target: self.target(), window: self.window, mtu: self.mtu };
+        // Not the target after an overflow: a random loss over a short queue makes it shorter than the queue varies.
+        let found = Found { look: &look, beyond, target: self.preferred(), window: self.window, mtu: self.mtu };
         if let Some(window) = self.beside.acked(now, &acked, self.start.is_some(), &found) {
             self.window = window.max(self.least());
         } else if let Some(in_a_row) = self.start {

@@ -2,6 +2,7 @@
 
 mod advice;
 mod bursts;
+mod cuts;
 mod datagrams;
 mod encoder;
 mod film;

@@ -99,6 +99,19 @@ fn a_loss_while_a_queue_stands_that_is_not_its_own_is_no_overflow() {
     }
 }
 
+/// Found beside losses on links as fast as the stream: after one, the target was 2 ms, a queue of 3 ms was others', and CUBIC's window
+/// filled the path's queue.
+#[test]
+fn after_a_random_loss_over_a_short_queue_that_queue_is_not_of_others() {
+    let mut script = Script::steady();
+    script.live.window = 12_000.0;
+    script.acks(6, 116);
+    script.lose();
+    assert!(script.live.full.is_some());
+    script.acks(100, 113);
+    assert!(!script.live.is_among_others());
+}
+
 #[test]
 fn without_a_queue_it_grows_by_a_packet_per_round_trip_beyond_what_fits() {
     let mut script = Script::steady();
