@@ -147,7 +147,7 @@ impl Pattern {
     fn find_template(&self) -> Option<Template> {
         let newest = self.frames.len().checked_sub(1)?;
         let keys = (0..=newest).filter(|&place| self.frames[place].kind.is_key());
-        let place = keys.clone().last().map_or(0, |last| newest - last);
+        let place = keys.clone().next_back().map_or(0, |last| newest - last);
         let groups = keys.clone().zip(keys.skip(1)).map(|(key, next)| (next - key, key));
         if let Some((period, key)) = groups.max().filter(|(period, _)| *period > place) {
             return Some(Template { begin: key + 1, period, place });
