@@ -125,15 +125,14 @@ impl Live {
         self.capacity().map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu / rate))
     }
 
-    /// Target queueing delay where the queue holds it.
-    fn preferred(&self) -> Duration {
-        self.packet_time().max(MIN_TARGET) + self.error
+    fn least_target(&self) -> Duration {
+        self.packet_time().max(MIN_TARGET)
     }
 
     /// Target queueing delay.
     fn target(&self) -> Duration {
-        let preferred = self.preferred();
-        self.full.map_or(preferred, |(_, most)| preferred.min(most))
+        let wants = self.least_target() + self.error;
+        self.full.map_or(wants, |(_, most)| wants.min(most))
     }
 
     /// Window that the path holds with the target queue.
@@ -149,7 +148,7 @@ impl Live {
     fn begin(&mut self, acked: &Acked, look: &Look, in_a_row: u32) {
         // Not the whole target: the first predictions err most, and a window that doubles fills the queue meanwhile.
         let is_queued = !self.has_met_no_queue()
-            && look.waited.saturating_sub(self.packet_time()) > self.packet_time().max(MIN_TARGET);
+            && look.waited.saturating_sub(self.packet_time()) > self.least_target();
         let in_a_row = if is_queued { in_a_row + 1 } else { 0 };
         if in_a_row >= SLOW_START_EXIT_SAMPLES {
             self.window = self.fits(look).unwrap_or((self.window / 2.0).max(self.least()));
@@ -269,8 +268,9 @@ impl Controller for Live {
         };
         self.mind_losses();
         let beyond = look.queued.saturating_sub(self.packet_time());
-        // Not the target after an overflow: a random loss over a short queue makes it shorter than the queue varies.
-        let found = Found { look: &look, beyond, target: self.preferred(), window: self.window, mtu: self.mtu };
+        // A random loss over a short queue makes the target shorter than the queue varies.
+        let target = self.target().max(self.least_target());
+        let found = Found { look: &look, beyond, target, window: self.window, mtu: self.mtu };
         if let Some(window) = self.beside.acked(now, &acked, self.start.is_some(), &found) {
             self.window = window.max(self.least());
         } else if let Some(in_a_row) = self.start {
