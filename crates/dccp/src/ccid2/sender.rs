@@ -9,12 +9,12 @@ use crate::ack_vector::{PacketState, Report};
 use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
-mod given_up;
-mod overtaken;
+mod declared_lost;
+mod reordering;
 
-pub(crate) use given_up::Late;
-use given_up::{GivenUp, Open};
-use overtaken::Overtaken;
+pub(crate) use declared_lost::Late;
+use declared_lost::{DeclaredLost, Lost};
+use reordering::Reordering;
 
 /// Later arrivals after which a packet is considered lost, in packets (RFC 4341 §5, docs/decisions/reordering.md).
 pub(super) const NUMDUPACK: usize = 3;
@@ -167,8 +167,8 @@ pub(crate) struct Sender {
     outstanding: usize,
     /// End of the window of data that contains a loss or a mark.
     congested_until: Option<Seq>,
-    given_up: GivenUp,
-    overtaken: Overtaken,
+    declared_lost: DeclaredLost,
+    reordering: Reordering,
 }
 
 impl Sender {
@@ -256,17 +256,14 @@ impl Sender {
         let fresh = self.get(ack).and_then(|sent| Some((sent.at, sent.outstanding()?.departure)));
         let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
-            late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
-            if let Some(by) = self.overtaken.came(now, &report) {
-                (feedback.reordered, feedback.overtaken_by) = (true, feedback.overtaken_by.max(by));
-            }
+            late_at = late_at.or(self.declared_lost.came(now, ack, &report, &mut feedback));
             self.mark_range(now, &report, dropped, &mut feedback);
         }
         self.mark_overtaken(now, newest);
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
         let fresh = fresh.filter(|_| is_news);
         feedback.rtt = late_at.or(fresh.map(|(at, _)| at)).map(|at| round_trip(now, at, elapsed));
-        self.overtaken.note(now, feedback.overtaken_by, feedback.rtt);
+        self.reordering.note(now, feedback.overtaken_by, feedback.rtt);
         feedback.observed = fresh.map(|(at, departure)| (departure, at + round_trip(now, at, elapsed)));
         self.declare_lost(now, &mut feedback);
         self.trim();
@@ -354,34 +351,37 @@ impl Sender {
     /// this path are.
     fn declare_lost(&mut self, now: Instant, feedback: &mut Feedback) {
         let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
-        let patience = self.overtaken.longest();
+        let patience = self.reordering.longest();
         let is_open = |sent: &Sent| sent.overtaken_at.is_some_and(|at| now.saturating_since(at) < patience);
         while self.first.is_before(third)
             && self.sent.front().is_some_and(|sent| sent.outstanding().is_none() || !is_open(sent))
         {
-            self.decide_first(feedback);
+            self.decide_first(None, feedback);
         }
     }
 
     /// By how much packets arrive later than ones sent after them.
     pub(crate) fn reordering(&self) -> Duration {
-        self.overtaken.longest()
+        self.reordering.longest()
     }
 
-    /// Removes the first packet; if it was in flight, declares it lost and returns it.
-    fn decide_first(&mut self, feedback: &mut Feedback) -> Option<Open> {
-        let sent = self.sent.pop_front()?;
+    /// Removes the first packet; if it was in flight, declares it lost, and returns whether it was. `timeout`: whether a timeout
+    /// that declares it lost waited for it.
+    fn decide_first(&mut self, timeout: Option<bool>, feedback: &mut Feedback) -> bool {
+        let Some(sent) = self.sent.pop_front() else { return false };
         let seq = self.first;
         self.first = seq.next();
-        let data = sent.outstanding()?;
+        let Some(data) = sent.outstanding() else { return false };
         self.outstanding -= 1;
-        if let Some(at) = sent.overtaken_at {
-            self.overtaken.add(seq, at);
+        let Sent { at, overtaken_at, .. } = sent;
+        if overtaken_at.is_some() || timeout.is_some() {
+            let bytes = timeout.map_or(0, |_| data.bytes);
+            self.declared_lost.add(Lost { seq, at, overtaken_at, bytes, is_oldest: timeout == Some(true) });
         }
         feedback.lost += data.bytes;
-        feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
+        feedback.newest_lost = feedback.newest_lost.max(Some(at));
         feedback.fates.push(PacketFate::Lost { token: data.token, seq, bytes: data.bytes });
-        Some(Open { seq, at: sent.at, bytes: data.bytes })
+        true
     }
 
     /// Removes packets from the front whose fate is known.
@@ -397,7 +397,7 @@ impl Sender {
     pub(crate) fn declare_passed(&mut self, now: Instant, patience: Duration) -> Feedback {
         let mut feedback = Feedback::default();
         while self.passed().is_some_and(|sent_at| now - sent_at >= patience) {
-            self.decide_first(&mut feedback);
+            self.decide_first(None, &mut feedback);
             self.trim();
         }
         feedback
@@ -413,7 +413,7 @@ impl Sender {
     pub(crate) fn give_up(&mut self) -> Feedback {
         let mut feedback = Feedback::default();
         while !self.sent.is_empty() {
-            self.decide_first(&mut feedback);
+            self.decide_first(None, &mut feedback);
         }
         feedback
     }
@@ -425,9 +425,7 @@ impl Sender {
         // The timeout was for the oldest packet.
         let mut is_oldest = true;
         loop {
-            if let Some(open) = self.decide_first(&mut feedback) {
-                self.given_up.add(open, std::mem::take(&mut is_oldest));
-            }
+            is_oldest &= !self.decide_first(Some(is_oldest), &mut feedback);
             self.trim();
             if self.sent.front().is_none_or(|sent| now - sent.at < patience) {
                 break;
