@@ -43,7 +43,9 @@ pub(super) struct DeclaredLost(VecDeque<Lost>);
 impl DeclaredLost {
     pub(super) fn add(&mut self, lost: Lost) {
         if self.0.len() == MAX_PACKETS {
-            self.0.pop_front();
+            // Only what a timeout waited for can prove it spurious.
+            let oldest = self.0.iter().position(|lost| !lost.is_oldest).unwrap_or(0);
+            self.0.remove(oldest);
         }
         self.0.push_back(lost);
     }

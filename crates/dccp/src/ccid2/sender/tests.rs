@@ -178,6 +178,18 @@ fn what_a_timeout_took_for_lost_tells_a_round_trip_when_it_comes() {
     assert_eq!((feedback.rtt, feedback.late.bytes, feedback.late.is_spurious), (Some(MS * 97), 200, false));
 }
 
+/// A spurious timeout of a large window was not undone: the packet that it had waited for was forgotten for later ones.
+#[test]
+fn what_a_timeout_of_a_large_window_waited_for_is_remembered() {
+    let mut sender = Sender::default();
+    for n in 0..200 {
+        sender.sent_data(Instant::ZERO + MS * n, Seq::new(n), Some(n), (100, Departure::default()));
+    }
+    sender.time_out(Instant::ZERO + MS * 300, MS * 10);
+    let feedback = ack(&mut sender, &[arrived(1, 0)]);
+    assert!(feedback.late.is_spurious);
+}
+
 #[test]
 fn what_was_waited_for_is_lost_however_young() {
     let mut sender = ten(50);
