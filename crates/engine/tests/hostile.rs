@@ -1,7 +1,10 @@
 //! Test of a listening endpoint under attack from real sockets, with a good connection beside it.
 
+mod memory;
+
 use std::net::{SocketAddr, UdpSocket};
 
+use memory::resident;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Priority, Rng};
 use timeous_dccp::{Body, Encapsulation, Header, PacketType, ResetCode, Seq, packet};
 use timeous_engine::{Carrier, Engine, ServiceCode, Status, Stream, StreamConfig, clock};
@@ -26,13 +29,6 @@ fn open(stream: &mut Stream) {
         stream.sending().wait(Some(end));
     }
     assert_eq!(stream.status(), Status::Open);
-}
-
-/// Returns the resident memory of this process, in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// Returns the number of unread bytes at a UDP port of this host.
