@@ -104,12 +104,12 @@ fn report(host: &str, address: SocketAddr, by_udp: udp::Answers, by_tcp: tcp::An
     }
     findings.extend(by_tcp.findings);
     let changes = findings.iter().find(|finding| finding.property == tcp::CHANGES).map(|finding| finding.verdict);
-    let advice = match (by_udp.is_dccp, by_tcp.connects, changes) {
+    let advice = match (by_udp.is_dccp, by_tcp.is_timeous, changes) {
         (true, _, _) => "streams pass over UDP, the default",
         (_, true, Some(Verdict::Yes)) => "use transport=tcp; expired data can be replaced in retransmissions",
         (_, true, Some(Verdict::No)) => "use transport=tcp; expired data cannot be replaced in retransmissions",
         (_, true, _) => "use transport=tcp; whether expired data can be replaced in retransmissions is open",
-        (_, false, _) => "no Timeous receiver answers at this port",
+        (_, false, _) => "no Timeous receiver answers at this port: start `timeous recv` there, with transport=auto",
     };
     let ms_rtt = rtt.or(by_tcp.rtt).map(|rtt| (rtt.as_secs_f64() * 1e6).round() / 1e3);
     Report { host: host.to_owned(), address, ms_rtt, byte_mtu: mtu, findings, advice: advice.to_owned() }

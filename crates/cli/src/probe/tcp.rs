@@ -11,6 +11,8 @@ use super::finding::{Finding, Verdict, wait_for};
 
 /// Property: connections of TCP.
 const TCP: &str = "TCP";
+/// Property: a Timeous receiver has the port of TCP.
+const TIMEOUS: &str = "Timeous over TCP";
 /// Property: changed retransmissions.
 pub(super) const CHANGES: &str = "changed retransmissions";
 
@@ -29,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) struct Answers {
     /// The host has answered, if only by a refusal.
     pub(super) is_heard: bool,
-    /// The port has accepted a connection.
-    pub(super) connects: bool,
+    /// A Timeous receiver has answered.
+    pub(super) is_timeous: bool,
     pub(super) rtt: Option<Duration>,
     pub(super) findings: Vec<Finding>,
 }
@@ -59,11 +61,11 @@ struct Versions {
 /// Asks all questions.
 pub(super) fn ask(remote: SocketAddr, wait: Duration, host: &str) -> io::Result<Answers> {
     let tcp = |verdict, why: String| Finding::new(TCP, verdict, why);
-    let trial = match connected(remote, None, wait) {
+    let mut trial = match connected(remote, None, wait) {
         Ok(Some(trial)) => trial,
         Ok(None) => {
             let findings = vec![tcp(Verdict::Unknown, "no answer: blocked, or nobody listens".to_owned())];
-            return Ok(Answers { is_heard: false, connects: false, rtt: None, findings });
+            return Ok(Answers { is_heard: false, is_timeous: false, rtt: None, findings });
         }
         Err(error) => {
             let is_heard = error.kind() == io::ErrorKind::ConnectionRefused;
@@ -71,15 +73,39 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration, host: &str) -> io::Result<
                 true => (Verdict::Yes, "it reaches the host, which refuses the port".to_owned()),
                 false => (Verdict::Unknown, error.to_string()),
             };
-            return Ok(Answers { is_heard, connects: false, rtt: None, findings: vec![tcp(verdict, why)] });
+            return Ok(Answers { is_heard, is_timeous: false, rtt: None, findings: vec![tcp(verdict, why)] });
         }
     };
     let view = trial.view()?;
+    let is_timeous = sends_back(&mut trial, wait)?;
     drop(trial);
     let ecn = if view.has_ecn { ", with ECN" } else { "" };
     let connects = tcp(Verdict::Yes, format!("connects{ecn}; segments of up to {} bytes", view.mss));
+    let timeous = match is_timeous {
+        true => Finding::new(TIMEOUS, Verdict::Yes, "a receiver answers"),
+        false => Finding::new(TIMEOUS, Verdict::Unknown, "the server is another's, or serves one caller already"),
+    };
     let changes = changed_retransmissions(remote, wait, host)?;
-    Ok(Answers { is_heard: true, connects: true, rtt: view.srtt, findings: vec![connects, changes] })
+    let findings = vec![connects, timeous, changes];
+    Ok(Answers { is_heard: true, is_timeous, rtt: view.srtt, findings })
+}
+
+/// Returns whether the peer sends back the bytes of a trial, as a Timeous receiver does.
+fn sends_back(trial: &mut Trial, wait: Duration) -> io::Result<bool> {
+    let asked = trial_bytes(1);
+    trial.send(&asked)?;
+    let deadline = clock::now() + wait;
+    let (mut answer, mut buffer) = (Vec::new(), [0; TRIAL_LEN]);
+    while answer.len() < asked.len() && clock::now() < deadline && wait_for(trial, false, deadline)? {
+        // The notice that the bytes have left makes the socket ready, too.
+        let _copied = trial.is_copied()?;
+        match trial.receive(&mut buffer) {
+            Ok(Some(0)) | Err(_) => break,
+            Ok(Some(len)) => answer.extend_from_slice(&buffer[..len]),
+            Ok(None) => {}
+        }
+    }
+    Ok(answer == asked)
 }
 
 /// Connects within `wait`, with packets that pass at most `hops - 1` routers. `None`: no answer.

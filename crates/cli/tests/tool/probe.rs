@@ -71,6 +71,26 @@ fn a_port_without_a_listener_and_a_server_of_tcp_alone() {
     timeous(&["probe", "no.such.host.invalid"]).ends_with(4);
 }
 
+#[test]
+fn only_a_timeous_receiver_is_advised_as_one() {
+    let files = Files::new();
+    let advice = |port: u16| report(command(&["probe", &format!("127.0.0.1:{port}"), "--json"]));
+    let port = free_port();
+    let uri = format!("timeous://:{port}?transport=tcp&encryption=off");
+    let mut receiver = timeous(&["recv", &uri, &files.path("out.h264")]);
+    receiver.until_it_says(" at ");
+    let of_tcp = advice(port);
+    assert_eq!(verdict(&of_tcp, "Timeous over TCP").0, "yes", "{of_tcp}");
+    assert!(of_tcp["advice"].as_str().unwrap().contains("transport=tcp"), "{of_tcp}");
+
+    let port = free_port();
+    let server = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let of_another = advice(port);
+    assert_eq!(verdict(&of_another, "Timeous over TCP").0, "unknown", "{of_another}");
+    assert!(of_another["advice"].as_str().unwrap().starts_with("no Timeous receiver"), "{of_another}");
+    drop(server);
+}
+
 /// Two hosts with a router between.
 struct Routed([Namespace; 3]);
 
