@@ -12,8 +12,10 @@ use super::goddard::RATES;
 use super::goddard::server::RateChangeCause;
 use crate::experiment::{Chart, Claim, Experiment, Figure, Findings, Forms, Metric, Run, RunError, metric, sabotages};
 
-/// Orders while FTP is active, and over the stream's whole time.
+/// Orders while FTP is active, after its end, and over the stream's whole time.
 const BESIDE_FTP: Ranking = Ranking { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
+const AFTER_FTP: Ranking =
+    Ranking { what: "kbit/s from 200 to 240 s", digits: 0, rises: true, value: Outcome::rate_after_ftp };
 const ALL: Ranking = Ranking { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
 const METRICS: [Metric<Outcome>; 4] = [
     metric("stream, kbit/s", 0, stream),
@@ -43,7 +45,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 sabotages! {
-    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["kbit/s from 30 to 200 s", "kbit/s from 30 to 240 s"];
+    NO_DBAT = WITHOUT_DBAT[0], WITHOUT_DBAT[1] => ["kbit/s from 200 to 240 s"];
     NO_FTP = WITHOUT_FTP[0], WITHOUT_FTP[1] => ["TCP's stream is below its fair share"];
     NO_RANGE = WITHOUT_RANGE[0], WITHOUT_RANGE[1] => ["to the letter: share of TCP's rate"];
 }
@@ -102,6 +104,7 @@ fn claims(streams: &Streams, today: &Streams) -> Vec<Claim> {
     let letter = mean(StreamTransport::PaperDbat) / mean(StreamTransport::Tcp);
     vec![
         order(BESIDE_FTP),
+        order(AFTER_FTP),
         order(ALL),
         Claim::order("TCP's stream is below its fair share", "below", format!("{fair:.2}"), fair.mean < 1.0),
         Claim::mean("TFRC's stream over its fair share", "about 1", 2, tfrcs),

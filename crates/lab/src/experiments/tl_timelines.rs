@@ -27,6 +27,8 @@ const NEAR: u64 = 300;
 const WIDE: u64 = 2_000;
 /// Bound of the late bytes among those received, in percent.
 const MAX_LATE: f64 = 3.0;
+/// Expired bytes that count as none, in percent: five datagrams of 10 000.
+const LEAST_EXPIRED: f64 = 0.05;
 /// Share in time that counts as equal, in points.
 const TIE: f64 = 0.1;
 /// Losses over the link near the stream's rate.
@@ -175,7 +177,7 @@ sabotages! {
     NO_TIMELINES = "no-timelines", "senders know no deadlines"
         => [
             "16 % loss: expired bytes", "bursts of loss: expired bytes", "narrow link: expired bytes",
-            "bursts of loss: more is in time", "narrow link: more is in time",
+            "narrow link: more is in time",
             "round trip 100 ms, 8 % loss, playout 1.1 one-way delays: in time", "round trip 100 ms, 16 % loss, playout 150 ms: in time",
         ];
     GARBLED = "garbled", "the receiver changes a byte of each hundredth datagram"
@@ -187,10 +189,11 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
     let longer = if is_least { &[][..] } else { &Path::STANDSTILLS };
     let paths = if is_least { &[Path::Random(0.16), Path::Bursts, Path::Narrow][..] } else { &Path::ALL };
     let paths = paths.iter().chain(longer).copied();
-    let count = if is_least { COUNT / 4 } else { COUNT };
+    // Bursts are rare: in a quarter of the datagrams with some seeds nothing expires, with or without timelines.
+    let count = |path| if is_least && path != Path::Bursts { COUNT / 4 } else { COUNT };
     let broken = Broken { no_timelines: run.breaks(NO_TIMELINES), garbled: run.breaks(GARBLED), ..Broken::default() };
     let streams = run.grid("streams", cross(paths, PROTOCOLS), |&(path, protocol), seed| {
-        let (offers, behaviour) = (Offers::Cadence(count), MiddleboxBehaviour::Pass);
+        let (offers, behaviour) = (Offers::Cadence(count(path)), MiddleboxBehaviour::Pass);
         let (way, playout) = (path.link(), PLAYOUT);
         let outcome = Trial { protocol, offers, way, playout, behaviour, seed, secret: None, broken }.run();
         let offers: Vec<_> = outcome.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
@@ -397,14 +400,21 @@ fn setup() -> Vec<Choice> {
     all
 }
 
+/// Bound of the expired bytes, in percent of what was sent, beside those of TCP: where few expire with TCP, too, less than 1 % is
+/// no result.
+fn most_expired(tcps: f64) -> f64 {
+    (tcps / 2.0).clamp(LEAST_EXPIRED, 1.0)
+}
+
 fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
     for path in Path::ALL {
         let expired = |protocol| streams.mean(&(path, protocol), |one| one.expired);
         for protocol in [Protocol::ToTcpTimed, Protocol::BothTimed] {
             let what = format!("{}: expired bytes, % of what {} sent", path.name(), protocol.name());
-            let said = format!("{:.2}; A: {:.2}", expired(protocol), expired(Protocol::Tcp));
-            claims.push(Claim::new(what, "not significant", said, expired(protocol)).pass(..=1.0));
+            let tcps = expired(Protocol::Tcp);
+            let said = format!("{:.2}; A: {tcps:.2}", expired(protocol));
+            claims.push(Claim::new(what, "not significant", said, expired(protocol)).pass(..=most_expired(tcps)));
         }
     }
     for path in Path::ALL {

@@ -135,6 +135,13 @@ impl Outcome {
         (stream * 8e-3 / time, ftp as f64 * 8e-3 / time)
     }
 
+    /// Returns the stream's mean rate from FTP's end to its own, in kbit/s.
+    pub(crate) fn rate_after_ftp(&self) -> f64 {
+        let after = FTP[1]..STREAM[1];
+        let time = after.end.saturating_since(after.start).as_secs_f64();
+        self.received.iter().filter(|packet| after.contains(&packet.at)).count() as f64 * PACKET as f64 * 8e-3 / time
+    }
+
     /// Returns the stream's mean rate over its whole time, in kbit/s.
     pub(crate) fn mean_rate(&self) -> f64 {
         let time = STREAM[1].saturating_since(STREAM[0]).as_secs_f64();
