@@ -11,11 +11,6 @@ use crate::socket::LEAST_LONGEST_TIMEOUT;
 /// which this thread refills it (docs/design/late-choice-tcp.md). A higher value chooses earlier; with a lower one a
 /// fast path idles.
 const QUEUE_TIME: Duration = Duration::from_millis(2);
-/// Segments that the queue holds at least, unless they take longer than `FULL_TIME`: with less than one unsent the kernel counts the
-/// connection as limited by its application, and BBR does not learn what the path carries (docs/decisions/tcp-unsent-segments.md).
-const FULL_SEGMENTS: u64 = 2;
-/// Longest time that these segments take. With 16 ms the choice is too early for the path model, and fewer frames are in time.
-const FULL_TIME: Duration = Duration::from_millis(8);
 /// Maximum of that queue, in bytes (docs/design/late-choice-tcp.md): if the path stalls, late choice has to overwrite
 /// it. Chosen by us: a higher value leaves more to overwrite.
 const MOST_QUEUED: u64 = 64 * 1024;
@@ -162,12 +157,11 @@ impl Meter {
     /// Returns the number of unsent bytes in the kernel below which the next packet is given: 1 (the queue is empty), so that one packet is
     /// queued at most, unless the path is fast.
     pub(crate) fn queue_limit(&self) -> u32 {
-        let Some(mss) = self.info.map(|info| u64::from(info.mss())) else { return 1 };
-        let rate = self.path.rate;
-        let full = FULL_SEGMENTS * mss;
-        let least = if rate.bytes_in(FULL_TIME) >= full { full } else { 0 };
-        let bytes = rate.bytes_in(QUEUE_TIME).min(MOST_QUEUED).max(least);
-        if bytes > mss { bytes as u32 } else { 1 }
+        let bytes = self.path.rate.bytes_in(QUEUE_TIME).min(MOST_QUEUED);
+        match self.info {
+            Some(info) if bytes > u64::from(info.mss()) => bytes as u32,
+            _ => 1,
+        }
     }
 
     /// Returns since when data is blocked by the peer's window, which has no room for a segment.
@@ -199,9 +193,7 @@ mod tests {
         assert_eq!(meter.queue_limit(), 1);
         meter.take(Instant::ZERO, info(1_000, 10, Duration::from_millis(100), 0, 0), 0, 0);
         assert_eq!(meter.path().rate, Rate::from_kbps(800));
-        assert_eq!(meter.queue_limit(), 1, "two segments take 20 ms");
-        meter.take(Instant::ZERO, info(1_000, 10, Duration::from_millis(40), 0, 0), 0, 0);
-        assert_eq!(meter.queue_limit(), 2_000, "and 8 ms");
+        assert_eq!(meter.queue_limit(), 1);
         meter.take(Instant::ZERO, info(1_000, 1_000, Duration::from_millis(10), 0, 0), 0, 0);
         assert_eq!(meter.queue_limit(), 64 * 1024);
         meter.take(Instant::ZERO, info(1_000, 100, Duration::from_millis(10), 0, 0), 0, 0);
