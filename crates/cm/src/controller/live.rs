@@ -147,8 +147,8 @@ impl Live {
 
     fn begin(&mut self, acked: &Acked, look: &Look, in_a_row: u32) {
         // Not the whole target: the first predictions err most, and a window that doubles fills the queue meanwhile.
-        let is_queued = !self.has_met_no_queue()
-            && look.waited.saturating_sub(self.packet_time()) > self.least_target();
+        let is_queued =
+            !self.has_met_no_queue() && look.waited.saturating_sub(self.packet_time()) > self.least_target();
         let in_a_row = if is_queued { in_a_row + 1 } else { 0 };
         if in_a_row >= SLOW_START_EXIT_SAMPLES {
             self.window = self.fits(look).unwrap_or((self.window / 2.0).max(self.least()));
