@@ -256,7 +256,13 @@ impl Sender {
         let fresh = self.get(ack).and_then(|sent| Some((sent.at, sent.outstanding()?.departure)));
         let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
-            late_at = late_at.or(self.declared_lost.came(now, ack, &report, &mut feedback));
+            let came = self.declared_lost.came(now, ack, &report);
+            late_at = late_at.or(came.sent_at);
+            feedback.late.bytes += came.late.bytes;
+            feedback.late.is_spurious |= came.late.is_spurious;
+            if let Some(by) = came.overtaken_by {
+                (feedback.reordered, feedback.overtaken_by) = (true, feedback.overtaken_by.max(by));
+            }
             self.mark_range(now, &report, dropped, &mut feedback);
         }
         self.mark_overtaken(now, newest);

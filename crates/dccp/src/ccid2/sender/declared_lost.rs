@@ -5,9 +5,8 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
 
-use super::Feedback;
 use crate::ack_vector::Report;
 use crate::seq::Seq;
 
@@ -36,6 +35,16 @@ pub(crate) struct Late {
     pub(crate) is_spurious: bool,
 }
 
+/// What the acknowledgement of packets declared lost shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Came {
+    /// Send time of the packet asked for, if it is one of them.
+    pub(super) sent_at: Option<Instant>,
+    pub(super) late: Late,
+    /// By how much the latest came after what overtook it, if packets were overtaken.
+    pub(super) overtaken_by: Option<Duration>,
+}
+
 /// The newest packets declared lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeclaredLost(VecDeque<Lost>);
@@ -50,23 +59,19 @@ impl DeclaredLost {
         self.0.push_back(lost);
     }
 
-    /// Removes the packets that the report acknowledges, and notes them. Returns the send time of `ack`, if it is one of
-    /// them.
-    pub(super) fn came(&mut self, now: Instant, ack: Seq, report: &Report, feedback: &mut Feedback) -> Option<Instant> {
-        let mut sent_at = None;
+    /// Removes the packets that the report acknowledges. `ack`: the packet whose send time is asked for.
+    pub(super) fn came(&mut self, now: Instant, ack: Seq, report: &Report) -> Came {
+        let mut came = Came::default();
         self.0.retain(|lost| {
             if !lost.seq.is_in_window(report.oldest, report.newest) {
                 return true;
             }
-            feedback.late.bytes += lost.bytes;
-            feedback.late.is_spurious |= lost.is_oldest;
-            if let Some(at) = lost.overtaken_at {
-                feedback.reordered = true;
-                feedback.overtaken_by = feedback.overtaken_by.max(now.saturating_since(at));
-            }
-            sent_at = sent_at.or(Some(lost.at).filter(|_| lost.seq == ack));
+            came.late.bytes += lost.bytes;
+            came.late.is_spurious |= lost.is_oldest;
+            came.overtaken_by = came.overtaken_by.max(lost.overtaken_at.map(|at| now.saturating_since(at)));
+            came.sent_at = came.sent_at.or(Some(lost.at).filter(|_| lost.seq == ack));
             false
         });
-        sent_at
+        came
     }
 }
