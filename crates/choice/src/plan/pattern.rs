@@ -142,8 +142,9 @@ impl Pattern {
         }
     }
 
-    /// What the next frames repeat: the longest group, if the newest one may become as long or, before there is one, a pattern in it. A
-    /// tail given up before a keyframe that comes later than expected breaks all frames until then (docs/decisions/plan-group-length.md).
+    /// Template of the next frames: the longest group, unless the newest one is as long already; before there is a group, a pattern within
+    /// the frames. A keyframe that comes later than expected breaks all frames whose reference was given up for it
+    /// (docs/decisions/plan-group-length.md).
     fn find_template(&self) -> Option<Template> {
         let newest = self.frames.len().checked_sub(1)?;
         let keys = (0..=newest).filter(|&place| self.frames[place].kind.is_key());

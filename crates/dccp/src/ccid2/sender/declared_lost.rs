@@ -35,7 +35,7 @@ pub(crate) struct Late {
     pub(crate) is_spurious: bool,
 }
 
-/// What the acknowledgement of packets declared lost shows.
+/// Findings from an acknowledgement of packets declared lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Came {
     /// Send time of the packet asked for, if it is one of them.
