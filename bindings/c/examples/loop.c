@@ -1,17 +1,30 @@
 /* The library's own loop (Andersen et al., section 3.1): loop HOST PORT PACKETS
  *
  * The program consists of callbacks: cmapp_send() when a packet may be sent, acknowledged() when the socket is readable. */
+#include <signal.h>
+
 #include "feedback.h"
 
 enum { SIZE = 1000 };
+
+/* Without an acknowledgement for so long, nobody answers, or the last packets were lost. Seconds. */
+enum { NOBODY = 20, LAST = 2 };
 
 static struct feedback feedback;
 static cm_flowid flow;
 static uint32_t packets;
 static int sock;
 
+/* A signal handler may end the loop. */
+static void give_up(int number)
+{
+	(void)number;
+	cm_stop();
+}
+
 static void finish_when_done(void)
 {
+	alarm(feedback.packets < packets ? NOBODY : LAST);
 	if (feedback.packets >= packets && cm_unacked(flow) == 0)
 		cm_stop();
 }
@@ -31,7 +44,6 @@ static void acknowledged(int fd, short events, void *data)
 {
 	(void)events;
 	(void)data;
-	alarm(20);
 	take_acks(&feedback, fd, flow);
 	finish_when_done();
 }
@@ -48,9 +60,14 @@ int main(int argc, char **argv)
 	sock = connect_flow(argv[1], argv[2], &flow);
 	first.flow = flow;
 	first.count = 2;
-	alarm(20); /* nobody answers: the program ends */
+	signal(SIGALRM, give_up);
+	alarm(NOBODY);
 	if (cm_watch(sock, POLLIN, acknowledged, NULL) < 0 || cm_bulk_request(&first, 1) < 0 || cm_loop() < 0)
 		die("libcm");
+	if (feedback.packets < packets) {
+		fprintf(stderr, "nobody answers\n");
+		return 1;
+	}
 	if (cm_close(flow) < 0)
 		die("cm_close");
 	printf("sent %lu acked %lu\n", (unsigned long)feedback.sent, (unsigned long)feedback.acked);

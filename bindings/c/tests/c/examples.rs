@@ -74,6 +74,14 @@ fn the_own_loop_of_the_library() {
     }
 }
 
+#[test]
+fn the_own_loop_ends_without_an_answer_for_the_last_packet() {
+    needs_toolchain!();
+    let peer = Peer::start(LOSSY);
+    let said = example("loop", Way::C, &peer.port(), PACKETS);
+    assert_eq!((said["sent"], said["acked"]), (PACKETS * 1_000, peer.arrived()));
+}
+
 /// Ends a program that runs for ever.
 struct Running(Child);
 
