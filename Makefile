@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-run install-libcm demo report peers peers-lint docs test quick bench fuzz lint unit bpf loom sanitize tools deny
+.PHONY: all install install-tool install-run install-libcm demo report peers narrow peers-lint docs test quick bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -65,6 +65,11 @@ peers:
 	@scripts/peers.sh
 	$(CARGO) build --release -p timeous-peer-trials
 	target/release/timeous-peer-trials --out peers-out
+
+# Timeous beside plain TCP on links where a packet takes up to 1.5 round trips (root): a table.
+narrow:
+	$(CARGO) build --release -p timeous-peer-trials
+	scripts/narrow.py
 
 # Of our own programs around other people's transports, `make lint` checks the lock file alone: it would build what only they need.
 peers-lint:

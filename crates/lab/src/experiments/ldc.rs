@@ -33,14 +33,21 @@ pub(crate) fn run(
         return run_real(run, &start_ups[..real], findings);
     }
     let broken = Broken::of(run);
-    findings(&run.grid("streams", Cell::all(start_ups), |cell, seed| trial(cell, seed, broken)))
+    findings(&run.grid("streams", Cell::all(start_ups), |cell, seed| trial(cell, seed, LAYERS, broken)))
 }
 
 /// Runs each sender over a link without limit and losses (figure 4).
 pub(crate) fn without_limit(run: &Run<'_>) -> Views {
     let broken = Broken::of(run);
     let cells = Sender::ALL.map(|sender| Cell { start_up: START_UPS[0], rate: NO_LIMIT, sender });
-    run.grid("streams without limit", cells.to_vec(), |cell, seed| trial(cell, seed, broken))
+    run.grid("streams without limit", cells.to_vec(), |cell, seed| trial(cell, seed, LAYERS, broken))
+}
+
+/// Runs streams of the base layer alone over plain TCP.
+pub(crate) fn base_alone(run: &Run<'_>) -> Views {
+    let broken = Broken::of(run);
+    let cells = RATES.map(|rate| Cell { start_up: START_UPS[0], rate, sender: Sender::Plain });
+    run.grid("streams of the base layer", cells.to_vec(), |cell, seed| trial(cell, seed, 1, broken))
 }
 
 /// Names and descriptions of the sabotages of these experiments.
@@ -130,13 +137,14 @@ struct LayeredSource {
     begin: Instant,
     /// Useful life of each second's data after it was made, if the sender is told of it.
     latency: Option<Duration>,
+    layers: usize,
     next: u64,
     waiting: VecDeque<AduMeta>,
 }
 
 impl LayeredSource {
-    fn new(begin: Instant, latency: Option<Duration>) -> Self {
-        Self { begin, latency, next: 0, waiting: VecDeque::new() }
+    fn new(begin: Instant, latency: Option<Duration>, layers: usize) -> Self {
+        Self { begin, latency, layers, next: 0, waiting: VecDeque::new() }
     }
 
     fn due(&self) -> Option<Instant> {
@@ -147,7 +155,7 @@ impl LayeredSource {
 impl Application for LayeredSource {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         while let Some(at) = self.due().filter(|at| *at <= now) {
-            for layer in 0..LAYERS {
+            for layer in 0..self.layers {
                 let meta = AduMeta {
                     deadline: self.latency.map(|latency| at + latency),
                     enqueued: at,
@@ -304,8 +312,8 @@ const PORT: u16 = 6_000;
 /// Start of the stream: its connection is open by then.
 const BEGIN: Duration = Duration::from_secs(5);
 
-/// Runs a trial.
-fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
+/// Runs a trial with the lowest `layers`.
+fn trial(trial: &Cell, seed: u64, layers: usize, broken: Broken) -> ViewerOutcome {
     let mut rng = Rng::from_seed(seed ^ trial.rate.as_bps() << 20);
     let mut network = Network::new(rng.next_u64());
     let (from, to) = (network.machine(HERE), network.machine(THERE));
@@ -316,7 +324,7 @@ fn trial(trial: &Cell, seed: u64, broken: Broken) -> ViewerOutcome {
     let start_up = if broken.early { trial.start_up / 2 } else { trial.start_up };
     let sender = if broken.chosen { Sender::LateChoice } else { trial.sender };
     let told = !broken.no_choice && sender == Sender::LateChoice;
-    let source = LayeredSource::new(begin, told.then_some(start_up));
+    let source = LayeredSource::new(begin, told.then_some(start_up), layers);
     let choice: Box<dyn LateChoice> = match sender {
         _ if broken.no_choice => Box::<Chain>::default(),
         Sender::Letter => Box::new(WholeSeconds { lasts: start_up, begun: FrameId::NONE }),

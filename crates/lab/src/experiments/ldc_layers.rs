@@ -2,8 +2,8 @@
 
 use timeous_testbed::report::plot::Series;
 
-use super::ldc::{self, BYTES, Cell, LAYERS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
-use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, Run, RunError, least, sabotages};
+use super::ldc::{self, BYTES, Cell, LAYERS, PACKETS, SECONDS, START_UPS, Sender, ViewerOutcome, Views, choices};
+use crate::experiment::{At, Chart, Claim, Experiment, Findings, Forms, Run, RunError, least, sabotages, setup};
 
 /// Accepted completeness of the base layer in percent, as in the paper.
 const COMPLETE: f64 = 100.0;
@@ -21,15 +21,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 sabotages! {
-    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1] => ["percent of the base layer in time", "to the letter: percent of the base layer received"];
+    NO_CHOICE = ldc::NO_CHOICE[0], ldc::NO_CHOICE[1] => [
+        "percent of the base layer in time", "packets of the base layer not in time", "to the letter: percent of the base layer received",
+    ];
     CHOSEN = ldc::CHOSEN[0], ldc::CHOSEN[1] => ["plain TCP at"];
 }
 
 fn run(run: &Run<'_>) -> Result<Findings, RunError> {
-    let found = ldc::run(run, &START_UPS[..1], 1, findings)?;
     if run.real {
-        return Ok(found);
+        return ldc::run(run, &START_UPS[..1], 1, findings);
     }
+    let alone = ldc::base_alone(run);
+    let found = ldc::run(run, &START_UPS[..1], 1, |views| {
+        let mut found = findings(views)?;
+        found.claims.push(as_if_alone(views, &alone));
+        found.setup.extend(setup! {
+            ours "base layer alone": "the lowest layer and no other, over plain TCP"
+                => "more than TCP carries of it in time no choice among layers can bring";
+        });
+        Ok(found)
+    })?;
     let free = ldc::without_limit(run);
     let table = free.rows().axis("sender", |cell| cell.sender.name());
     let table = table.each(0..LAYERS, layer_name, |at, &layer| format!("{:.1}", in_time(at, layer)));
@@ -111,6 +122,16 @@ fn findings(views: &Views) -> Result<Findings, RunError> {
         data: views.data(),
         ..Findings::default()
     })
+}
+
+/// Returns the claim that the base layer with late choice is as if the others were not there.
+fn as_if_alone(views: &Views, alone: &Views) -> Claim {
+    let missing = |one: &ViewerOutcome| (1.0 - one.layers[0]).max(0.0) * (SECONDS * PACKETS as u64) as f64;
+    let of = |views: &Views, sender| views.of(|cell| cell.sender == sender).map(missing).sum::<f64>().round();
+    let (with, without) = (of(views, Sender::LateChoice), of(alone, Sender::Plain));
+    let what =
+        "packets of the base layer not in time, all rates, late choice beyond the base layer alone over plain TCP";
+    Claim::new(what, "—", format!("{with} for {without}"), with - without).pass(..=0.0)
 }
 
 /// Returns the percentage of a layer in time.

@@ -3,7 +3,8 @@
 //!
 //! Each datagram has a place in the stream, as long as its record. A segment holds one place, or as many datagrams as
 //! wait at the same instant and fit, so that fewer packets can be lost. If content never changes, segments are filled:
-//! what does not fit begins in one and ends in the next, as in a byte stream. A place that may change is never cut.
+//! what does not fit begins in one and ends in the next, as in a byte stream, to the last byte: a window that counts bytes
+//! would grow later for each that is missing. A place that may change is never cut.
 //!
 //! If a place is retransmitted and its datagram is not worth it any more, the best fitting unsent datagram takes its
 //! place, or padding: the length is kept.
@@ -43,10 +44,6 @@ const REPLACEMENT_PAUSE: Duration = Duration::from_secs(2);
 /// Places that arrived only when restored, after which the path counts as rejecting changes
 /// (docs/decisions/tcp-path-check.md). A lower value gives up more paths that bear changes.
 const MAX_RESTORED: u32 = 3;
-/// Least part of a record at the end of a filled segment, in bytes. Chosen by us: a lower value fills no more than a
-/// thousandth of the segments' bytes, and has more datagrams wait for two segments.
-const MIN_PART: usize = 64;
-
 /// Datagrams as records, each in a place of the stream.
 #[derive(Debug)]
 pub(crate) struct Late {
@@ -380,7 +377,7 @@ impl Payload for Late {
             self.keep(chosen);
             return None;
         }
-        if is_more && most - len >= MIN_PART {
+        if is_more && len < most {
             chosen.extend(self.next(now, path, payload_room, source));
         }
         let (header, rest) = (packet.len(), self.left..self.end);

@@ -1,5 +1,7 @@
 //! Outcome of a run, and the values computed from it.
 
+use std::ops::Range;
+
 use timeous::core::{Duration, Instant};
 
 use super::super::goddard::message::PACKET;
@@ -129,24 +131,30 @@ impl Outcome {
     /// Returns the mean rates of stream and FTP while both are active, in kbit/s.
     pub(crate) fn shares(&self) -> (f64, f64) {
         let both = STREAM[0]..FTP[1];
-        let time = both.end.saturating_since(both.start).as_secs_f64();
-        let stream = self.received.iter().filter(|packet| both.contains(&packet.at)).count() as f64 * PACKET as f64;
         let ftp: u64 = self.ftp.iter().filter(|(at, _)| both.contains(at)).map(|(_, bytes)| bytes).sum();
-        (stream * 8e-3 / time, ftp as f64 * 8e-3 / time)
+        (kbps(self.stream_bytes(&both), &both), kbps(ftp as f64, &both))
     }
 
     /// Returns the stream's mean rate from FTP's end to its own, in kbit/s.
     pub(crate) fn rate_after_ftp(&self) -> f64 {
         let after = FTP[1]..STREAM[1];
-        let time = after.end.saturating_since(after.start).as_secs_f64();
-        self.received.iter().filter(|packet| after.contains(&packet.at)).count() as f64 * PACKET as f64 * 8e-3 / time
+        kbps(self.stream_bytes(&after), &after)
     }
 
-    /// Returns the stream's mean rate over its whole time, in kbit/s.
+    /// Returns the stream's mean rate over its whole time, in kbit/s. What arrives after its end counts, too.
     pub(crate) fn mean_rate(&self) -> f64 {
-        let time = STREAM[1].saturating_since(STREAM[0]).as_secs_f64();
-        self.received.len() as f64 * PACKET as f64 * 8e-3 / time
+        kbps((self.received.len() * PACKET) as f64, &(STREAM[0]..STREAM[1]))
     }
+
+    /// Returns the stream's bytes that arrived in this time.
+    fn stream_bytes(&self, time: &Range<Instant>) -> f64 {
+        (self.received.iter().filter(|packet| time.contains(&packet.at)).count() * PACKET) as f64
+    }
+}
+
+/// Returns the rate of these bytes over this time, in kbit/s.
+fn kbps(bytes: f64, time: &Range<Instant>) -> f64 {
+    bytes * 8e-3 / time.end.saturating_since(time.start).as_secs_f64()
 }
 
 /// Returns sums by second, from the first second to the last non-empty one.

@@ -1,7 +1,7 @@
 //! Choice of the datagrams in a segment, and reports to their source, which is scripted.
 
 use super::*;
-use crate::record::numbered_len;
+use crate::record::{numbered_len, numbered_room};
 use timeous_core::{Copied, SubStream};
 use timeous_seal::{Cipher, Secret};
 
@@ -263,6 +263,15 @@ fn where_nothing_changes_segments_are_full_and_a_record_goes_on_in_the_next() {
     assert_eq!(again, segments[1][..200], "the same bytes");
 }
 
+/// A segment with less grows a window that counts bytes by less than one, and the next full segment has to wait.
+#[test]
+fn what_waits_fills_a_segment_however_little_room_is_left() {
+    for first in 400..=numbered_room(1_000).unwrap() {
+        let (mut late, mut source) = (Late::new(false, Writer::default()), script(&[first, 290, 290, 290]));
+        assert_eq!(filled(&mut late, &mut source, 5_000).map(|segment| segment.len()), Some(1_000), "{first}");
+    }
+}
+
 #[test]
 fn a_record_in_two_segments_has_arrived_with_both() {
     let (mut late, mut source) = (Late::new(false, Writer::default()), script(&[290; 4]));
@@ -317,7 +326,7 @@ fn what_is_acknowledged_within_a_segment_is_settled_and_so_is_a_record_cut_by_it
 /// Found by reading: of the application's sub-streams those of 1 and from 126 on were sent as none.
 #[test]
 fn the_longest_datagram_of_any_substream_fits_and_no_segment_is_too_long() {
-    let longest = crate::record::numbered_room(1_000).unwrap();
+    let longest = numbered_room(1_000).unwrap();
     for own in [1, 2, 125, 126, 127, 128, 255] {
         let mut source = Script { substream: SubStream(own), ..script(&[longest, 300]) };
         let mut late = Late::new(true, Writer::default());
