@@ -263,7 +263,8 @@ impl Plan {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
             let late = if due <= link.backlog.as_nanos() { Duration::ZERO } else { link.late };
-            let deadline = due + (late + if begun { link.begun_late } else { Duration::ZERO }).as_nanos();
+            let late = late + if begun { link.begun_late } else { Duration::ZERO };
+            let deadline = due.saturating_add(late.as_nanos());
             let rest = self.forecast.rest(now, frame.name.frame());
             let bytes = link.takes(rest + counted(frame.bytes, frame.packets), frame.packets);
             let packets = frame.packets as f32;

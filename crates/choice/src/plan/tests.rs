@@ -44,6 +44,16 @@ fn what_fits_leaves_in_order() {
     assert_eq!(leaving(Plan::default(), queue, &slow_path()), [1, 1, 2, 3]);
 }
 
+/// Found by `timeous-lab bloat`: the end of time plus the estimate's error was a moment ago.
+#[test]
+fn what_has_no_deadline_is_never_late() {
+    let mut queue = TestQueue::default();
+    queue.push_frame(1, &[]);
+    let short = Some(Duration::from_millis(2));
+    Plan::default().choose(at(0), &PathState { srtt: short, min_rtt: short, ..slow_path() }, &mut queue);
+    assert_eq!(queue.left(), [0]);
+}
+
 #[test]
 fn the_tail_of_a_group_is_given_up_for_the_head_of_the_next() {
     let queue = queue(&[(1, 2, &[], 90), (2, 3, &[1], 90), (3, 3, &[2], 120), (4, 2, &[], 95), (5, 1, &[4], 105)]);
