@@ -174,6 +174,10 @@ packets.
 `recv --frames FILE` writes a row for each frame: `{FRAMES}`. `send --journal FILE` writes a row for each packet:
 `{JOURNAL}`. Times are nanoseconds since 1970.
 
+`send --qlog FILE` writes what congestion control does as [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/): windows, RTTs, losses, and as
+`timeous:packet_arrived` the predicted and the actual arrival of each packet of which the receiver told the time, in milliseconds since the log began. Of streams
+with `daemon=` the daemon writes it (`timeous daemon --qlog`).
+
 ## Exit codes
 {}
 `timeous run` ends with the status of its program, as that has taken its place.

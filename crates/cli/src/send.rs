@@ -4,11 +4,13 @@ mod link;
 mod outlet;
 mod packets;
 mod player;
+mod qlog;
 mod request;
 mod tracks;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -20,6 +22,7 @@ use timeous_media::FrameRate;
 use self::link::{Link, LinkCounts};
 use self::outlet::Outlet;
 use self::packets::Packets;
+use self::qlog::Qlog;
 pub(crate) use self::tracks::SentTrack;
 use self::tracks::SentTracks;
 use crate::adapt::{AdaptArgs, Encoder};
@@ -62,6 +65,9 @@ pub(crate) struct SendArgs {
     /// Write a line for each packet to this CSV file, with its times, deadline and fate
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
+    /// Write what congestion control does to this qlog file: windows, losses, predicted and actual arrival of each packet
+    #[arg(long, value_name = "FILE")]
+    qlog: Option<PathBuf>,
     #[command(flatten)]
     adapt: AdaptArgs,
     #[command(flatten)]
@@ -93,6 +99,10 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
         }
         Peer::Udp(to) => {
             args.adapt.refuse(&args.uri)?;
+            if args.qlog.is_some() {
+                let why = "--qlog is of congestion control, and udp:// has none: leave it out";
+                return Err(Failure::Usage(why.to_owned()));
+            }
             let (opened, encoder) = open(args)?;
             let interrupt = interrupt()?;
             match begin(opened, encoder, &interrupt)? {
@@ -106,6 +116,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
 /// Sends to Timeous receivers, or to players.
 fn stream(args: &SendArgs, mut uri: Uri, player: Option<Player>) -> Result<(), Failure> {
     args.adapt.set_policy(&mut uri)?;
+    let qlog = args.qlog.as_deref().map(Qlog::open).transpose()?;
     tell_security(&uri);
     uri.options.security.callers = Some(Intent::Play);
     let (opened, encoder) = open(args)?;
@@ -132,7 +143,8 @@ fn stream(args: &SendArgs, mut uri: Uri, player: Option<Player>) -> Result<(), F
     };
     let mut outlet = early.map_or_else(|| Outlet::open(&uri, player), Ok)?;
     container.into_iter().for_each(|container| outlet.serve(container));
-    Streaming::new((args, player), uri.options.latency, outlet, source, encoder, interrupt)?.run()
+    let streaming = Streaming::new((args, player), uri.options.latency, outlet, source, encoder, interrupt)?;
+    Streaming { qlog, ..streaming }.run()
 }
 
 /// Opens the source, or starts the encoder that it comes from.
@@ -204,6 +216,7 @@ struct Streaming<'a> {
     sets: ParameterSets,
     meter: Meter,
     journal: Journal,
+    qlog: Option<Qlog>,
     interrupt: Interrupt,
     /// Counters that are of no single receiver.
     counts: SenderCounts,
@@ -254,6 +267,7 @@ impl<'a> Streaming<'a> {
             sets: ParameterSets::default(),
             meter: Meter::new(&args.meter)?,
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
+            qlog: None,
             interrupt,
             counts: SenderCounts::default(),
             encoder,
@@ -384,6 +398,7 @@ impl<'a> Streaming<'a> {
     /// Processes deliveries, requests and advice, removes closed receivers, and writes due statistics.
     fn look(&mut self) -> Result<(), Failure> {
         let now = clock::now();
+        self.qlog.iter_mut().for_each(Qlog::look);
         for link in &mut self.links {
             link.talk(&self.source);
             let lost = link.hear_fates(&mut self.journal);
@@ -495,6 +510,7 @@ impl<'a> Streaming<'a> {
             // The last records of those that have ended follow: one without a receiver would be of a stream that has not begun.
             if let Some(link) = self.links.first() {
                 link.sender.wait(Some(clock::now() + TICK));
+                self.qlog.iter_mut().for_each(Qlog::look);
                 if self.meter.is_due() {
                     self.report(false)?;
                 }

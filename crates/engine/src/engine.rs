@@ -92,6 +92,11 @@ impl Engine {
         &self.workers[place(host, self.workers.len())].congestion
     }
 
+    /// Returns the Congestion Managers of all workers.
+    pub fn all_congestion(&self) -> impl Iterator<Item = &Congestion> {
+        self.workers.iter().map(|worker| &worker.congestion)
+    }
+
     /// Connects to a listener. The stream can be filled while the handshake goes on.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ pub mod receiver;
 pub mod security;
 pub mod sender;
 pub mod stats;
+pub mod trace;
 pub mod uri;
 pub mod zone;
 

@@ -48,6 +48,31 @@ fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
 }
 
 #[test]
+fn a_qlog_has_predicted_and_actual_arrivals_without_a_daemon() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(30));
+    for key in ["", "&transport=tcp"] {
+        let port = free_port();
+        let sink = files.path(&format!("out{}.h264", key.len()));
+        let mut receiver = timeous(&["recv", &format!("timeous://:{port}?reconnect=off{key}"), &sink]);
+        receiver.until_it_says("listening at");
+        let log = files.path(&format!("log{}.sqlog", key.len()));
+        let to = format!("timeous://127.0.0.1:{port}?reconnect=off{key}");
+        timeous(&["send", &source, &to, "--qlog", &log]).ends_with(0);
+        receiver.ends_with(0);
+        let text = std::fs::read_to_string(&log).unwrap();
+        let events = text.split('\u{1e}').filter(|record| !record.trim().is_empty());
+        let events: Vec<Value> = events.map(|record| serde_json::from_str(record).unwrap()).collect();
+        let arrived: Vec<_> = events.iter().filter(|event| event["name"] == "timeous:packet_arrived").collect();
+        assert!(!arrived.is_empty(), "{key}: {} events", events.len());
+        let has_both = |event: &&Value| event["data"]["predicted"].is_number() && event["data"]["actual"].is_number();
+        assert!(arrived.iter().all(has_both), "{arrived:?}");
+    }
+    let refused = timeous(&["send", &source, "udp://127.0.0.1:9", "--qlog", "x.sqlog"]).ends_with(2);
+    assert!(refused.contains("leave it out"), "{refused}");
+}
+
+#[test]
 fn json_has_srt_s_names_and_tells_expired_from_lost() {
     let files = Files::new();
     let [sent, received, journal] = run(&files, "json", "deadline");
