@@ -99,6 +99,11 @@ impl MediaPart {
         }
     }
 
+    /// Whether it is of a PES packet that no decoder can do anything with before those that it refers to.
+    pub(crate) fn depends(&self) -> bool {
+        matches!(self, Self::Ts(unit) if !unit.references.is_empty())
+    }
+
     /// Whether a receiver can begin anywhere: there are streams besides the video, and it looks for an entry point itself.
     pub(crate) fn begins_anywhere(&self) -> bool {
         self.format() != Format::Video

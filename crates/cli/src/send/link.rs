@@ -1,6 +1,6 @@
 //! Connected receiver of a stream: its packets, deadlines, control messages and statistics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority, SubStream};
@@ -50,6 +50,8 @@ pub(super) struct Link {
     told_falls: u64,
     /// Whether an entry point was sent, before which a decoder can do nothing.
     has_entered: bool,
+    /// Streams of a transport stream with an entry point that was sent. A receiver of ours looks for one itself, a player does not.
+    entered: BTreeSet<Key>,
     /// Current frame, if its first part was sent.
     frame: Option<u32>,
     /// PES packet of a transport stream whose rest is not sent.
@@ -120,6 +122,7 @@ impl Link {
             told_falls: 0,
             has_entered: false,
             frame: None,
+            entered: BTreeSet::new(),
             left_out: BTreeMap::new(),
             next_report: Instant::ZERO,
             refused: RateLimitedMessages::default(),
@@ -186,7 +189,15 @@ impl Link {
     ) -> Result<(), Failure> {
         let part = &due.part;
         if part.is_first() {
-            let is_taken = self.has_entered || part.is_entry() || part.begins_anywhere();
+            let key = key_of(part, due.encoding);
+            if part.is_entry() {
+                self.entered.insert(key);
+            }
+            let is_known = !self.packets.are_for_player() || !part.depends() || self.entered.contains(&key);
+            let is_taken = (self.has_entered || part.is_entry() || part.begins_anywhere()) && is_known;
+            if !is_known {
+                self.left_out.insert(key, part.number());
+            }
             self.frame = is_taken.then_some(part.number());
             let (sent, skipped) = if is_taken { (1, 0) } else { (0, 1) };
             self.counts.frames += sent;

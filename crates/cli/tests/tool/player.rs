@@ -194,6 +194,27 @@ fn sound_reaches_players_in_flv_and_a_transport_stream_as_it_is() {
     }
 }
 
+/// Found by a second player that came late: FLV began with pictures before the header of their codec, a transport stream with pictures of
+/// which the keyframe had passed.
+#[test]
+fn a_player_that_comes_late_begins_with_a_keyframe() {
+    let (test, files) = ("a_player_that_comes_late_begins_with_a_keyframe", Files::new());
+    let Some(source) = with_sound(&files) else { return skip(test, "ffmpeg with libx264") };
+    for (container, kind) in [("flv", "flv"), ("ts", "mpegts")] {
+        let port = free_port();
+        let mut sender = timeous(&["send", &source, &format!("http://:{port}/?as={container}&latency=3s")]);
+        sender.until_it_says(" at ");
+        let address = format!("http://127.0.0.1:{port}/live");
+        let mut first = player(&["-f", kind, "-i", &address, "-map", "0:v:0"]);
+        crate::support::sleep(Duration::from_millis(1_600));
+        let mut late = player(&["-f", kind, "-i", &address, "-map", "0:v:0"]);
+        assert!(decoded(&mut first).len() >= 149, "{container}");
+        let pictures = decoded(&mut late).len();
+        assert!((70..=125).contains(&pictures), "{container}: {pictures} pictures, from a keyframe on");
+        sender.ends_with(0);
+    }
+}
+
 #[test]
 fn gstreamer_plays_the_flv_with_its_sound() {
     let (test, files) = ("gstreamer_plays_the_flv_with_its_sound", Files::new());
