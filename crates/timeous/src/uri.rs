@@ -200,6 +200,19 @@ impl FromStr for Uri {
         if options.dbat != DbatSettings::default() && options.chooses_by() != PolicyName::Dbat {
             return Err(UriError::BadMode("marked, overfull, mindelay and maxth are settings of policy=dbat: add it"));
         }
+        let policy = options.chooses_by();
+        if !options.weights.is_empty() && policy != PolicyName::Plan {
+            return Err(UriError::BadMode("weights are of policy=plan: add it, or leave weights out"));
+        }
+        if options.age.is_some() && policy != PolicyName::Age {
+            return Err(UriError::BadMode("age is of policy=age: add it, or leave age out"));
+        }
+        if options.queue.is_some() && policy != PolicyName::Frames {
+            return Err(UriError::BadMode("queue is of policy=frames: leave out policy or queue"));
+        }
+        if options.transport == TransportName::Tcp && options.ccid != Ccid::Ccid2 {
+            return Err(UriError::BadMode("ccid is of DCCP: leave out ccid or transport, or name a controller"));
+        }
         if options.transport != TransportName::Dccp && matches!(options.daemon, Daemon::At(_)) {
             return Err(UriError::BadMode("the daemon runs streams over DCCP only: leave out transport or daemon"));
         }
@@ -311,6 +324,15 @@ mod tests {
         assert!(error("timeous://h?latency=1s&latency=2s").contains("'latency' is there twice"));
         assert!(error("timeous://h?mode=caller&mtu=1000&mode=listener").contains("'mode' is there twice"));
         assert!(error("timeous://:9?unordered=require").contains("transport=tcp"));
+        for (query, words) in [
+            ("transport=tcp&weights=0:4", "policy=plan"),
+            ("policy=fifo&weights=0:4", "policy=plan"),
+            ("age=90ms", "policy=age"),
+            ("policy=plan&queue=100ms", "policy=frames"),
+            ("transport=tcp&ccid=3", "ccid is of DCCP"),
+        ] {
+            assert!(error(&format!("timeous://h?{query}")).contains(words), "{query}");
+        }
         assert!("timeous://:9?unordered=require&transport=tcp".parse::<Uri>().is_ok());
     }
 
@@ -344,7 +366,7 @@ mod tests {
 
     #[test]
     fn every_key_is_understood() {
-        let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
+        let uri: Uri = "timeous://h:1?latency=1s&policy=age&age=90ms&repair=off&mtu=1200&slots=64\
                         &timeout=5s&service=TEST&dport=7&encap=udp&unordered=auto&keepalive=15s&ccid=4&mode=caller&daemon=/a/b"
             .parse()
             .unwrap();
@@ -355,7 +377,8 @@ mod tests {
         assert_eq!(options.policy, Some(PolicyName::Age));
         let planned: Uri = "timeous://h?policy=plan&weights=0:4,2:8".parse().unwrap();
         assert_eq!((planned.options.policy, planned.options.weights), (Some(PolicyName::Plan), vec![(0, 4), (2, 8)]));
-        assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
+        let limited: Uri = "timeous://h?queue=3p".parse().unwrap();
+        assert_eq!(limited.options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (Some(1200), 64, 7));
         assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
         assert_eq!(plain.options.asks_after(), Some(Duration::from_millis(2_500)));
@@ -396,7 +419,10 @@ mod tests {
         let chooses_by = |query: &str| format!("timeous://h?{query}").parse::<Uri>().unwrap().options.chooses_by();
         assert_eq!(["", "transport=auto", "ccid=3", "weights=0:4"].map(chooses_by), [PolicyName::Plan; 4]);
         assert_eq!(["transport=tcp", "queue=3p", "policy=frames"].map(chooses_by), [PolicyName::Frames; 3]);
-        assert_eq!(["transport=tcp&policy=plan", "queue=3p&policy=plan"].map(chooses_by), [PolicyName::Plan; 2]);
+        assert_eq!(
+            ["transport=tcp&policy=plan", "transport=tcp&policy=plan&weights=0:4"].map(chooses_by),
+            [PolicyName::Plan; 2]
+        );
         assert_eq!(["policy=deadline", "policy=fifo"].map(chooses_by), [PolicyName::Deadline, PolicyName::Fifo]);
     }
 

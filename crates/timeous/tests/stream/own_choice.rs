@@ -135,7 +135,9 @@ fn an_own_choice_that_would_not_decide_is_refused_as_the_callers_fault() {
             assert!(error.to_string().contains("leave out"), "{error}");
         }
     };
-    for query in ["daemon=/nowhere/daemon.sock", "policy=plan", "policy=fifo", "queue=3p", "weights=0:2", "age=1s"] {
+    for query in
+        ["daemon=/nowhere/daemon.sock", "policy=plan", "policy=fifo", "queue=3p", "weights=0:2", "policy=age&age=1s"]
+    {
         refused(query);
     }
     let error = Sender::open(&calling(1, "daemon=/nowhere/daemon.sock").with_choice(|| OddOnly)).unwrap_err();
