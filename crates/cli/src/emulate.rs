@@ -3,7 +3,6 @@
 mod link;
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use timeous_net::link::PacketLimit;
 use timeous_net::{Direction, LinkConfig};
 
 use crate::failure::Failure;
+use crate::files::{check_distinct, create_log};
 use crate::notice::{put, say};
 use link::{BackArgs, ForwardArgs, LinkArgsError};
 
@@ -100,6 +100,9 @@ pub(crate) enum EmulateError {
     /// Unknown format of statistics.
     #[error("unknown format of statistics {0:?}: json or csv")]
     StatsForm(String),
+    /// One file is two outputs.
+    #[error("{0}")]
+    Files(String),
     /// The statistics file cannot be written.
     #[error("cannot write the statistics to {path}: {source}")]
     Stats {
@@ -118,6 +121,7 @@ impl From<EmulateError> for Failure {
         let text = error.to_string();
         match error {
             EmulateError::StatsForm(_)
+            | EmulateError::Files(_)
             | EmulateError::Loop { .. }
             | EmulateError::Link(LinkArgsError::NothingToSkip { .. } | LinkArgsError::BurstWithoutRate) => {
                 Self::Usage(text)
@@ -148,6 +152,10 @@ fn parse_change(text: &str) -> Result<(Duration, u16), String> {
 /// Runs the emulation until its time is up, or until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
     let stats = args.stats.as_deref().map(StatsFile::from_arguments).transpose()?;
+    let files = [&args.capture, &stats.as_ref().map(|stats| stats.path.clone())];
+    let [capture, written] = files.map(|path| path.as_deref().and_then(Path::to_str));
+    check_distinct(&[("--capture", capture), ("--stats", written)])
+        .map_err(|failure| EmulateError::Files(failure.to_string()))?;
     let duration = args.duration;
     let stop = listen_for_signals().map_err(EmulateError::Signals)?;
     let mut emulator = open(args)?;
@@ -377,7 +385,7 @@ impl StatsFile {
 
     fn write(&self, report: &Report) -> Result<(), EmulateError> {
         let write = || {
-            let mut file = BufWriter::new(File::create(&self.path)?);
+            let mut file = BufWriter::new(create_log(&self.path)?);
             if self.json {
                 serde_json::to_writer_pretty(&mut file, &report.samples)?;
                 writeln!(file)?;

@@ -8,6 +8,7 @@ use timeous::core::{DropReason, Duration, Fate, Instant};
 use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
+use crate::files::create_log;
 use crate::notice::tell;
 use crate::source::DueFrame;
 
@@ -30,7 +31,7 @@ impl Journal {
             unix_offset: clock::unix_offset(),
         };
         if let Some(path) = path {
-            let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
+            let file = create_log(path.as_ref()).map_err(|error| Failure::file(path, &error))?;
             journal.out = Some(BufWriter::new(file));
             journal.row(|_| header.to_owned());
         }

@@ -13,6 +13,7 @@ mod daemon_link;
 mod emulate;
 mod failure;
 mod figures;
+mod files;
 mod help;
 mod input;
 mod interrupt;

@@ -1,7 +1,6 @@
 //! Statistics of a running stream: a line on the terminal, and JSON or CSV records in a file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +12,7 @@ use timeous::core::units::parse_duration_within;
 use timeous::core::{Duration, Instant};
 
 use crate::failure::Failure;
+use crate::files::create_log;
 use crate::notice::{put, tell};
 
 /// Options for statistics.
@@ -78,6 +78,11 @@ pub(crate) struct Meter {
 }
 
 impl MeterArgs {
+    /// File of the statistics.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.stats.as_deref()
+    }
+
     /// Whether messages beyond errors are shown.
     pub(crate) fn is_verbose(&self) -> bool {
         !self.quiet
@@ -91,7 +96,7 @@ impl Meter {
             None => None,
             Some("-") => Some(Box::new(io::stderr())),
             Some(path) => {
-                let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
+                let file = create_log(path.as_ref()).map_err(|error| Failure::file(path, &error))?;
                 Some(Box::new(file))
             }
         };

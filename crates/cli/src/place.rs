@@ -36,6 +36,14 @@ impl Place {
 }
 
 impl Place {
+    /// Path of the file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::File(path) | Self::Sdp(path) => Some(path),
+            Self::Standard | Self::Udp(_) => None,
+        }
+    }
+
     fn file(path: &str) -> Self {
         if path.ends_with(".sdp") { Self::Sdp(path.to_owned()) } else { Self::File(path.to_owned()) }
     }

@@ -18,6 +18,7 @@ use self::serve::{End, WAIT, limit_of_caller, serve};
 pub(crate) use self::tracks::ReceivedTrack;
 use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::files::check_distinct;
 use crate::interrupt::Interrupt;
 use crate::meter::{Meter, record};
 use crate::notice::tell;
@@ -32,6 +33,12 @@ const PLAIN_LATENCY: Duration = Duration::from_millis(300);
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
+    check_distinct(&[
+        ("SINK", place.path()),
+        ("--sdp", args.sink_args.sdp_file()),
+        ("--frames", args.frames.as_deref()),
+        ("--stats", args.meter.file()),
+    ])?;
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match Peer::parse(&args.uri)? {
         Peer::Timeous(mut uri) => {

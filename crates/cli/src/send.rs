@@ -27,6 +27,7 @@ pub(crate) use self::tracks::SentTrack;
 use self::tracks::SentTracks;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
+use crate::files::check_distinct;
 use crate::input::{self, Format, OpenedSource, Pace, RtpSource};
 use crate::interrupt::Interrupt;
 use crate::journal::{JOURNAL, Journal};
@@ -88,6 +89,13 @@ fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
+    // An encoder's source may be anything.
+    let source = Place::parse(&args.source).ok();
+    check_distinct(&[
+        ("SOURCE", source.as_ref().and_then(Place::path)),
+        ("--journal", args.journal.as_deref()),
+        ("--stats", args.meter.file()),
+    ])?;
     match Peer::parse(&args.uri)? {
         Peer::Timeous(uri) => stream(args, uri, None),
         Peer::Player(uri, player) => {

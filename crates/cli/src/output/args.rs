@@ -26,6 +26,13 @@ pub(crate) struct SinkArgs {
     pub(super) bitrate: Option<Rate>,
 }
 
+impl SinkArgs {
+    /// File of the session description.
+    pub(crate) fn sdp_file(&self) -> Option<&str> {
+        self.sdp.as_deref()
+    }
+}
+
 fn parse_bitrate(text: &str) -> Result<Rate, String> {
     parse_rate_within(text, "10k", "1G")
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, FileType, OFlags, access, fcntl_getfl, fstat};
 
 use crate::failure::Failure;
+use crate::files::is_open_file;
 use crate::notice::tell;
 
 /// Container formats that are not supported, by file name suffix.
@@ -122,11 +123,6 @@ fn exists(path: &str) -> Failure {
     Failure::Environment(format!(
         "{path} exists: give --overwrite, or a name with {NUMBER} for a new number for each recording"
     ))
-}
-
-/// Whether the name is an open descriptor of this process, such as standard output.
-fn is_open_file(path: &str) -> bool {
-    matches!(path, "/dev/stdout" | "/dev/stderr") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
 }
 
 /// Refuses a standard output that was closed: the runtime of Rust has opened /dev/null for it, for reading and writing, so that what is

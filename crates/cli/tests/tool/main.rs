@@ -13,6 +13,7 @@ mod lip_sync;
 mod lives;
 mod messages;
 mod middlebox;
+mod named_files;
 mod native;
 mod passthrough;
 mod pictures;
