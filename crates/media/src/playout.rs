@@ -326,6 +326,9 @@ impl Playout {
             self.observe(ticks, &piece, now);
         }
         if passed || self.stragglers.know(ticks) {
+            if !self.stragglers.know(ticks) {
+                self.told.count(piece.descriptor.as_ref());
+            }
             self.stats.late += 1;
             if passed {
                 self.stats.lost = self.stats.lost.saturating_sub(1);
@@ -416,6 +419,7 @@ impl Playout {
         let Some(parts) = self.buffer.remove(ticks) else { return false };
         self.pass(first, last);
         self.stats.lost += parts.holes();
+        self.told.count(parts.descriptor());
         if whole {
             self.markers.whole(&parts);
             self.settle_whole(ticks, &parts);
@@ -468,6 +472,7 @@ impl Playout {
             let whole = self.is_whole(ticks, false, Some(now));
             let Some(parts) = self.buffer.remove_early(ticks) else { return };
             self.stats.lost += parts.holes();
+            self.told.count(parts.descriptor());
             self.break_off();
             if whole {
                 let kind = self.kind_of(&parts);

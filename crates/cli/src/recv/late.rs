@@ -15,17 +15,18 @@ pub(super) struct LateWatch {
     since: Instant,
     frames: u64,
     late: u64,
-    /// Missing frames counted so far.
+    /// Highest number of missing frames so far.
     missing: u64,
 }
 
 impl LateWatch {
-    /// Counts a frame, and the packets missing so far.
+    /// Counts a frame, and the frames missing so far.
     pub(super) fn count(&mut self, fate: FrameFate, missing: u64, now: Instant, latency: Duration) {
-        let lost = missing - self.missing.min(missing);
-        self.missing = missing;
-        self.frames += lost + u64::from(fate != FrameFate::Incomplete);
-        self.late += lost + u64::from(fate == FrameFate::Late);
+        // A frame that was missing and comes late is counted once: the next one that is missing adds nothing.
+        let lost = missing.saturating_sub(self.missing);
+        self.missing = self.missing.max(missing);
+        self.frames += lost + 1;
+        self.late += lost + u64::from(matches!(fate, FrameFate::Late | FrameFate::Incomplete));
         if now.saturating_since(self.since) < LATE_OVER {
             return;
         }
@@ -38,13 +39,23 @@ impl LateWatch {
                 latency.as_millis()
             ));
         }
-        *self = Self { since: now, missing, ..Self::default() };
+        *self = Self { since: now, missing: self.missing, ..Self::default() };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_that_are_missing_incomplete_or_late_count_once() {
+        let mut watch = LateWatch { since: Instant::from_nanos(1), ..LateWatch::default() };
+        let now = Instant::from_nanos(2);
+        let fates =
+            [(FrameFate::Decodable, 2), (FrameFate::Late, 1), (FrameFate::Incomplete, 1), (FrameFate::Decodable, 2)];
+        fates.into_iter().for_each(|(fate, missing)| watch.count(fate, missing, now, Duration::from_millis(400)));
+        assert_eq!((watch.frames, watch.late), (6, 4), "two are missing, of two that were one came late");
+    }
 
     #[test]
     fn seconds_of_incomplete_frames_alone_end_no_receiver() {

@@ -3,6 +3,7 @@
 mod damaged_ts;
 mod day;
 mod end_to_end;
+mod fates;
 mod hostile;
 mod mp4;
 mod mp4_boxes;

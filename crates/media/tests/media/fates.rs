@@ -1,0 +1,121 @@
+//! Each frame has one fate: reports and missing frames add up to the sender's frames, in whatever order packets come.
+
+use proptest::prelude::*;
+use timeous_core::{Duration, Instant};
+use timeous_media::{Frame, Packetizer, PacketizerConfig, Playout, PlayoutConfig, Release};
+
+use crate::support::{Played, frames, let_time_pass};
+
+const LATENCY: Duration = Duration::from_millis(200);
+/// Frames of a run; the first and the last come whole and in time, so that their numbers bound the others'.
+const FRAMES: usize = 40;
+
+/// What happens to the packets of a frame.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    InTime,
+    /// All packets come this many milliseconds late.
+    Delayed(u64),
+    /// No packet comes.
+    Dropped,
+    /// The first packet, which has the frame's number, never comes, and the others this late.
+    Beheaded(u64),
+    /// The last packet never comes.
+    Cut,
+    /// The first packet comes this late.
+    HeadDelayed(u64),
+    /// The last packet comes this late.
+    TailDelayed(u64),
+    /// Its first byte is not that of a slice, so that it cannot be read.
+    Garbled,
+}
+
+use Happening::{Beheaded, Cut, Delayed, Dropped, Garbled, HeadDelayed, InTime, TailDelayed};
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let late = || prop_oneof![Just(10u64), 150u64..450];
+    prop_oneof![
+        4 => Just(InTime),
+        2 => late().prop_map(Delayed),
+        2 => Just(Dropped),
+        2 => late().prop_map(Beheaded),
+        1 => Just(Cut),
+        1 => late().prop_map(HeadDelayed),
+        1 => late().prop_map(TailDelayed),
+        1 => Just(Garbled),
+    ]
+}
+
+/// Plays the frames, and checks that each has one fate.
+fn check(happenings: &[Happening], release: Release) -> Result<(), TestCaseError> {
+    let mut arrivals = Vec::new();
+    let sent = &frames()[..FRAMES];
+    let config = PacketizerConfig { mtu: 400, descriptors: true, ..PacketizerConfig::default() };
+    let mut packetizer = Packetizer::new(config).unwrap();
+    for (index, frame) in sent.iter().enumerate() {
+        let is_edge = index == 0 || index + 1 == FRAMES;
+        let happening = if is_edge { InTime } else { happenings[index % happenings.len()] };
+        let packets = packetizer.packetize(frame);
+        let last = packets.len() - 1;
+        for (at, mut adu) in packets.into_iter().enumerate() {
+            let (is_first, is_last) = (at == 0, at == last);
+            let delay = match happening {
+                InTime => Some(0),
+                Delayed(late) => Some(late),
+                Dropped => None,
+                Beheaded(late) => (!is_first).then_some(late),
+                Cut => (!is_last).then_some(0),
+                HeadDelayed(late) => Some(if is_first { late } else { 0 }),
+                TailDelayed(late) => Some(if is_last { late } else { 0 }),
+                Garbled => {
+                    let end = adu.rtp.len();
+                    adu.rtp[end / 2..].fill(0);
+                    Some(0)
+                }
+            };
+            if let Some(delay) = delay {
+                let at = Instant::ZERO + Duration::from_millis(30 + delay) + adu.handover;
+                arrivals.push((at, adu.rtp));
+            }
+        }
+    }
+    arrivals.sort_by_key(|&(at, _)| at);
+    let mut playout = Playout::new(PlayoutConfig::new(LATENCY).released(release));
+    let mut played = Played::default();
+    for (at, rtp) in &arrivals {
+        let_time_pass(&mut playout, *at, &mut played);
+        playout.handle_packet(*at, rtp).unwrap();
+        played.take(&mut playout);
+    }
+    let_time_pass(&mut playout, Instant::from_nanos(u64::MAX / 2), &mut played);
+    playout.finish();
+    played.take(&mut playout);
+    let fates: Vec<_> = played.reports.iter().map(|report| (report.ticks, report.fate)).collect();
+    let missing = playout.stats().frames_missing;
+    prop_assert_eq!(fates.len() as u64 + missing, FRAMES as u64, "{} missing, {:?}", missing, fates);
+    let came = |frame: &Frame| played.report_of(frame.rtp_ticks).is_some();
+    prop_assert_eq!(missing as usize, sent.iter().filter(|frame| !came(frame)).count());
+    Ok(())
+}
+
+/// Frames whose packets came too late or in part were counted as missing, too.
+#[test]
+fn a_stream_that_is_late_throughout_misses_no_frame() {
+    for happening in [Delayed(300), HeadDelayed(300), TailDelayed(300), Beheaded(0), Beheaded(300), Cut, Garbled] {
+        for pattern in [&[happening][..], &[happening, InTime], &[happening, happening, Dropped]] {
+            check(pattern, Release::Constant).unwrap_or_else(|error| panic!("{pattern:?}: {error}"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn each_frame_has_one_fate(
+        happenings in proptest::collection::vec(happening(), FRAMES),
+        release in prop_oneof![Just(Release::Constant), Just(Release::Immediate), Just(Release::AsTheyCome)],
+    ) {
+        check(&happenings, release)?;
+    }
+}
