@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use timeous::{Role, TcpFraming, Uri};
+use timeous::{TcpFraming, Uri, UriError};
 
 use crate::failure::Failure;
 
@@ -84,8 +84,13 @@ pub(crate) enum StreamContainer {
     Ts,
 }
 
-/// Options of a stream to a player.
-const TO_PLAYER: &str = "transport=tcp&framing=none&encryption=off";
+/// Keys of a stream to a player, which its address implies.
+const TO_PLAYER: [(&str, &str); 3] = [("transport", "tcp"), ("framing", "none"), ("encryption", "off")];
+/// Key of a stream to players that ask by HTTP.
+const LISTENS: (&str, &str) = ("mode", "listener");
+/// Keys that a byte stream over TCP without encryption does not have, at least with some values.
+const NOT_TO_PLAYER: [&str; 10] =
+    ["passphrase", "cert", "key", "ca", "fingerprint", "streamid", "access", "daemon", "unordered", "encap"];
 
 impl Peer {
     /// Parses an argument.
@@ -94,28 +99,36 @@ impl Peer {
             Some(("udp", address)) => udp(address).map(Self::Udp),
             Some(("tcp", address)) => {
                 let (address, container) = container_of(address)?;
-                Ok(Self::Player(to_player(&address, "")?, Player { protocol: Protocol::Tcp, container }))
+                Ok(Self::Player(to_player("tcp", &address, &TO_PLAYER)?, Player { protocol: Protocol::Tcp, container }))
             }
             Some(("http", address)) => {
                 let (address, container) = container_of(address)?;
                 let address = address.as_str();
                 // An address of this host is where to listen; a name would be whom to call.
-                let end = address.split_once('?').map_or(address, |(end, _)| end);
+                let end = address.split_once('?').map_or(address, |(end, _)| end).trim_end_matches('/');
                 let host = end.rsplit_once(':').map_or(end, |(host, _)| host);
                 let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-                let uri = to_player(address, if is_address { "&mode=listener" } else { "" })?;
-                if matches!(uri.role, Role::Caller { .. }) {
+                if !host.is_empty() && !is_address {
                     let how =
                         "players ask for the stream: write http://:8080, and open http://this-host:8080 in the player";
-                    return Err(Failure::Usage(format!("'{text}': {how}")));
+                    return Err(Failure::Usage(format!("'http://{end}': {how}")));
                 }
+                let uri = to_player("http", address, &[&TO_PLAYER[..], &[LISTENS]].concat())?;
                 Ok(Self::Player(uri, Player { protocol: Protocol::Http, container }))
             }
-            _ => {
+            Some(("timeous", _)) => {
                 let uri: Uri = text.parse()?;
                 let is_plain = uri.options.framing == TcpFraming::None;
                 let player = Player { protocol: Protocol::Tcp, container: None };
                 Ok(if is_plain { Self::Player(uri, player) } else { Self::Timeous(uri) })
+            }
+            _ => {
+                // Its keys may hold a secret.
+                let end = text.split('?').next().unwrap_or_default();
+                Err(Failure::Usage(format!(
+                    "'{end}': use timeous://host:port or udp://host:port; `timeous send` also serves players, by \
+                     http://:port or tcp://host:port"
+                )))
             }
         }
     }
@@ -137,11 +150,34 @@ fn container_of(address: &str) -> Result<(String, Option<StreamContainer>), Fail
     Ok((format!("{host}?{}", others.join("&")), container))
 }
 
-/// Parses `host:port?key=value&…`.
-fn to_player(address: &str, mode: &str) -> Result<Uri, Failure> {
+/// Parses `host:port?key=value&…` with these keys, which the scheme implies: refusals speak of those that were written.
+fn to_player(scheme: &str, address: &str, implied: &[(&str, &str)]) -> Result<Uri, Failure> {
     let (host, keys) = address.split_once('?').unwrap_or((address, ""));
-    let and = if keys.is_empty() { "" } else { "&" };
-    Ok(format!("timeous://{}?{TO_PLAYER}{mode}{and}{keys}", host.trim_end_matches('/')).parse()?)
+    let host = host.trim_end_matches('/');
+    let refuse = |key: &str| {
+        let what =
+            if key == LISTENS.0 { "listens for players" } else { "is a byte stream over TCP, without encryption" };
+        Failure::Usage(format!("{scheme}://{host}: it {what}: leave out {key}"))
+    };
+    let mut others = Vec::new();
+    for pair in keys.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match implied.iter().find(|(name, _)| *name == key) {
+            None => others.push(pair),
+            Some((_, same)) if *same == value => {}
+            Some(_) => return Err(refuse(key)),
+        }
+    }
+    let implied = implied.iter().map(|(key, value)| format!("{key}={value}"));
+    let keys: Vec<_> = implied.chain(others.iter().map(|&pair| pair.to_owned())).collect();
+    let uri = format!("timeous://{host}?{}", keys.join("&"));
+    uri.parse().map_err(|error: UriError| {
+        let is_refused = |pair: &&&str| NOT_TO_PLAYER.contains(&pair.split('=').next().unwrap_or_default());
+        match (&error, others.iter().find(is_refused)) {
+            (UriError::BadMode(_), Some(pair)) => refuse(pair.split('=').next().unwrap_or_default()),
+            _ => error.into(),
+        }
+    })
 }
 
 /// Parses `host:port`; an empty host means all local addresses.
@@ -158,6 +194,8 @@ fn udp(address: &str) -> Result<SocketAddr, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use timeous::Role;
+
     use super::*;
 
     #[test]
@@ -189,5 +227,43 @@ mod tests {
             assert!(matches!(uri.role, Role::Listener { address: Some(_), port: 80 }), "{:?}", uri.role);
         }
         assert!(matches!(Peer::parse("http://camera:80"), Err(Failure::Usage(_))));
+    }
+
+    /// Refusals spoke of keys that the tool had added itself, such as encryption=off.
+    #[test]
+    fn refusals_speak_of_what_was_written() {
+        let refusal = |address: &str| match Peer::parse(address) {
+            Err(Failure::Usage(text)) => text,
+            other => panic!("{address}: {other:?}"),
+        };
+        for end in ["http://127.0.0.1:80", "http://:80", "tcp://h:9"] {
+            for pair in [
+                "transport=dccp",
+                "framing=records",
+                "encryption=on",
+                "passphrase=file:secret",
+                "ca=system",
+                "streamid=a",
+                "cert=c",
+                "unordered=require",
+                "encap=none",
+                "daemon=/run/socket",
+            ] {
+                let (key, text) = (pair.split('=').next().unwrap(), refusal(&format!("{end}?latency=1s&{pair}")));
+                assert!(text.contains(end) && text.ends_with(&format!("leave out {key}")), "{pair}: {text}");
+                assert!(!text.contains("secret"), "{text}");
+            }
+            assert!(Peer::parse(&format!("{end}?transport=tcp&framing=none&encryption=off")).is_ok());
+            assert!(refusal(&format!("{end}?latency=1s&latency=2s")).contains("'latency' is there twice"));
+        }
+        assert!(refusal("http://127.0.0.1:80?mode=caller").contains("leave out mode"));
+        assert!(refusal("http://:80?mode=caller").contains("leave out mode"));
+        assert!(Peer::parse("http://:80?mode=listener").is_ok());
+        assert!(refusal("http://localhost:80?mode=listener").contains("players ask for the stream"));
+        for other in ["https://h", "srt://h:1?passphrase=secret", "rtmp://h/live", "h:6511"] {
+            let text = refusal(other);
+            assert!(["timeous://", "udp://", "http://", "tcp://"].iter().all(|known| text.contains(known)), "{text}");
+            assert!(text.contains(other.split('?').next().unwrap()) && !text.contains("secret"), "{text}");
+        }
     }
 }
