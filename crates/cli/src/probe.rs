@@ -85,7 +85,18 @@ fn resolve(host: &str) -> Result<SocketAddr, Failure> {
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok((address, DEFAULT_PORT).into());
     }
-    let found = if host.contains(':') { host.to_socket_addrs() } else { (host, DEFAULT_PORT).to_socket_addrs() };
+    let wrong = |how: &str| Err(Failure::Usage(format!("'{host}': {how}")));
+    if let Some((_, end)) = host.split_once("://") {
+        return wrong(&format!(
+            "name the host and its port alone, as in {}",
+            end.split(['/', '?']).next().unwrap_or(end)
+        ));
+    }
+    let (name, port) = host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    if name.is_empty() || port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        return wrong("use HOST or HOST:PORT, with a port from 1 to 65535");
+    }
+    let found = if port.is_some() { host.to_socket_addrs() } else { (host, DEFAULT_PORT).to_socket_addrs() };
     let unknown = |why: &str| Failure::Environment(format!("unknown host {host}: {why}"));
     let mut addresses: Vec<_> = found.map_err(|error| unknown(&error.to_string()))?.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
@@ -139,6 +150,15 @@ mod tests {
         assert_eq!(resolve("127.0.0.1:80").unwrap(), "127.0.0.1:80".parse().unwrap());
         assert_eq!(resolve("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
         assert_eq!(resolve("::1").unwrap(), "[::1]:6511".parse().unwrap());
-        assert!(matches!(resolve("127.0.0.1:x"), Err(Failure::Environment(_))));
+    }
+
+    /// A mistake of the command line was an unknown host.
+    #[test]
+    fn what_is_no_host_is_told_from_an_unknown_one() {
+        for wrong in ["127.0.0.1:x", "h:99999", "h:0", "h:", "[::1]:", ":80", "", "timeous://h:1", "http://h/"] {
+            assert!(matches!(resolve(wrong), Err(Failure::Usage(text)) if text.contains(wrong)), "{wrong}");
+        }
+        assert!(matches!(resolve("timeous://h:1?latency=1s"), Err(Failure::Usage(text)) if text.ends_with(" h:1")));
+        assert!(matches!(resolve("no-such-host.invalid:80"), Err(Failure::Environment(_))));
     }
 }
