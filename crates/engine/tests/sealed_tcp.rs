@@ -202,6 +202,29 @@ fn who_sends_in_the_clear_or_closes_is_plain_and_who_is_silent_does_not_answer()
     assert_eq!(end(&stream), (CloseReason::Unsealed, Some(SealError::NoAnswer)));
 }
 
+/// Found by a user: with bytes that were not read, the close of a plain listener is a reset, which counted as "busy", and the caller
+/// called for ever.
+#[test]
+fn a_reset_before_the_peer_has_said_anything_is_of_one_that_does_not_encrypt() {
+    let engine = Engine::start().unwrap();
+    let plain = (CloseReason::Unsealed, Some(SealError::PeerIsPlain));
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = engine.connect(there.local_addr().unwrap(), caller(1)).unwrap();
+    let mut peer = there.accept().unwrap().0;
+    peer.read_exact(&mut [0; 5]).unwrap();
+    drop(peer);
+    assert_eq!(end(&stream), plain);
+    // Our own listener, which waits for a caller's first record.
+    let config = config(TCP, Sealing::Local);
+    let tcp = TcpConfig { awaits_data: true, ..config.tcp.clone() };
+    let mut there = listen(&engine, StreamConfig { tcp, ..config.clone() });
+    assert_eq!(end(&engine.connect(there.local_addr(), caller(1)).unwrap()), plain);
+    assert!(matches!(end(&there.accept(Some(clock::now() + PATIENCE)).unwrap()).0, CloseReason::Reset(_)));
+    // A call again would help no more if it serves another caller.
+    let full = engine.listen_with_room("127.0.0.1:0".parse().unwrap(), config, Some(0)).unwrap();
+    assert_eq!(end(&engine.connect(full.local_addr(), caller(1)).unwrap()), plain);
+}
+
 #[test]
 fn a_full_listener_is_busy_and_no_listener_is_no_question_of_keys() {
     let engine = Engine::start().unwrap();

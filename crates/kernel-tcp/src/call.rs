@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use timeous_seal::{CallerCredential, Session};
 
-use crate::handshake::{Agreed, Handshake, HandshakeFailure};
+use crate::handshake::{Agreed, Handshake, HandshakeFailure, unanswered};
 use crate::route::Route;
 use crate::socket::Socket;
 
@@ -43,7 +43,10 @@ impl Call {
     /// The reason why the attempt has failed.
     pub fn advance(&mut self) -> Result<bool, HandshakeFailure> {
         if let Progress::Calling(credential) = &mut self.progress {
-            self.socket.take_error().map_err(HandshakeFailure::Socket)?;
+            self.socket.take_error().map_err(|error| match credential {
+                Some(_) => unanswered(error),
+                None => HandshakeFailure::Socket(error),
+            })?;
             if self.socket.peer().is_err() {
                 return Ok(false);
             }

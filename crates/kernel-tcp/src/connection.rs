@@ -12,7 +12,7 @@ use timeous_transport::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
 use crate::call::Call;
 use crate::config::{TcpConfig, TcpFraming};
-use crate::handshake::{Handshake, HandshakeFailure};
+use crate::handshake::{Handshake, HandshakeFailure, is_reset, unanswered};
 use crate::identity::Hello;
 use crate::receiving::{Receiving, Sink};
 use crate::route::Route;
@@ -210,8 +210,14 @@ impl<S: TcpSession> Connection<S> {
         match advanced {
             Ok(None) => {}
             Ok(Some(agreed)) => self.open(now, Some(&agreed.secrets), &agreed.rest),
-            Err(HandshakeFailure::Seal(error)) => self.unsealed(now, error),
-            Err(HandshakeFailure::Socket(error)) => self.fail(now, &error),
+            Err(failure) => self.disagree(now, failure),
+        }
+    }
+
+    fn disagree(&mut self, now: Instant, failure: HandshakeFailure) {
+        match failure {
+            HandshakeFailure::Seal(error) => self.unsealed(now, error),
+            HandshakeFailure::Socket(error) => self.fail(now, &error),
         }
     }
 
@@ -341,6 +347,7 @@ impl<S: TcpSession> Connection<S> {
 
     fn look_for_answer(&mut self, now: Instant) -> bool {
         match self.socket.take_error() {
+            Err(error) if self.credential.is_some() => self.disagree(now, unanswered(error)),
             Err(error) => self.fail(now, &error),
             Ok(()) if self.socket.peer().is_ok() => self.answered(now),
             Ok(()) => return false,
@@ -444,16 +451,6 @@ fn reason(error: &io::Error) -> CloseReason {
         }
         _ => CloseReason::Abandoned,
     }
-}
-
-fn is_reset(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::NotConnected
-    )
 }
 
 fn reset(code: ResetCode) -> CloseReason {

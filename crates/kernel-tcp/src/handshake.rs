@@ -42,6 +42,26 @@ pub enum HandshakeFailure {
     Socket(io::Error),
 }
 
+/// Meaning of a socket's failure before the peer has said anything. A listener that encrypts refuses callers that it has admitted only: a
+/// reset before that is of a peer that does not encrypt, whether it was busy, or closed with bytes that it had not read.
+pub(crate) fn unanswered(error: io::Error) -> HandshakeFailure {
+    match is_reset(&error) {
+        true => HandshakeFailure::Seal(SealError::PeerIsPlain),
+        false => HandshakeFailure::Socket(error),
+    }
+}
+
+/// Returns whether an error tells that the peer has reset the connection.
+pub(crate) fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+    )
+}
+
 impl Handshake {
     pub(crate) fn new(mut session: Session) -> Self {
         let mut out = Vec::new();
@@ -51,6 +71,13 @@ impl Handshake {
 
     /// Reads and writes what there is; returns the result once the peer's kernel can have all that it needs.
     pub(crate) fn advance(&mut self, socket: &mut Socket) -> Result<Option<Agreed>, HandshakeFailure> {
+        self.exchange(socket).map_err(|failure| match failure {
+            HandshakeFailure::Socket(error) if !self.session.has_heard() => unanswered(error),
+            failure => failure,
+        })
+    }
+
+    fn exchange(&mut self, socket: &mut Socket) -> Result<Option<Agreed>, HandshakeFailure> {
         self.flush(socket)?;
         for _ in 0..TURN {
             let mut buffer = [0; BUFFER];
