@@ -90,6 +90,9 @@ impl From<timeous::Error> for Failure {
     fn from(error: timeous::Error) -> Self {
         match (&error, error.culprit()) {
             (timeous::Error::Sealing(sealing), _) if is_admission(sealing) => Self::Untrusted(error.to_string()),
+            (timeous::Error::Closed(reason), _) if reason.wants_encryption() => {
+                Self::Untrusted(SealError::EncryptionWanted.to_string())
+            }
             (_, Culprit::Caller) => Self::Usage(error.to_string()),
             (_, Culprit::Environment) => Self::Environment(error.to_string()),
             (_, Culprit::Peer) => Self::Peer(error.to_string()),

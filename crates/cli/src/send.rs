@@ -438,7 +438,8 @@ impl<'a> Streaming<'a> {
             link.end(&mut self.journal);
             // The thread or daemon that ran this connection is gone, and with it the listener: nobody can connect any more.
             let is_over = self.outlet.is_listener() && matches!(reason, CloseReason::Abandoned);
-            let is_over = is_over || !self.outlet.gone();
+            // Another call would be refused, too.
+            let is_over = is_over || reason.wants_encryption() || !self.outlet.gone();
             if !is_over {
                 let then = if self.outlet.is_listener() { "" } else { "; calling again" };
                 tell(format_args!("{} is gone: {reason}{then}", link.name()));

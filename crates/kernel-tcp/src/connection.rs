@@ -242,7 +242,11 @@ impl<S: TcpSession> Connection<S> {
             Ok((sending, Receiving::new(&self.config, &self.socket, secrets)?))
         });
         let taken = match ready {
-            Ok((sending, mut receiving)) => {
+            Ok((mut sending, mut receiving)) => {
+                // Of a plain call only.
+                if secrets.is_none() && self.refusable_until.is_some() {
+                    sending.fates.withhold();
+                }
                 self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
                 let taken =
@@ -279,7 +283,15 @@ impl<S: TcpSession> Connection<S> {
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
         if let State::Open(both) = &mut self.state {
-            both.sending.end(self.session.sending().source());
+            let (sending, source) = (&mut both.sending, self.session.sending().source());
+            if matches!(reason, CloseReason::Reset(_)) {
+                sending.fates.refuse(source);
+            } else {
+                // The last acknowledgements may have come with the peer's end. A socket that has failed tells of none.
+                let _settled = sending.settle(now, &self.socket, source, &mut self.counts);
+                sending.fates.release(source, &mut self.counts);
+            }
+            sending.end(source);
         }
         self.report(now, true);
         self.session.handle_event(now, Event::Closed { reason });

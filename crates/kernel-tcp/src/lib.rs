@@ -9,6 +9,7 @@ mod call;
 mod company;
 mod config;
 mod connection;
+mod fates;
 mod framing;
 mod handshake;
 mod identity;

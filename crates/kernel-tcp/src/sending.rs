@@ -12,6 +12,7 @@ use timeous_seal::Secrets;
 use timeous_transport::Statistics;
 
 use crate::config::{TcpConfig, TcpFraming};
+use crate::fates::Fates;
 use crate::framing::{Writer, longest_payload};
 use crate::identity::{END, Hello};
 use crate::meter::Meter;
@@ -35,6 +36,7 @@ pub(crate) struct Sending {
     pub(crate) writer: Writer,
     pub(crate) longest: usize,
     pub(crate) under_way: UnderWay,
+    pub(crate) fates: Fates,
     pub(crate) meter: Meter,
     /// Memory from which the kernel sends, while late choice reaches retransmissions.
     pub(crate) zone: Option<Zone>,
@@ -145,6 +147,7 @@ impl Sending {
             writer,
             longest: longest_payload(config),
             under_way: UnderWay::default(),
+            fates: Fates::default(),
             // Bytes of the handshake belong to no datagram.
             meter: Meter::new(socket.info()?.acknowledged()),
             zone,
@@ -231,9 +234,9 @@ impl Sending {
         Ok(is_said)
     }
 
-    /// Returns whether nothing is queued or in flight here.
+    /// Returns whether nothing is queued or in flight here, and every fate is reported.
     pub(crate) fn is_empty(&self) -> bool {
-        self.under_way.is_empty() && !self.has_pulled()
+        self.under_way.is_empty() && self.fates.is_empty() && !self.has_pulled()
     }
 
     /// Returns whether a pulled datagram waits for its turn.

@@ -130,6 +130,15 @@ fn a_first_call_that_is_refused_ends_with_the_reason() {
     call(port, "passphrase=correct-horse-1&streamid=camera3", &["no stream", "camera3"]);
     call(port, "passphrase=correct-horse-2&streamid=camera2", &["refuses"]);
     call(port, "encryption=off", &["takes no stream without encryption"]);
+    // Over TCP it is told once the kernel of the receiver has acknowledged the first packets.
+    let (over_tcp, plain_tcp) = (free_port(), free_port());
+    let sealed_tcp = format!("timeous://127.0.0.1:{over_tcp}?mode=listener&transport=tcp&passphrase=correct-horse-1");
+    let _over_tcp = listen(sealed_tcp, "tcp.h264");
+    for query in ["transport=tcp", "transport=tcp&reconnect=off"] {
+        call(over_tcp, query, &["takes no stream without encryption", " packets: 0 arrived"]);
+    }
+    let _plain_tcp = listen(format!("timeous://127.0.0.1:{plain_tcp}?mode=listener&transport=tcp"), "plain-tcp.h264");
+    call(plain_tcp, "transport=tcp&passphrase=correct-horse-1", &["does not encrypt"]);
     call(plain, "passphrase=correct-horse-1", &["does not encrypt"]);
     let other = format!("fingerprint=sha256:{}", "0a".repeat(32));
     call(port, &other, &["certificate is not trusted", "fingerprint is another"]);

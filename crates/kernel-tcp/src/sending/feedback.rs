@@ -102,14 +102,9 @@ impl Sending {
                 Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
                 None => !(arrived.boarded && socket.info()?.is_reordered()),
             };
-            if as_it_was {
-                source.acked(token);
-                counts.acked += 1;
-            } else {
-                source.lost(token);
-                counts.lost += 1;
-            }
+            self.fates.report(now, (token, as_it_was), source, counts);
         }
+        progress |= self.fates.settle(now, source, counts);
         self.look_for_cuts(acked, socket)?;
         for range in released {
             // Released before it was acknowledged: the kernel copied it when it was given. A device of this host that copies, such as

@@ -1,10 +1,14 @@
 //! Tests of the end of streams, at both ends.
 
+use std::io::{Read, Write};
+
 use timeous::core::{DropReason, Duration, Fate};
-use timeous::{Arrival, CloseReason, Error, Hints, SendError, Status, clock};
+use timeous::{Arrival, CloseReason, Error, Hints, SealError, SendError, Status, clock};
 use timeous_net::LinkConfig;
 
-use crate::support::{PATIENCE, TestLink, both_ends, collect, direct, fates, free_port, patience, stream};
+use crate::support::{
+    PATIENCE, TestLink, both_ends, collect, direct, fates, free_port, patience, pause, plain_peer, stream,
+};
 
 #[test]
 fn a_sender_that_finishes_is_an_end_for_its_receiver() {
@@ -45,6 +49,44 @@ fn an_end_that_is_dropped_closes_the_stream_for_the_other() {
     assert_eq!(sender.send(b"x", Hints::default()), Err(SendError::Closed(CloseReason::Peer)));
     assert!(matches!(sender.finish(), Err(Error::Closed(CloseReason::Peer))));
     drop(near);
+}
+
+/// Found by a user: what the peer had acknowledged with its own end counted as lost.
+#[test]
+fn what_the_peer_has_read_before_it_closes_has_arrived() {
+    for turn in 0..20 {
+        let (mut sender, mut peer) = plain_peer("framing=none&latency=20s&policy=deadline");
+        // The kernel of a peer that answers delays its acknowledgements.
+        for _ in 0..8 {
+            peer.write_all(b"more").unwrap();
+            pause(Duration::from_millis(1));
+            sender.send(&[7; 100], Hints::default()).unwrap();
+            peer.read_exact(&mut [0; 100]).unwrap();
+        }
+        drop(peer);
+        assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "turn {turn}: {:?}", sender.stats());
+    }
+}
+
+/// Found by a user: the kernel of a receiver that takes encrypted streams only acknowledges what comes in the clear.
+#[test]
+fn nothing_has_arrived_at_a_peer_that_refuses_the_stream() {
+    const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
+    let (mut sender, mut peer) = plain_peer("latency=20s&policy=deadline&encryption=off");
+    for _ in 0..20 {
+        sender.send(&[7; 100], Hints::default()).unwrap();
+    }
+    peer.read_exact(&mut [0; 1_000]).unwrap();
+    pause(Duration::from_millis(30));
+    peer.write_all(&UNEXPECTED_MESSAGE).unwrap();
+    assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Lost), "{:?}", sender.stats());
+    assert!(matches!(sender.finish(), Err(Error::Sealing(SealError::EncryptionWanted))));
+    // A peer that says nothing takes it.
+    let (mut sender, _peer) = plain_peer("latency=20s&policy=deadline");
+    let sent = clock::now();
+    sender.send(&[7; 100], Hints::default()).unwrap();
+    assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked));
+    assert!(clock::now() - sent < PATIENCE / 2, "its fate is told in time");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Test support: pairs of ends, and a link between them.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 
@@ -43,6 +43,14 @@ pub(crate) fn both_ends(near: SocketAddr, port: u16, query: &str) -> [(Sender, R
     let caller = uri(&format!("timeous://{near}?{query}"));
     let caller = patiently(|| open_both(&caller));
     [caller, listener.join().unwrap()]
+}
+
+/// A plain socket that a sender of ours has called.
+pub(crate) fn plain_peer(query: &str) -> (Sender, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sender = Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?transport=tcp&{query}"))).unwrap();
+    (sender, listener.accept().unwrap().0)
 }
 
 /// Lets time pass.

@@ -10,7 +10,9 @@ use timeous::{
     Arrival, CloseReason, Error, Hints, Options, Receiver, SendError, Sender, Stats, Status, clock, open_both,
 };
 
-use crate::support::{PATIENCE, both_ends, collect, direct, fates, free_port, patience, patiently, stream, uri};
+use crate::support::{
+    PATIENCE, both_ends, collect, direct, fates, free_port, patience, patiently, plain_peer, stream, uri,
+};
 
 /// Payloads that tell themselves apart, with runs of zeros and without any.
 fn payload(n: u32) -> Vec<u8> {
@@ -40,14 +42,6 @@ fn wait_for_end(sender: &mut Sender) -> Status {
         sender.wait(Some(end));
     }
     sender.status()
-}
-
-/// A plain socket that a sender of ours has called.
-fn plain_peer(query: &str) -> (Sender, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let sender = Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?transport=tcp&{query}"))).unwrap();
-    (sender, listener.accept().unwrap().0)
 }
 
 #[test]
