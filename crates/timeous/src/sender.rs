@@ -6,7 +6,9 @@ mod shared;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
+use timeous_core::{
+    AduMeta, AduSeq, Advice, DropReason, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream,
+};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
@@ -275,7 +277,8 @@ impl Sender {
     /// Waits until every queued ADU has its fate, closes the connection gracefully, and returns the statistics.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the peer was gone before.
+    /// [`Error::Closed`] if the peer was gone before: also if it ended the stream in order, unless every ADU has arrived or
+    /// was dropped for its age or by the policy.
     pub fn finish(mut self) -> Result<Stats, Error> {
         self.begin_finish();
         loop {
@@ -297,6 +300,11 @@ impl Sender {
         Error::ended(reason, self.half.peer(), self.half.seal_error())
     }
 
+    /// Whether the end of the stream has cut nothing off.
+    fn is_whole(&self) -> bool {
+        self.pending() == 0 && self.fates.lost == 0 && self.fates.dropped_for(DropReason::Closed) == 0
+    }
+
     /// Result of the stream, once it has ended.
     pub(crate) fn ended(&mut self) -> Option<Result<Stats, Error>> {
         // Read before the fates, so that those reported before the end are counted.
@@ -305,6 +313,8 @@ impl Sender {
         let Status::Closed(reason) = status else { return None };
         match reason {
             timeous_engine::CloseReason::Local => Some(Ok(self.stats())),
+            // Both ends may finish, and one is the first.
+            timeous_engine::CloseReason::Peer if self.is_whole() => Some(Ok(self.stats())),
             other => Some(Err(self.error_of(other))),
         }
     }
