@@ -195,6 +195,11 @@ impl TcpSession for Session {
         self.readable = true;
     }
 
+    fn peer_ended(&mut self) {
+        self.shared.set_peer_ended();
+        self.readable = true;
+    }
+
     fn fail(&mut self, error: SealError) {
         self.unsealed(error);
     }

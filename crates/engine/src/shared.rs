@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     answered: Condvar,
     /// Whether a snapshot is wanted: taking one costs a walk over the queue.
     wanted: AtomicBool,
+    /// Whether the peer has ended its direction, and the stream goes on.
+    peer_ended: AtomicBool,
     /// Largest payload that leaves in one packet, in bytes; zero while the path's size is unknown.
     packet_payload: AtomicUsize,
 }
@@ -97,12 +99,22 @@ impl Shared {
 
     pub(crate) fn with(inbox: Inbox, readable: Waker, writable: Waker) -> Arc<Self> {
         let (state, told, answered) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let (wanted, packet_payload) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Self { inbox, readable, writable, state, told, answered, wanted, packet_payload })
+        let (wanted, peer_ended, packet_payload) =
+            (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Self { inbox, readable, writable, state, told, answered, wanted, peer_ended, packet_payload })
     }
 
     pub(crate) fn status(&self) -> Status {
         self.with_state(|state| state.status)
+    }
+
+    /// Notes that the peer has ended its direction: no more is received.
+    pub(crate) fn set_peer_ended(&self) {
+        self.peer_ended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_peer_ended(&self) -> bool {
+        self.peer_ended.load(Ordering::Acquire)
     }
 
     /// Returns the last snapshot.

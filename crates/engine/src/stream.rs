@@ -301,6 +301,12 @@ pub struct ReceiveHalf {
 }
 
 impl ReceiveHalf {
+    /// Returns whether the peer has ended its direction, though the stream goes on: nothing is received behind what is queued.
+    #[must_use]
+    pub fn has_peer_ended(&self) -> bool {
+        self.link.shared.has_peer_ended()
+    }
+
     /// Returns the next received datagram, if any.
     pub fn poll_received(&mut self) -> Option<Received> {
         self.link.shared.inbox.pop()

@@ -63,6 +63,9 @@ pub struct TcpConfig {
     /// Whether an incoming connection without encryption becomes a stream with its first bytes only: for a listener that only receives, so
     /// that a silent caller takes no place of one that sends.
     pub awaits_data: bool,
+    /// Whether the stream goes on in the other direction when the peer has closed its own (RFC 9293 §3.6): without framing only, since the
+    /// close of a Timeous peer ends the stream. The session [is told](crate::TcpSession::peer_ended).
+    pub half_close: bool,
 }
 
 impl Default for TcpConfig {
@@ -76,6 +79,7 @@ impl Default for TcpConfig {
             into_retransmissions: true,
             controller: None,
             awaits_data: false,
+            half_close: false,
         }
     }
 }

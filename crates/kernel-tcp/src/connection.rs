@@ -55,6 +55,8 @@ pub(crate) struct Connection<S> {
     credential: Option<CallerCredential>,
     /// Bytes that the handshake has sent.
     handshake_len: u64,
+    /// The peer has closed its direction, and the stream goes on.
+    is_half_closed: bool,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,7 @@ impl<S: TcpSession> Connection<S> {
             refusable_until: None,
             credential: None,
             handshake_len: 0,
+            is_half_closed: false,
         }
     }
 
@@ -269,7 +272,15 @@ impl<S: TcpSession> Connection<S> {
     fn fail(&mut self, now: Instant, error: &io::Error) {
         tracing::debug!(%error, "a TCP connection has failed");
         let is_refused = is_reset(error) && self.is_refusable(now);
-        self.close(now, if is_refused { reset(ResetCode::TooBusy) } else { reason(error) });
+        self.close(
+            now,
+            match is_refused {
+                // It had closed its whole socket.
+                _ if self.is_half_closed && is_reset(error) => CloseReason::Peer,
+                true => reset(ResetCode::TooBusy),
+                false => reason(error),
+            },
+        );
     }
 
     /// Returns whether a reset means that the listener is busy. TCP has no signal for that, so our listener accepts and resets, after
@@ -300,6 +311,12 @@ impl<S: TcpSession> Connection<S> {
 
     /// Reads and delivers incoming data.
     pub(crate) fn receive(&mut self, now: Instant) {
+        if self.is_half_closed {
+            // Nothing but the failure of the connection can come.
+            return if let Err(error) = self.socket.take_error() {
+                self.fail(now, &error)
+            };
+        }
         let sink = Sink { now, session: &mut self.session, counts: &mut self.counts };
         let (receiving, end) = match &mut self.state {
             State::Open(both) => (&mut both.receiving, CloseReason::Peer),
@@ -309,11 +326,19 @@ impl<S: TcpSession> Connection<S> {
         };
         match receiving.receive(&mut self.socket, sink) {
             Ok(false) => {}
+            Ok(true) if end == CloseReason::Peer && self.outlives_peer() => {
+                self.is_half_closed = true;
+                self.session.peer_ended();
+            }
             Ok(true) => self.close(now, end),
             // If all of our data was acknowledged, an unorderly close by the peer is no failure.
             Err(_) if end == CloseReason::Local => self.close(now, end),
             Err(error) => self.fail(now, &error),
         }
+    }
+
+    fn outlives_peer(&self) -> bool {
+        self.config.half_close && self.config.framing == TcpFraming::None
     }
 
     /// Handles expired timers.
@@ -384,7 +409,9 @@ impl<S: TcpSession> Connection<S> {
         }
         self.report(now, true);
         self.socket.shut();
-        if let State::Open(both) = std::mem::replace(&mut self.state, State::Over) {
+        if self.is_half_closed {
+            self.close(now, CloseReason::Local);
+        } else if let State::Open(both) = std::mem::replace(&mut self.state, State::Over) {
             self.state = State::Closing(now + CLOSING, both);
         }
         true
@@ -426,6 +453,9 @@ impl<S: TcpSession> Connection<S> {
         match &self.state {
             State::Calling(_) => EventFlags::OUT,
             State::Handshaking(_, handshake) if handshake.wants_write() => EventFlags::IN | EventFlags::OUT,
+            // The end of what is received stays readable.
+            State::Open(both) if self.is_half_closed && both.sending.is_blocked() => EventFlags::OUT,
+            State::Open(_) if self.is_half_closed => EventFlags::empty(),
             State::Open(both) if both.sending.is_blocked() => EventFlags::IN | EventFlags::OUT,
             State::Handshaking(..) | State::Open(_) | State::Closing(..) => EventFlags::IN,
             State::Over => EventFlags::empty(),

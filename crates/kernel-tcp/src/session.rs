@@ -21,6 +21,9 @@ pub trait TcpSession: Session<Connection: Connection<CloseReason = CloseReason, 
     /// Queues a received datagram for the application.
     fn received(&mut self, now: Instant, substream: SubStream, bytes: Vec<u8>);
 
+    /// Notes that no more is received, though the stream goes on.
+    fn peer_ended(&mut self);
+
     /// Ends the stream: its two ends could not agree on keys.
     fn fail(&mut self, error: SealError);
 

@@ -81,13 +81,15 @@ impl Receiver {
     /// As [`receive`](Self::receive).
     pub fn poll_receive(&mut self) -> Result<Option<Arrival>, Error> {
         // Read before the data, so that data received before the end are delivered.
-        let status = self.half.status();
+        let (status, has_peer_ended) = (self.half.status(), self.half.has_peer_ended());
         if let Some(received) = self.half.poll_received() {
             return Ok(Some(Arrival::Data(received)));
         }
         match status {
             Status::Closed(CloseReason::Peer | CloseReason::Local) => Ok(Some(Arrival::End)),
             Status::Closed(reason) => Err(Error::ended(reason, self.half.peer(), self.half.seal_error())),
+            // One direction of a byte stream.
+            _ if has_peer_ended => Ok(Some(Arrival::End)),
             _ => Ok(None),
         }
     }

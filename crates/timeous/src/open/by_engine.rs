@@ -118,6 +118,7 @@ fn config(options: &Options, sealing: Sealing) -> StreamConfig {
         into_retransmissions: options.has_deadlines(),
         controller: options.deciding(),
         awaits_data: options.security.callers == Some(Intent::Publish),
+        half_close: true,
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {

@@ -1,13 +1,15 @@
 //! Tests of the end of streams, at both ends.
 
 use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::thread;
 
 use timeous::core::{DropReason, Duration, Fate};
-use timeous::{Arrival, CloseReason, Error, Hints, SealError, SendError, Status, clock};
+use timeous::{Arrival, CloseReason, Error, Hints, SealError, SendError, Status, clock, open_both};
 use timeous_net::LinkConfig;
 
 use crate::support::{
-    PATIENCE, TestLink, both_ends, collect, direct, fates, free_port, patience, pause, plain_peer, stream,
+    PATIENCE, TestLink, both_ends, collect, direct, fates, free_port, patience, pause, plain_peer, stream, uri,
 };
 
 #[test]
@@ -90,6 +92,60 @@ fn what_the_peer_has_read_before_it_closes_has_arrived() {
         drop(peer);
         assert!(fates(&mut sender).values().all(|&fate| fate == Fate::Acked), "turn {turn}: {:?}", sender.stats());
     }
+}
+
+/// Found by a user: a client of HTTP that closes its direction behind its request got nothing.
+#[test]
+fn a_byte_stream_goes_on_to_a_peer_that_has_closed_its_own_direction() {
+    let half_closed = |framing: &str| {
+        let port = free_port();
+        let query = format!("transport=tcp&framing={framing}&latency=20s&policy=deadline");
+        let listener = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&{query}"));
+        let near = thread::spawn(move || open_both(&listener).unwrap());
+        let end = clock::now() + PATIENCE;
+        let peer = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(peer) => break peer,
+                Err(_) if clock::now() < end => pause(Duration::from_millis(5)),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        (&peer).write_all(b"request").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        (near.join().unwrap(), peer)
+    };
+    let ((mut sender, mut receiver), mut peer) = half_closed("none");
+    assert!(matches!(receiver.receive(patience()).unwrap(), Arrival::Data(data) if data.bytes == b"request"));
+    assert_eq!(receiver.receive(patience()).unwrap(), Arrival::End);
+    assert_eq!(sender.status(), Status::Open);
+    for _ in 0..10 {
+        sender.send(&[7; 1_000], Hints::default()).unwrap();
+        pause(Duration::from_millis(2));
+    }
+    assert_eq!(sender.finish().unwrap().pkt_acked_total, 10);
+    let mut read = Vec::new();
+    peer.read_to_end(&mut read).unwrap();
+    assert_eq!(read, [7; 10_000]);
+
+    // One that has closed its whole socket is gone with the next data.
+    let ((mut sender, mut receiver), peer) = half_closed("none");
+    assert!(matches!(receiver.receive(patience()).unwrap(), Arrival::Data(_)));
+    drop(peer);
+    let end = clock::now() + PATIENCE;
+    while sender.send(b"more", Hints::default()).is_ok() {
+        assert!(clock::now() < end);
+        pause(Duration::from_millis(2));
+    }
+    assert_eq!(sender.status(), Status::Closed(CloseReason::Peer));
+
+    // With records it is the end of a Timeous peer.
+    let ((sender, _receiver), _peer) = half_closed("records");
+    let end = clock::now() + PATIENCE;
+    while sender.status() == Status::Open {
+        assert!(clock::now() < end);
+        sender.wait(Some(end));
+    }
+    assert_eq!(sender.status(), Status::Closed(CloseReason::Peer));
 }
 
 /// Found by a user: the kernel of a receiver that takes encrypted streams only acknowledges what comes in the clear.
