@@ -10,7 +10,7 @@ mod tracks;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -94,6 +94,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     check_distinct(&[
         ("SOURCE", source.as_ref().and_then(Place::path)),
         ("--journal", args.journal.as_deref()),
+        ("--qlog", args.qlog.as_deref().and_then(Path::to_str)),
         ("--stats", args.meter.file()),
     ])?;
     match Peer::parse(&args.uri)? {
