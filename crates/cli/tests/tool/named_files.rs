@@ -59,8 +59,8 @@ fn logs_are_overwritten_and_may_share_a_device() {
     let source = files.write("clip.h264", &clip(10));
     let [frames, journal] = ["frames.csv", "journal.csv"].map(|name| files.write(name, &[b'x'; 100_000]));
     let uri = |host: &str| format!("timeous://{host}:{port}?latency=300ms&reconnect=off");
-    let mut receiver =
-        timeous(&["recv", &uri(""), "/dev/null", "--frames", &frames, "--stats", "/dev/null", "--quiet"]);
+    let mut receiver = timeous(&["recv", &uri(""), "/dev/null", "--frames", &frames, "--stats", "/dev/null"]);
+    receiver.until_it_says("listening at");
     let logs = ["--journal", &journal, "--stats", "/dev/stderr"];
     timeous(&[&["send", &source, &uri("127.0.0.1")], &logs[..]].concat()).ends_with(0);
     receiver.ends_with(0);
@@ -88,7 +88,7 @@ fn a_pipe_that_nothing_reads_is_told() {
     // A reader that is started a little later is waited for.
     let mut sender = timeous(&["send", &source, &here(), "--journal", &pipe]);
     let mut reader = Command::new("sh");
-    reader.args(["-c", "sleep 0.3; exec cat \"$0\"", &pipe]).stdout(Stdio::piped());
+    reader.args(["-c", "sleep 0.1; exec cat \"$0\"", &pipe]).stdout(Stdio::piped());
     let reader = reader.spawn().unwrap();
     sleep(Duration::from_millis(1_500));
     assert!(sender.is_alive(), "{}", sender.errors());
