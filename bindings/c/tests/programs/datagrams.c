@@ -221,6 +221,8 @@ int main(int argc, char **argv)
 	CHECK(utl_send_dgram(far, "answer", 6) == 6);
 	is_next(near, "answer", 3);
 	CHECK(utl_finish(near) == 0 && utl_recv_dgram(far, small, sizeof small) == 0);
+	/* All had arrived when the other end finished. */
+	CHECK(utl_finish(far) == 0);
 	CHECK(utl_close(near) == 0 && utl_close(far) == 0);
 	return 0;
 }
