@@ -77,7 +77,8 @@ ssize_t utl_recv_dgram(int fd, void *buf, size_t len);
 /* The same, and its sub-stream: 2 for what was timed. */
 ssize_t utl_recv_dgram_on(int fd, void *buf, size_t len, uint8_t *substream);
 
-/* How long utl_recv_dgram() waits for a datagram: -1 (the default) as long as it takes, 0 not at all. Then it is EAGAIN. */
+/* How long utl_recv_dgram() waits for a datagram: -1 (the default) as long as it takes, 0 not at all. Then it is EAGAIN. A signal does
+ * not end the wait (no EINTR): with 0, wait by poll(), which it ends. */
 int utl_set_timeout(int fd, int milliseconds);
 
 /* ---- What became of it ---- */
