@@ -314,7 +314,7 @@ impl<S: TcpSession> Connection<S> {
         if self.is_half_closed {
             // Nothing but the failure of the connection can come.
             return if let Err(error) = self.socket.take_error() {
-                self.fail(now, &error)
+                self.fail(now, &error);
             };
         }
         let sink = Sink { now, session: &mut self.session, counts: &mut self.counts };
