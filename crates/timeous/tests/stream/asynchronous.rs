@@ -96,7 +96,8 @@ async fn a_peer_that_is_gone() {
         drop(receiver);
         assert!(matches!(sender.delivery().await, Err(Error::Closed(CloseReason::Peer))));
         assert_eq!(sender.send(b"x", Hints::default()).await, Err(SendError::Closed(CloseReason::Peer)));
-        assert!(matches!(sender.finish().await, Err(Error::Closed(CloseReason::Peer))));
+        // It ended in order, and nothing was taken that did not arrive.
+        assert_eq!(sender.finish().await.unwrap().pkt_acked_total, 0);
     })
     .await;
 }
