@@ -13,9 +13,9 @@ use timeous::core::Duration;
 
 use crate::failure::Failure;
 
-/// Longest wait for the reader of a FIFO, which may be started at the same time. Chosen by us.
+/// Longest wait for the reader of a FIFO, which may be started at the same time. Chosen by us: a higher value tells later that there is none.
 const READER_WAIT: Duration = Duration::from_secs(1);
-/// Interval of attempts to open a FIFO.
+/// Interval of attempts to open a FIFO. Chosen by us: a higher value begins later.
 const ATTEMPT: Duration = Duration::from_millis(20);
 
 /// Whether the name is an open descriptor of this process, such as standard output.

@@ -10,7 +10,6 @@ mod tracks;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -66,9 +65,9 @@ pub(crate) struct SendArgs {
     /// Write a line for each packet to this CSV file, with its times, deadline and fate
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
-    /// Write what congestion control does to this qlog file: windows, losses, predicted and actual arrival of each packet
+    /// Write what congestion control does to this qlog file: windows, losses, predicted and actual arrivals
     #[arg(long, value_name = "FILE")]
-    qlog: Option<PathBuf>,
+    qlog: Option<String>,
     #[command(flatten)]
     adapt: AdaptArgs,
     #[command(flatten)]
@@ -94,7 +93,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     check_distinct(&[
         ("SOURCE", source.as_ref().and_then(Place::path)),
         ("--journal", args.journal.as_deref()),
-        ("--qlog", args.qlog.as_deref().and_then(Path::to_str)),
+        ("--qlog", args.qlog.as_deref()),
         ("--stats", args.meter.file()),
     ])?;
     match Peer::parse(&args.uri)? {

@@ -246,7 +246,7 @@ impl<S: TcpSession> Connection<S> {
         });
         let taken = match ready {
             Ok((mut sending, mut receiving)) => {
-                // Of a plain call only.
+                // An encrypted peer has answered; the kernel of a plain one acknowledges data before the listener has refused them.
                 if secrets.is_none() && self.refusable_until.is_some() {
                     sending.fates.withhold();
                 }

@@ -6,7 +6,7 @@ use timeous_transport::Statistics;
 
 /// Time for the peer to refuse a stream whose first data its kernel has acknowledged. Chosen by us: a higher value frees the packet ring
 /// later, a lower one reports the data to a busy peer that takes encrypted streams only as arrived.
-const REFUSAL: Duration = Duration::from_millis(100);
+const REFUSAL_WAIT: Duration = Duration::from_millis(100);
 
 /// Fates on their way to the application.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Fates {
     ) {
         match self.withholding {
             Withholding::Never => return tell(fate, source, counts),
-            Withholding::UntilFirst => self.withholding = Withholding::Until(now + REFUSAL),
+            Withholding::UntilFirst => self.withholding = Withholding::Until(now + REFUSAL_WAIT),
             Withholding::Until(_) => {}
         }
         self.withheld.push(fate);

@@ -9,8 +9,7 @@ use crate::process::shared_engine;
 
 pub use timeous_cm::{Happening, Traced};
 
-/// What congestion control of this process's streams does while this lives: windows, losses, and for each packet its
-/// predicted and its actual arrival.
+/// Trace of the congestion control of this process's streams: windows, losses, and predicted and actual arrivals of packets.
 ///
 /// Streams of a daemon are not among it; `timeous daemon --qlog` logs those. Two traces at once share the events.
 ///

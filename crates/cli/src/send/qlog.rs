@@ -1,7 +1,5 @@
 //! qlog of a stream: what congestion control does while it lasts, predicted and actual arrivals among it.
 
-use std::path::Path;
-
 use timeous::clock;
 use timeous::trace::Trace;
 use timeous_daemon::qlog::Log;
@@ -19,8 +17,8 @@ pub(super) struct Qlog {
 
 impl Qlog {
     /// Opens a qlog of the streams that are opened from now on.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let log = Log::open(path, clock::now(), WallTime::now());
+    pub(super) fn open(path: &str) -> Result<Self, Failure> {
+        let log = Log::open(path.as_ref(), clock::now(), WallTime::now());
         let log = log.map_err(|error| Failure::Environment(error.to_string()))?;
         Ok(Self { trace: Trace::start()?, log, is_empty: true })
     }

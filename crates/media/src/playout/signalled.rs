@@ -124,6 +124,7 @@ mod tests {
         assert!(decode(&mut told, &frame(400, &[0])));
         assert!(!decode(&mut told, &frame(402, &[0])));
     }
+
     #[test]
     fn frames_that_came_are_not_missing_in_whatever_order() {
         let mut told = SignalledReferences::default();

@@ -12,7 +12,7 @@ const LATENCY: Duration = Duration::from_millis(200);
 /// Frames of a run; the first and the last come whole and in time, so that their numbers bound the others'.
 const FRAMES: usize = 40;
 
-/// What happens to the packets of a frame.
+/// Arrival of a frame's packets.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     InTime,

@@ -44,6 +44,7 @@ const REPLACEMENT_PAUSE: Duration = Duration::from_secs(2);
 /// Places that arrived only when restored, after which the path counts as rejecting changes
 /// (docs/decisions/tcp-path-check.md). A lower value gives up more paths that bear changes.
 const MAX_RESTORED: u32 = 3;
+
 /// Datagrams as records, each in a place of the stream.
 #[derive(Debug)]
 pub(crate) struct Late {
