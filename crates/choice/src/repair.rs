@@ -6,7 +6,9 @@ mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, Priority, PulledAdu, Queue, RateRange};
+use timeous_core::{
+    AduMeta, AduSource, Arrived, Copied, DropReason, Instant, PathState, Priority, PulledAdu, Queue, RateRange,
+};
 
 use kept::Store;
 use lost::Lost;
@@ -328,9 +330,9 @@ impl<S: AduSource> AduSource for Repair<S> {
         self.inner.acked(token);
     }
 
-    fn arrived(&mut self, token: u64, at: Instant) {
+    fn arrived(&mut self, token: u64, at: Instant, exactly: Option<Arrived>) {
         self.forget(token);
-        self.inner.arrived(token, at);
+        self.inner.arrived(token, at, exactly);
     }
 
     fn missed(&mut self, meta: &AduMeta) {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use timeous::clock;
-use timeous::core::{DropReason, Duration, Fate, Instant};
+use timeous::core::{Arrived, DropReason, Duration, Fate, Instant};
 use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
@@ -48,6 +48,15 @@ impl Journal {
         Entry::new(adu, due, enqueued, deadline, &|at| (at + self.unix_offset).as_nanos())
     }
 
+    /// Adds the row of a packet, with its fate, and with its arrival if that is known.
+    pub(crate) fn settle(&mut self, entry: &Entry, fate: &str, arrived: Option<Arrived>) {
+        self.row(|unix| {
+            let [predicted, actual] =
+                arrived.map_or_else(Default::default, |at| [at.predicted, at.actual].map(|at| unix(at).to_string()));
+            format!("{},{fate},{predicted},{actual}", entry.row)
+        });
+    }
+
     /// Adds a row, built only if there is a journal; the callback converts instants to Unix nanoseconds.
     pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) {
         let Some(out) = &mut self.out else { return };
@@ -75,12 +84,13 @@ impl Journal {
 /// Columns of a receiver's list of frames.
 pub(crate) const FRAMES: &str = "rtp_timestamp,kind,fate,completed,playout,packets,bytes";
 /// Columns of a sender's journal.
-pub(crate) const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
+pub(crate) const JOURNAL: &str =
+    "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate,predicted,arrived";
 
 /// Journal entry of a packet, until its fate is known.
 pub(crate) struct Entry {
-    /// Row without the fate.
-    pub(crate) row: String,
+    /// Row up to the fate.
+    row: String,
 }
 
 impl Entry {

@@ -598,7 +598,7 @@ fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source, interrupt:
                 for adu in &adus {
                     let at = plain.send(&adu.rtp, of)?;
                     let entry = journal.entry(adu, &due, at, None);
-                    journal.row(|_| format!("{},sent", entry.row));
+                    journal.settle(&entry, "sent", None);
                 }
             }
             NextFrame::NotYet => {}

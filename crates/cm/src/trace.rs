@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Instant, PathState, Rate};
+use timeous_core::{Arrived, Instant, PathState, Rate};
 
 use crate::destination::{Destination, User};
 use crate::error::Implausible;
@@ -73,12 +73,7 @@ pub enum Happening {
         rate: Option<Rate>,
     },
     /// A packet is known to have arrived.
-    Arrived {
-        /// Arrival that was predicted when it left.
-        predicted: Instant,
-        /// Its arrival, as far as the acknowledgement tells.
-        actual: Instant,
-    },
+    Arrived(Arrived),
     /// A macroflow restarts with a remembered window.
     Resumed {
         /// Window in bytes.

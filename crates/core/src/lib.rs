@@ -29,7 +29,7 @@ pub use clock_pair::read_both;
 pub use host_rate_limit::HostRateLimit;
 pub use id_map::IdMap;
 pub use keyed_hash::KeyedHash;
-pub use path::{Arrival, ArrivalModel, PathState};
+pub use path::{Arrival, ArrivalModel, Arrived, PathState};
 pub use queue::{Joined, Queue};
 pub use rate_limit::RateLimit;
 pub use recent_maximum::RecentMaximum;

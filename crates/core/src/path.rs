@@ -74,6 +74,15 @@ pub struct Arrival {
     pub latest: Instant,
 }
 
+/// Arrival of a packet whose acknowledgement tells its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arrived {
+    /// Arrival that was predicted when it left.
+    pub predicted: Instant,
+    /// Its arrival, as far as the acknowledgement tells.
+    pub actual: Instant,
+}
+
 impl Arrival {
     fn around(median: Instant, early: Duration, late: Duration) -> Self {
         Self { median, earliest: median.saturating_sub(early), latest: median + late }

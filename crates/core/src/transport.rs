@@ -2,7 +2,7 @@
 
 use crate::adu::{AduMeta, DropReason};
 use crate::advice::RateRange;
-use crate::path::PathState;
+use crate::path::{Arrived, PathState};
 use crate::queue::Queue;
 use crate::time::{Duration, Instant};
 
@@ -311,9 +311,9 @@ pub trait AduSource {
     /// Notes an acknowledgement by the peer.
     fn acked(&mut self, token: u64);
 
-    /// Notes an acknowledgement that shows an arrival `at` this instant or later.
-    fn arrived(&mut self, token: u64, at: Instant) {
-        let _ = at;
+    /// Notes an acknowledgement that shows an arrival `at` this instant or later, and exactly when if it tells.
+    fn arrived(&mut self, token: u64, at: Instant, exactly: Option<Arrived>) {
+        let _ = (at, exactly);
         self.acked(token);
     }
 

@@ -7,4 +7,4 @@ mod ack_ratio;
 mod sender;
 
 pub(crate) use ack_ratio::{AckRatio, PeerGaps};
-pub(crate) use sender::{Feedback, Late, OverdueReport, PacketFate, Sender};
+pub(crate) use sender::{Feedback, Late, NewlyAcked, OverdueReport, PacketFate, Sender};

@@ -3,7 +3,7 @@
 //! Fates carry the application's sequence number (the paper's `user_seq`), even if the packet ring has wrapped since.
 //! The consumer never waits for the application: fates that find the ring full are only counted.
 
-use timeous_core::{AduSeq, Fate};
+use timeous_core::{AduSeq, Arrived, Fate, Instant};
 
 use crate::error::{Broken, Violation};
 use crate::layout::Shared;
@@ -21,6 +21,16 @@ pub struct Completion {
     pub seq: AduSeq,
     /// Fate.
     pub fate: Fate,
+    /// Predicted and actual arrival, if an acknowledgement told it.
+    pub arrived: Option<Arrived>,
+}
+
+impl Completion {
+    /// Returns a completion without a time of arrival.
+    #[must_use]
+    pub fn new(seq: AduSeq, fate: Fate) -> Self {
+        Self { seq, fate, arrived: None }
+    }
 }
 
 fn encode(fate: Fate) -> u64 {
@@ -62,6 +72,10 @@ impl Writer {
         let words = shared.completion(self.written);
         words[0].store(done.seq.0, Ordering::Relaxed);
         words[1].store(encode(done.fate), Ordering::Relaxed);
+        // The actual arrival is zero if it is unknown.
+        let [predicted, actual] = done.arrived.map_or([0; 2], |at| [at.predicted, at.actual].map(Instant::as_nanos));
+        words[2].store(predicted, Ordering::Relaxed);
+        words[3].store(actual, Ordering::Relaxed);
         self.written += 1;
         shared.completions_written().store(self.written, Ordering::Release);
         Ok(())
@@ -96,9 +110,11 @@ impl Reader {
         let words = shared.completion(self.read);
         let seq = AduSeq(words[0].load(Ordering::Relaxed));
         let fate = decode(words[1].load(Ordering::Relaxed)).ok_or(broken)?;
+        let [predicted, actual] = [2, 3].map(|word| Instant::from_nanos(words[word].load(Ordering::Relaxed)));
+        let arrived = (actual != Instant::ZERO).then_some(Arrived { predicted, actual });
         self.read += 1;
         shared.completions_read().store(self.read, Ordering::Release);
-        Ok(Some(Completion { seq, fate }))
+        Ok(Some(Completion { seq, fate, arrived }))
     }
 
     pub(crate) fn lost(shared: &Shared) -> u64 {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use timeous_core::{AduMeta, DropReason, Fate, Instant};
+use timeous_core::{AduMeta, Arrived, DropReason, Fate, Instant};
 
 use crate::attached::KnownZones;
 use crate::buffers::Buffers;
@@ -339,7 +339,7 @@ impl Consumer {
     fn take_over(&mut self, token: u64, record: &Record) {
         *self.flights.entry(token) = Flight { place: record.place, left: false };
         if let Some(evicted) = self.unsettled.insert(token, record.meta) {
-            self.complete(evicted.seq, Fate::Lost);
+            self.complete(Completion::new(evicted.seq, Fate::Lost));
         }
         if record.place.zone == 0 {
             self.shared.zone.will_read(record.place.offset as usize);
@@ -394,31 +394,36 @@ impl Consumer {
     /// Notes an acknowledgement: sets `kern_acked` while the record is still there, and reports the fate. An ADU has
     /// one fate: later ones are ignored and return `None`.
     pub fn acked(&mut self, token: u64) -> Option<AduMeta> {
+        self.arrived(token, None)
+    }
+
+    /// Like [`acked`](Self::acked), with the arrival if the acknowledgement tells it.
+    pub fn arrived(&mut self, token: u64, arrived: Option<Arrived>) -> Option<AduMeta> {
         if self.unsettled.is_open(token) && self.record_is_there(token) {
             record::mark_acked(self.shared.record(self.shared.geometry.slot_of(token)), token);
         }
-        self.settle(token, Fate::Acked)
+        self.settle(token, Fate::Acked, arrived)
     }
 
     /// Notes a loss.
     pub fn lost(&mut self, token: u64) -> Option<AduMeta> {
-        self.settle(token, Fate::Lost)
+        self.settle(token, Fate::Lost, None)
     }
 
     /// Notes that a claimed packet will not be sent after all.
     pub fn dropped(&mut self, token: u64, reason: DropReason) -> Option<AduMeta> {
-        self.settle(token, Fate::Dropped(reason))
+        self.settle(token, Fate::Dropped(reason), None)
     }
 
-    fn settle(&mut self, token: u64, fate: Fate) -> Option<AduMeta> {
+    fn settle(&mut self, token: u64, fate: Fate, arrived: Option<Arrived>) -> Option<AduMeta> {
         self.sent(token);
         let meta = self.unsettled.settle(token)?;
-        self.complete(meta.seq, fate);
+        self.complete(Completion { seq: meta.seq, fate, arrived });
         Some(meta)
     }
 
-    fn complete(&mut self, seq: timeous_core::AduSeq, fate: Fate) {
-        if let Err(violation) = self.completions.write(&self.shared, Completion { seq, fate }) {
+    fn complete(&mut self, done: Completion) {
+        if let Err(violation) = self.completions.write(&self.shared, done) {
             self.violates(violation);
         }
     }
@@ -437,7 +442,7 @@ impl Consumer {
     pub fn settle_all(&mut self) {
         for token in self.unsettled() {
             let unsent = self.flight(token).is_some();
-            self.settle(token, if unsent { Fate::Dropped(DropReason::Closed) } else { Fate::Lost });
+            self.settle(token, if unsent { Fate::Dropped(DropReason::Closed) } else { Fate::Lost }, None);
         }
     }
 

@@ -95,7 +95,7 @@ fn figure_4_user_marks_packets_dead_without_moving_an_index() {
         assert_eq!(rest, [2, 4, 6]);
         let withdrawn = Fate::Dropped(DropReason::Withdrawn);
         let fates: Vec<Completion> = std::iter::from_fn(|| producer.poll_completion()).collect();
-        assert_eq!(fates, [3, 5].map(|n| Completion { seq: AduSeq(n), fate: withdrawn }));
+        assert_eq!(fates, [3, 5].map(|n| Completion::new(AduSeq(n), withdrawn)));
     }
 }
 

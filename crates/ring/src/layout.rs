@@ -17,7 +17,9 @@ const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };
 const _: () = assert!(RECORD >= crate::record::WORDS);
 
 /// "timeous" and the version of this layout, as a magic number.
-pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7302;
+pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7303;
+/// Words of a completion.
+const COMPLETION: usize = 4;
 /// Number of header words; see [`Geometry::header`].
 pub(crate) const HEADER: usize = 16;
 
@@ -120,7 +122,7 @@ impl Geometry {
             return Err(ConfigError::Completions(completions));
         }
         let completions_at = RECORDS + slots as usize * RECORD;
-        let zone_at = (completions_at + completions as usize * 2).next_multiple_of(PAGE / 8);
+        let zone_at = (completions_at + completions as usize * COMPLETION).next_multiple_of(PAGE / 8);
         let words = zone_at + extent.bytes() / 8;
         Ok(Self { config: *config, extent, completions_at, zone_at, words })
     }
@@ -260,10 +262,10 @@ impl Shared {
         self.memory.word(CLOSED)
     }
 
-    /// Words of completion `number`: `user_seq` and fate.
+    /// Words of completion `number`: `user_seq`, fate, predicted and actual arrival.
     pub(crate) fn completion(&self, number: u64) -> &[AtomicU64] {
         let slot = (number & (self.geometry.completions() - 1)) as usize;
-        self.memory.words(self.geometry.completions_at + slot * 2, 2)
+        self.memory.words(self.geometry.completions_at + slot * COMPLETION, COMPLETION)
     }
 
     /// Words of a slot's record.

@@ -457,7 +457,7 @@ impl Producer {
         if self.overwritten.len() as u64 == self.shared.geometry.completions() {
             self.overwritten_lost += 1;
         } else {
-            self.overwritten.push_back(Completion { seq: slot.meta.seq, fate });
+            self.overwritten.push_back(Completion::new(slot.meta.seq, fate));
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use timeous_core::{
-    AduMeta, AduSource, Adviser, Copied, DropReason, Fate, Instant, Joined, LateChoice, PathState, PulledAdu, Queue,
-    RateRange,
+    AduMeta, AduSource, Adviser, Arrived, Copied, DropReason, Fate, Instant, Joined, LateChoice, PathState, PulledAdu,
+    Queue, RateRange,
 };
 
 use crate::consumer::{Claimed, Consumer};
@@ -318,8 +318,8 @@ impl AduSource for RingSource {
         self.tell(settled, Fate::Acked);
     }
 
-    fn arrived(&mut self, token: u64, at: Instant) {
-        let settled = self.consumer.acked(token);
+    fn arrived(&mut self, token: u64, at: Instant, exactly: Option<Arrived>) {
+        let settled = self.consumer.arrived(token, exactly);
         if let Some(meta) = settled.filter(|meta| meta.is_expired(at)) {
             self.missed(&meta);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu, Queue, RateRange};
+use timeous_core::{AduMeta, AduSource, Arrived, Copied, DropReason, Instant, PathState, PulledAdu, Queue, RateRange};
 
 /// Length of the largest ADU, in bytes: the header of a fragment names offset and length in 16 bits.
 pub const MAX_ADU: usize = 65_535;
@@ -274,13 +274,13 @@ impl<S: AduSource> AduSource for Fragments<S> {
     }
 
     fn acked(&mut self, token: u64) {
-        self.arrived(token, Instant::ZERO);
+        self.arrived(token, Instant::ZERO, None);
     }
 
-    fn arrived(&mut self, token: u64, at: Instant) {
+    fn arrived(&mut self, token: u64, at: Instant, exactly: Option<Arrived>) {
         let (token, part) = split(token);
         if part == 0 {
-            return self.inner.arrived(token, at);
+            return self.inner.arrived(token, at, exactly);
         }
         let Some(open) = self.open.get_mut(&token) else { return };
         if !open.decide(part) {
@@ -293,7 +293,8 @@ impl<S: AduSource> AduSource for Fragments<S> {
         let (is_decided, at) = (open.is_decided, open.arrived_at);
         self.open.remove(&token);
         if !is_decided {
-            self.inner.arrived(token, at);
+            // With this part the ADU is complete.
+            self.inner.arrived(token, at, exactly);
         }
     }
 

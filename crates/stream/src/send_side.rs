@@ -83,8 +83,8 @@ impl SendSide {
         match *event {
             // The peer's application does not read any more: queued data is dropped (RFC 4340 §11.7.2).
             Event::NotListening => self.source.close(),
-            Event::Acked { token, at } => {
-                self.source.arrived(token, at);
+            Event::Acked { token, at, exactly } => {
+                self.source.arrived(token, at, exactly);
                 self.has_news = true;
             }
             Event::Lost { token } => {

@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use timeous_core::{
-    AduMeta, AduSeq, Advice, DropReason, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream,
+    AduMeta, AduSeq, Advice, Arrived, DropReason, Duration, Fate, FrameId, Instant, Priority, Rate, References,
+    SubStream,
 };
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
@@ -42,6 +43,8 @@ pub struct Delivery {
     pub seq: AduSeq,
     /// Its fate.
     pub fate: Fate,
+    /// Predicted and actual arrival, if an acknowledgement told it: over DCCP each tells that of one packet, over the kernel's TCP none.
+    pub arrived: Option<Arrived>,
 }
 
 /// Event of a sender.
@@ -193,7 +196,7 @@ impl Sender {
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         let done = self.half.poll_completion()?;
         self.fates.count(done.fate);
-        Some(Delivery { seq: done.seq, fate: done.fate })
+        Some(Delivery { seq: done.seq, fate: done.fate, arrived: done.arrived })
     }
 
     /// Sets the rate of the source, from which the thresholds of `policy=dbat` follow; other policies ignore it.

@@ -19,8 +19,8 @@ pub use timeous_cm::{Happening, Traced};
 /// let trace = Trace::start()?;
 /// // Here streams send.
 /// while let Some(event) = trace.poll() {
-///     if let Happening::Arrived { predicted, actual } = event.what {
-///         println!("{:?} late", actual.saturating_since(predicted));
+///     if let Happening::Arrived(arrived) = event.what {
+///         println!("{:?} late", arrived.actual.saturating_since(arrived.predicted));
 ///     }
 /// }
 /// # Ok::<(), timeous::Error>(())

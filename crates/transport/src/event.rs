@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use timeous_core::Instant;
+use timeous_core::{Arrived, Instant};
 
 use crate::close_reason::CloseReason;
 
@@ -26,6 +26,8 @@ pub enum Event<R = CloseReason> {
         token: u64,
         /// Earliest possible arrival time; zero: unknown.
         at: Instant,
+        /// Predicted and actual arrival, if the acknowledgement tells.
+        exactly: Option<Arrived>,
     },
     /// The ADU pulled as `token` is considered lost, or did not reach the peer's application.
     Lost {

@@ -383,7 +383,7 @@ impl Link {
                 self.packets.count_given_up(stream as u8);
             }
             if let Some(entry) = self.entries.remove(&delivery.seq) {
-                journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)));
+                journal.settle(&entry, fate_name(delivery.fate), delivery.arrived);
             }
         }
         lost
@@ -405,7 +405,7 @@ impl Link {
     /// Writes journal rows of packets whose fate is unknown.
     pub(super) fn end(&mut self, journal: &mut Journal) {
         for entry in std::mem::take(&mut self.entries).into_values() {
-            journal.row(|_| format!("{},unknown", entry.row));
+            journal.settle(&entry, "unknown", None);
         }
     }
 }

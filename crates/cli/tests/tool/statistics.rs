@@ -85,7 +85,18 @@ fn json_has_srt_s_names_and_tells_expired_from_lost() {
         assert!(last.contains_key(name), "{name} in {last:?}");
     }
     let rows = std::fs::read_to_string(&journal).unwrap();
-    let fates = |wanted: &str| rows.lines().filter(|row| row.rsplit(',').next() == Some(wanted)).count() as u64;
+    let row = |row: &'_ str| -> [String; 3] {
+        let fields: Vec<_> = row.rsplit(',').take(3).map(str::to_owned).collect();
+        fields.try_into().expect("its last columns are fate, predicted and arrived")
+    };
+    let settled: Vec<_> = rows.lines().skip(1).map(row).collect();
+    let fates = |wanted: &str| settled.iter().filter(|[_, _, fate]| fate == wanted).count() as u64;
+    let is_known = |[arrived, predicted, fate]: &&[String; 3]| {
+        assert_eq!(arrived.is_empty(), predicted.is_empty(), "both or none");
+        assert!(arrived.is_empty() || fate == "acked", "{fate} at {arrived}");
+        !arrived.is_empty()
+    };
+    assert!(settled.iter().filter(is_known).count() > 0, "an acknowledgement tells when a packet came");
     for (name, fate) in [
         ("pktAckedTotal", "acked"),
         ("pktSndLossTotal", "lost"),

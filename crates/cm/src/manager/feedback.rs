@@ -1,6 +1,6 @@
 //! Feedback from clients: checks that it is plausible and passes it to the macroflow.
 
-use timeous_core::{Duration, Instant};
+use timeous_core::{Arrived, Duration, Instant};
 
 use crate::destination::Destination;
 use crate::error::{CmError, Implausible};
@@ -93,22 +93,23 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the arrival of a packet into the path's model, after the [`update`](Self::update) by the same acknowledgement.
-    /// A packet that left before the flow came to its macroflow says nothing about that.
+    /// Takes the arrival of a packet into the path's model, after the [`update`](Self::update) by the same acknowledgement, and
+    /// returns it if that tells it exactly. A packet that left before the flow came to its macroflow says nothing about that.
     ///
     /// # Errors
     /// The flow is not open.
-    pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<(), CmError> {
+    pub fn observe(&mut self, id: FlowId, observed: Observed) -> Result<Option<Arrived>, CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
         let Observed { departure, answered, uncertain } = observed;
-        if departure.macroflow == flow.macroflow {
-            let actual = macroflow.observe(observed);
-            if uncertain.is_zero() {
-                let name = flow.macroflow;
-                outbox.note(answered, name, Some(id), || Happening::Arrived { predicted: departure.expected, actual });
-            }
+        if departure.macroflow != flow.macroflow {
+            return Ok(None);
         }
-        Ok(())
+        let arrived = Arrived { predicted: departure.expected, actual: macroflow.observe(observed) };
+        if !uncertain.is_zero() {
+            return Ok(None);
+        }
+        outbox.note(answered, flow.macroflow, Some(id), || Happening::Arrived(arrived));
+        Ok(Some(arrived))
     }
 
     /// Undoes a flow's latest timeout, which was spurious (RFC 3522): `bytes` reported lost are in flight, as the first

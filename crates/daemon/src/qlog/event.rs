@@ -11,7 +11,7 @@ use qlog::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use timeous_cm::{Destination, Happening, Loss, Traced};
-use timeous_core::{Instant, PathState, Rate};
+use timeous_core::{Arrived, Instant, PathState, Rate};
 
 use crate::wall::WallTime;
 
@@ -101,7 +101,7 @@ impl Record {
             },
             Happening::MacroflowCreated { destination } => own("timeous:macroflow_created", path(destination)),
             Happening::Resumed { window } => own("timeous:macroflow_resumed", json!({ "window": window })),
-            Happening::Arrived { predicted, actual } => {
+            Happening::Arrived(Arrived { predicted, actual }) => {
                 let [predicted, actual] = [predicted, actual].map(|&at| header.time(at));
                 own("timeous:packet_arrived", json!({ "flow": flow, "predicted": predicted, "actual": actual }))
             }

@@ -8,7 +8,7 @@ use qlog::events::EventData;
 use qlog::reader::{Event, QlogSeqReader};
 use serde_json::{Value, json};
 use timeous_cm::{ClientId, Destination, FlowId, Happening, Implausible, Loss, MacroflowId, Traced, User};
-use timeous_core::{Duration, Instant, PathState, Rate};
+use timeous_core::{Arrived, Duration, Instant, PathState, Rate};
 
 use super::{Bounds, Log, NAMESPACE};
 use crate::wall::WallTime;
@@ -74,7 +74,10 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
         Happening::Merged,
         Happening::Closed,
         Happening::Held { user: User(7), rate: Some(Rate::from_kbps(800)) },
-        Happening::Arrived { predicted: START + Duration::from_millis(9), actual: START + Duration::from_millis(11) },
+        Happening::Arrived(Arrived {
+            predicted: START + Duration::from_millis(9),
+            actual: START + Duration::from_millis(11),
+        }),
     ];
     for (millis, what) in happenings.iter().enumerate() {
         log.write(&traced(millis as u64, *what));

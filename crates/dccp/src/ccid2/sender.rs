@@ -78,6 +78,15 @@ pub(crate) enum PacketFate {
     },
 }
 
+/// Newly acknowledged packet in the Acknowledgement Number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewlyAcked {
+    pub(crate) seq: Seq,
+    pub(crate) departure: Departure,
+    /// When it was acknowledged, less the delays of the peer and of the way back.
+    pub(crate) answered: Instant,
+}
+
 /// Result of an acknowledgement or a timeout.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feedback {
@@ -103,8 +112,8 @@ pub(crate) struct Feedback {
     pub(crate) rtt: Option<Duration>,
     /// That sample without the time that the acknowledgement took beyond the least on its way back.
     pub(crate) path_rtt: Option<Duration>,
-    /// That packet, and when it was acknowledged, less the delays of the peer and of the way back.
-    pub(crate) observed: Option<(Departure, Instant)>,
+    /// That packet.
+    pub(crate) observed: Option<NewlyAcked>,
     /// Packets that a timeout had declared lost and that arrived.
     pub(crate) late: Late,
     /// Fates, in order of discovery.
@@ -115,7 +124,7 @@ impl Feedback {
     /// Notes that the acknowledgement took so much longer than the least on its way back.
     pub(crate) fn came_late(&mut self, by: Duration) {
         self.path_rtt = self.rtt.map(|rtt| rtt.saturating_sub(by));
-        if let Some((_, answered)) = &mut self.observed {
+        if let Some(NewlyAcked { answered, .. }) = &mut self.observed {
             *answered = answered.saturating_sub(by);
         }
     }
@@ -270,7 +279,10 @@ impl Sender {
         let fresh = fresh.filter(|_| is_news);
         feedback.rtt = late_at.or(fresh.map(|(at, _)| at)).map(|at| round_trip(now, at, elapsed));
         self.reordering.note(now, feedback.overtaken_by, feedback.rtt);
-        feedback.observed = fresh.map(|(at, departure)| (departure, at + round_trip(now, at, elapsed)));
+        feedback.observed = fresh.map(|(at, departure)| {
+            let answered = at + round_trip(now, at, elapsed);
+            NewlyAcked { seq: ack, departure, answered }
+        });
         self.declare_lost(now, &mut feedback);
         self.trim();
         feedback

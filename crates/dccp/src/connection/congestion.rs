@@ -1,7 +1,7 @@
 //! Congestion control of the data that this end sends, with CCID 2, 3 or 4, and limits that the receiver asks for.
 
 use timeous_cm::{CmError, Departure, Destination, FlowId, Loss, Manager, Observed, Update};
-use timeous_core::{Duration, Ecn, Instant, PathState, RateRange};
+use timeous_core::{Arrived, Duration, Ecn, Instant, PathState, RateRange};
 
 use super::config::Config;
 use super::events::Event;
@@ -13,7 +13,7 @@ use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::timers::{Timer, TimerTable, backed_off};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
 use crate::ccid::Ccid;
-use crate::ccid2::{self, AckRatio, Feedback, Late, PeerGaps};
+use crate::ccid2::{self, AckRatio, Feedback, Late, NewlyAcked, PeerGaps};
 use crate::ccid3::{self, Acknowledged, Implausible, covered};
 use crate::features::Feature;
 use crate::options::{DropBlock, Opt, drop_blocks};
@@ -243,7 +243,8 @@ impl Congestion {
         feedback.acked += bytes;
     }
 
-    /// Reports an acknowledgement's result to the Congestion Manager, and takes its round-trip time.
+    /// Reports an acknowledgement's result to the Congestion Manager, and takes its round-trip time. Returns the arrival of the
+    /// packet in the Acknowledgement Number, if it is newly acknowledged.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -251,8 +252,8 @@ impl Congestion {
         (feedback, lost_by): (&Feedback, Loss),
         grows_in_lossy_windows: bool,
         round_trip: &mut RoundTrip,
-    ) {
-        let Some(flow) = self.flow else { return };
+    ) -> Option<(Seq, Arrived)> {
+        let flow = self.flow?;
         // A loss outweighs an ECN mark; both in one window are one congestion event (RFC 4341 §5).
         let loss = match (feedback.newest_lost, feedback.newest_marked) {
             (Some(lost), marked) => Some((lost_by, marked.map_or(lost, |marked| marked.max(lost)))),
@@ -273,11 +274,13 @@ impl Congestion {
             ..Update::default()
         };
         told(cm.update(now, flow, update));
-        if let Some((departure, answered)) = feedback.observed {
-            told(cm.observe(flow, Observed { departure, answered, uncertain: Duration::ZERO }));
-        }
+        let arrived = feedback.observed.and_then(|NewlyAcked { seq, departure, answered }| {
+            let arrived = told(cm.observe(flow, Observed { departure, answered, uncertain: Duration::ZERO }))??;
+            Some((seq, arrived))
+        });
         let srtt = told(cm.query(flow)).and_then(|path| path.srtt);
         round_trip.on_update(srtt, feedback.rtt.map(|_| now));
+        arrived
     }
 
     /// "The HC-Sender SHOULD NOT increase its sending rate for approximately one round-trip time after seeing a packet

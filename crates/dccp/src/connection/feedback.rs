@@ -1,7 +1,7 @@
 //! Feedback on sent data: acknowledgements, timeouts and overdue packets, and the fate of each packet (RFC 4341 §5).
 
 use timeous_cm::{Loss, Manager, Update};
-use timeous_core::{Duration, Instant};
+use timeous_core::{Arrived, Duration, Instant};
 
 use super::incoming::Incoming;
 use super::parity::Verdict;
@@ -60,13 +60,14 @@ impl Connection {
 
     /// Reports feedback to the Congestion Manager and to the driver.
     fn apply(&mut self, now: Instant, cm: &mut Manager, feedback: &Feedback, lost_by: Loss) {
-        self.report_fates(&feedback.fates, lost_by);
-        self.watch_path_mtu(now, &feedback.fates, lost_by);
         let grows_in_lossy_windows = self.config.grows_in_lossy_windows;
-        self.congestion.update(now, cm, (feedback, lost_by), grows_in_lossy_windows, &mut self.round_trip);
+        let update = (feedback, lost_by);
+        let arrived = self.congestion.update(now, cm, update, grows_in_lossy_windows, &mut self.round_trip);
+        self.report_fates(&feedback.fates, lost_by, arrived);
+        self.watch_path_mtu(now, &feedback.fates, lost_by);
     }
 
-    fn report_fates(&mut self, fates: &[PacketFate], lost_by: Loss) {
+    fn report_fates(&mut self, fates: &[PacketFate], lost_by: Loss, arrived: Option<(Seq, Arrived)>) {
         for fate in fates {
             let statistics = &mut self.log.statistics;
             match *fate {
@@ -74,7 +75,8 @@ impl Connection {
                     statistics.acked += 1;
                     statistics.ce_acked += u64::from(marked);
                     if let Some(token) = token {
-                        self.report_acked(token, seq);
+                        let exactly = arrived.filter(|&(newest, _)| newest == seq).map(|(_, arrived)| arrived);
+                        self.report_acked(token, seq, exactly);
                     }
                 }
                 PacketFate::Dropped { .. } => statistics.data_dropped += 1,
@@ -94,7 +96,7 @@ impl Connection {
     /// Reports the final fate of lost data that parity covered.
     pub(super) fn report_verdicts(&mut self, verdicts: &[Verdict]) {
         for &Verdict { token, seq, came } in verdicts {
-            if came { self.report_acked(token, seq) } else { self.report_lost(Some(token), seq) }
+            if came { self.report_acked(token, seq, None) } else { self.report_lost(Some(token), seq) }
         }
     }
 
@@ -111,15 +113,15 @@ impl Connection {
     /// Reports everything in flight as lost: no more feedback will come. Returns whether there was anything.
     pub(super) fn report_all_lost(&mut self) -> bool {
         let feedback = self.congestion.in_flight_mut().give_up();
-        self.report_fates(&feedback.fates, Loss::Persistent);
+        self.report_fates(&feedback.fates, Loss::Persistent, None);
         let verdicts = self.protection.give_up();
         self.report_verdicts(&verdicts);
         !feedback.fates.is_empty()
     }
 
-    fn report_acked(&mut self, token: u64, seq: Seq) {
+    fn report_acked(&mut self, token: u64, seq: Seq, exactly: Option<Arrived>) {
         self.retransmission.forget(token);
-        self.log.push(Event::Acked { token, at: self.round_trip.earliest_arrival(seq) });
+        self.log.push(Event::Acked { token, at: self.round_trip.earliest_arrival(seq), exactly });
     }
 
     fn report_lost(&mut self, token: Option<u64>, seq: Seq) {

@@ -155,7 +155,7 @@ fn what_goes_stale_between_the_pull_and_the_system_call_does_not_leave_and_is_to
     }
     left.round(began);
     let fate = sender.sending().poll_completion();
-    assert_eq!(fate, Some(Completion { seq: AduSeq(1), fate: Fate::Dropped(DropReason::Expired) }));
+    assert_eq!(fate, Some(Completion::new(AduSeq(1), Fate::Dropped(DropReason::Expired))));
     let (mut fates, mut came, end) = (Vec::new(), Vec::new(), clock::now() + PATIENCE);
     while fates.is_empty() {
         assert!(clock::now() < end, "nothing is acknowledged");

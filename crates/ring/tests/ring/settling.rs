@@ -21,7 +21,7 @@ fn an_acknowledgement_finds_its_adu_after_the_ring_has_wrapped() {
     assert!(producer.is_acked(indexes[4]), "its record is still there");
     assert!(!producer.is_acked(indexes[0]), "its record is another's by now");
     for seq in [4, 0] {
-        assert_eq!(producer.poll_completion(), Some(Completion { seq: AduSeq(seq), fate: Fate::Acked }));
+        assert_eq!(producer.poll_completion(), Some(Completion::new(AduSeq(seq), Fate::Acked)));
     }
     assert_eq!(producer.poll_completion(), None);
 }
@@ -55,7 +55,7 @@ fn unread_fates_are_counted_and_never_overwritten() {
     producer.enqueue(&adu(9), b"").unwrap();
     let claimed = consumer.claim(Instant::ZERO).unwrap().unwrap();
     consumer.lost(claimed.token);
-    assert_eq!(producer.poll_completion(), Some(Completion { seq: AduSeq(9), fate: Fate::Lost }));
+    assert_eq!(producer.poll_completion(), Some(Completion::new(AduSeq(9), Fate::Lost)));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn withdrawn_in_place_and_written_over() {
     assert_eq!(pulled.rewrite(2, &adu(3), b""), Err(EnqueueError::NoSuchPlace { index: 2, len: 2 }));
     pulled.release();
     let withdrawn = Fate::Dropped(DropReason::Withdrawn);
-    assert_eq!(producer.poll_completion(), Some(Completion { seq: AduSeq(1), fate: withdrawn }));
+    assert_eq!(producer.poll_completion(), Some(Completion::new(AduSeq(1), withdrawn)));
     assert_eq!(producer.poll_completion(), None, "a new edition of an ADU is still that ADU");
     assert_eq!(producer.enqueued(), 3, "two places, and one that was written over");
     let mut bytes = Vec::new();

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use timeous_core::LateChoice;
-use timeous_core::{AduMeta, AduSeq, AduSource, DropReason, Duration, Fate, Instant, PathState, Queue};
-use timeous_ring::{Completion, Config, EnqueueError, Producer, RingSource, create};
+use timeous_core::{AduMeta, AduSeq, AduSource, Arrived, DropReason, Duration, Fate, Instant, PathState, Queue};
+use timeous_ring::{Config, EnqueueError, Producer, RingSource, create};
 
 use crate::adu;
 
 fn fates(producer: &mut Producer) -> Vec<(u64, Fate)> {
-    std::iter::from_fn(|| producer.poll_completion()).map(|Completion { seq, fate }| (seq.0, fate)).collect()
+    std::iter::from_fn(|| producer.poll_completion()).map(|done| (done.seq.0, done.fate)).collect()
 }
 
 fn pull(source: &mut RingSource, now: Instant) -> Option<(u64, Vec<u8>)> {
@@ -110,11 +110,27 @@ fn the_choice_hears_what_arrived_after_its_deadline() {
     for arrival in [at(20), at(21), at(22)] {
         let pulled = source.pull(at(1), &PathState::default(), 1000, &mut packet).unwrap();
         source.sent(pulled.token);
-        source.arrived(pulled.token, arrival);
-        source.arrived(pulled.token, at(50));
+        source.arrived(pulled.token, arrival, None);
+        source.arrived(pulled.token, at(50), None);
     }
     assert_eq!(*missed.lock().unwrap(), [1], "the first time that it comes counts, if it has a deadline");
     assert_eq!(fates(&mut producer), [(0, Fate::Acked), (1, Fate::Acked), (2, Fate::Acked)], "they arrived");
+}
+
+#[test]
+fn a_completion_has_the_arrival_that_an_acknowledgement_told() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::new(consumer);
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let told = [None, Some(Arrived { predicted: at(19), actual: at(23) })];
+    for (seq, &exactly) in (0..).zip(&told) {
+        producer.enqueue(&adu(seq), b"frame").unwrap();
+        let pulled = source.pull(at(1), &PathState::default(), 1000, &mut Vec::new()).unwrap();
+        source.sent(pulled.token);
+        source.arrived(pulled.token, at(20), exactly);
+    }
+    let heard: Vec<_> = std::iter::from_fn(|| producer.poll_completion()).map(|done| done.arrived).collect();
+    assert_eq!(heard, told);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Timelines of a sending side over a small ring.
 
 use timeous_core::{AduMeta, AduSeq, Fate};
-use timeous_ring::{Completion, Producer, create};
+use timeous_ring::{Producer, create};
 
 use super::*;
 use crate::settings::ring_settings;
@@ -26,7 +26,7 @@ fn send(sending: &mut SendSide, now: Instant) -> u64 {
 }
 
 fn fates(producer: &mut Producer) -> Vec<(u64, Fate)> {
-    std::iter::from_fn(|| producer.poll_completion()).map(|Completion { seq, fate }| (seq.0, fate)).collect()
+    std::iter::from_fn(|| producer.poll_completion()).map(|done| (done.seq.0, done.fate)).collect()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_close_waits_for_the_fates_of_sent_data() {
     assert!(!sending.take_finished(Instant::ZERO));
     let token = send(&mut sending, Instant::ZERO);
     assert!(!sending.take_finished(Instant::ZERO));
-    sending.handle_event(&Event::<()>::Acked { token, at: Instant::ZERO });
+    sending.handle_event(&Event::<()>::Acked { token, at: Instant::ZERO, exactly: None });
     assert!(sending.take_finished(Instant::ZERO));
     assert!(!sending.take_finished(Instant::ZERO), "it is told once");
 }

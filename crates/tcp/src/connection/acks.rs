@@ -63,7 +63,11 @@ impl Connection {
         if verdict.rtt.is_some() {
             self.retransmission.sampled();
         }
-        self.events.extend(self.sender.acked_tokens().map(|token| Event::Acked { token, at: Instant::ZERO }));
+        self.events.extend(self.sender.acked_tokens().map(|token| Event::Acked {
+            token,
+            at: Instant::ZERO,
+            exactly: None,
+        }));
         self.tell_settled();
         self.statistics.hidden_losses += verdict.hidden;
         self.statistics.recoveries += u64::from(verdict.recovery_began);
@@ -102,7 +106,7 @@ impl Connection {
         }
         while let Some(Settled { token, arrived }) = self.sender.poll_settled() {
             self.events.push_back(if arrived {
-                Event::Acked { token, at: Instant::ZERO }
+                Event::Acked { token, at: Instant::ZERO, exactly: None }
             } else {
                 Event::Lost { token }
             });

@@ -79,7 +79,7 @@ impl Connection {
         if fresh.len == 0 {
             // An empty ADU adds no byte to the stream, so that it cannot be lost.
             self.flow.give_back(poll.now, poll.cm);
-            self.events.extend(fresh.token.map(|token| Event::Acked { token, at: Instant::ZERO }));
+            self.events.extend(fresh.token.map(|token| Event::Acked { token, at: Instant::ZERO, exactly: None }));
             return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
         self.flow.sent(poll.now, poll.cm, fresh.len as u64 + bundled);
