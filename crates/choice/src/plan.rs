@@ -191,7 +191,7 @@ impl Plan {
         self.set_jobs(now, &link, &waiting);
         let taken = self.scheduler.best(&self.jobs, link.timing());
         self.left_out.clear();
-        let out = waiting.iter().take(MAX_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
+        let out = waiting.iter().enumerate().filter(|(at, _)| taken >> at & 1 == 0);
         self.left_out.extend(out.map(|(_, frame)| frame.name));
         self.waiting = waiting;
         self.planned = Some(now);
@@ -215,7 +215,7 @@ impl Plan {
     /// that err little. Sent in spite of it, the last frame of a group made the next keyframe late.
     fn leaves_room(&mut self, now: Instant, path: &PathState) -> bool {
         let link = Link::new(now, path);
-        let queued = self.waiting.len().min(MAX_JOBS);
+        let queued = self.waiting.len();
         link.error < ARRIVAL_ERROR * 2 && self.scheduler.best(&self.jobs[..queued], link.timing()) != 0
     }
 
@@ -227,7 +227,7 @@ impl Plan {
             Link { backlog: Duration::ZERO, late: Duration::ZERO, begun_late: Duration::ZERO, ..Link::new(now, path) };
         self.set_jobs(now, &link, &waiting);
         let taken = self.scheduler.best(&self.jobs, Timing::default());
-        for (at, frame) in waiting.iter().take(MAX_JOBS).enumerate() {
+        for (at, frame) in waiting.iter().enumerate() {
             if taken >> at & 1 == 1 {
                 self.left_out.remove(&frame.name);
             }
@@ -237,7 +237,7 @@ impl Plan {
 
     /// Frames that were sent and are lost, each with all that depend on it.
     fn lost(&self, waiting: &[Waiting]) -> Vec<(usize, BTreeSet<FrameId>)> {
-        let lost = waiting.iter().take(MAX_JOBS).enumerate().filter(|(_, frame)| frame.begun);
+        let lost = waiting.iter().enumerate().filter(|(_, frame)| frame.begun);
         lost.filter(|(_, frame)| frame.name.frame() != FrameId::NONE)
             .map(|(at, frame)| {
                 let mut dependents = BTreeSet::from([frame.name.frame()]);
@@ -252,14 +252,14 @@ impl Plan {
         let lost = self.lost(waiting);
         // Job that a reference stands for: its own, or that of a lost frame that it depends on. Other references may have arrived.
         let needed = |reference: FrameId, before: usize| {
-            let waits = waiting.iter().take(before).position(|frame| frame.name.frame() == reference);
+            let waits = waiting[..before].iter().position(|frame| frame.name.frame() == reference);
             waits.or_else(|| {
                 lost.iter().rev().find(|(at, of)| *at < before && of.contains(&reference)).map(|(at, _)| *at)
             })
         };
         let jobs = &mut self.jobs;
         jobs.clear();
-        for frame in waiting.iter().take(MAX_JOBS) {
+        for frame in waiting.iter() {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
             let late = if due <= link.backlog.as_nanos() { Duration::ZERO } else { link.late };
