@@ -96,6 +96,11 @@ impl<P: PartialEq, O> Grid<P, O> {
         self.of(is).next()
     }
 
+    /// Returns whether a point for which `is` holds was run: an extent leaves some out, about which nothing can be claimed.
+    pub(crate) fn has_run(&self, is: impl Fn(&P) -> bool) -> bool {
+        self.first(is).is_some()
+    }
+
     /// Returns the mean of a metric over the seeds at a point.
     pub(crate) fn mean(&self, point: &P, metric: impl Fn(&O) -> f64) -> f64 {
         mean(self.of(|at| at == point).map(metric))

@@ -134,7 +134,7 @@ fn taken_away(streams: &Streams) -> Table {
     let head = ["with", "round trip, ms", "TCP, %", "TFRC, %", "TFRC, DBAT, %", "the paper's order"];
     let mut table = Table::new(title, &head);
     for (name, apart) in SetupDifference::OF_TCP {
-        for rtt in RTTS {
+        for rtt in tested_rtts(streams, apart) {
             let [tcp, tfrc, dbat, _] = BUFFERING.cells(&BUFFERING.spreads(streams, apart, rtt));
             let order = is_the_papers(rtt, &BUFFERING.spreads(streams, apart, rtt));
             let order = if order { "yes" } else { "no" }.to_owned();
@@ -148,6 +148,11 @@ fn taken_away(streams: &Streams) -> Table {
 fn is_the_papers(rtt: u64, [tcp, tfrc, dbat]: &[Stats; 3]) -> bool {
     let is_above = |a: &Stats, b: &Stats| a.mean > b.mean;
     is_above(tfrc, dbat) && if rtt == RTTS[0] { is_above(dbat, tcp) } else { is_above(tcp, tfrc) }
+}
+
+/// Returns the round trips that were run.
+fn tested_rtts(streams: &Streams, apart: SetupDifference) -> impl Iterator<Item = u64> {
+    RTTS.into_iter().filter(move |rtt| streams.has_run(|cell| (cell.apart, cell.rtt) == (apart, *rtt)))
 }
 
 /// Returns the claim about the order at the shortest round trip.
@@ -185,20 +190,28 @@ fn papers(rtt: u64) -> String {
     PAPERS.map(|way| paper(way, rtt).map_or_else(String::new, |percent| format!("{percent:.2}"))).join(" > ")
 }
 
+fn tested_orders(streams: &Streams, apart: SetupDifference) -> impl Iterator<Item = (u64, Ranking)> {
+    ORDERS.into_iter().filter(move |(rtt, _)| tested_rtts(streams, apart).any(|run| run == *rtt))
+}
+
 fn orders(streams: &Streams, apart: SetupDifference) -> Vec<Claim> {
-    ORDERS.map(|(rtt, order)| order.claim(&papers(rtt), &order.spreads(streams, apart, rtt))).to_vec()
+    tested_orders(streams, apart)
+        .map(|(rtt, order)| order.claim(&papers(rtt), &order.spreads(streams, apart, rtt)))
+        .collect()
 }
 
 /// Returns the claims about the paper's table.
 fn papers_claims(streams: &Streams, apart: SetupDifference) -> Vec<Claim> {
     let mut claims = orders(streams, apart);
-    claims.push(shortest(streams, apart));
-    claims.extend(ORDERS.map(|(rtt, order)| order.letter(&papers(rtt), streams, apart, rtt)));
+    let rtts = || tested_rtts(streams, apart);
+    claims.extend(rtts().filter(|rtt| *rtt == RTTS[0]).map(|_| shortest(streams, apart)));
+    let orders = tested_orders(streams, apart);
+    claims.extend(orders.map(|(rtt, order)| order.letter(&papers(rtt), streams, apart, rtt)));
     for way in [StreamTransport::Dbat, StreamTransport::PaperDbat] {
-        claims.extend(RTTS.map(|rtt| below_tfrc(streams, apart, rtt, way)));
+        claims.extend(rtts().map(|rtt| below_tfrc(streams, apart, rtt, way)));
     }
-    claims.extend(RTTS.into_iter().filter_map(|rtt| apart_from_start(streams, apart, rtt)));
-    for rtt in RTTS {
+    claims.extend(rtts().filter_map(|rtt| apart_from_start(streams, apart, rtt)));
+    for rtt in rtts() {
         let says = paper(StreamTransport::Dbat, rtt).map(|percent| format!("{percent:.2}")).unwrap_or_default();
         let dbat = |value: fn(&Outcome) -> f64| streams.stats(&Cell { apart, way: StreamTransport::Dbat, rtt }, value);
         let claim = Claim::mean(format!("{rtt} ms: DBAT's time buffering, %"), &says, 2, dbat(all)).aim(..=AIM);
@@ -215,7 +228,7 @@ fn claims(streams: &Streams, aparts: &Streams, today: &Streams) -> Vec<Claim> {
     let with = "with Goddard's TcpApp, too, where what a full buffer refuses is late and not lost";
     let by_tcp_app = orders(aparts, SetupDifference::NS2_ALL).into_iter();
     claims.extend(by_tcp_app.map(|claim| Claim { what: format!("{}; {with}", claim.what), ..claim }));
-    claims.extend(ORDERS.map(|(rtt, order)| order.today(today, rtt)));
+    claims.extend(ORDERS.into_iter().filter_map(|(rtt, order)| order.today(today, rtt)));
     claims
 }
 

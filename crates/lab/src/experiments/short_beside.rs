@@ -122,9 +122,9 @@ pub(super) fn choices() -> Vec<Choice> {
     }
 }
 
-/// Returns the numbers of CUBIC flows and the queues, in the order of the tables.
-fn places() -> impl Iterator<Item = (u8, BottleneckQueue)> {
-    cross(FLOWS, BottleneckQueue::ALL)
+/// Returns the numbers of CUBIC flows and the queues that were run, in the order of the tables.
+fn places(measured: &Flows) -> impl Iterator<Item = (u8, BottleneckQueue)> {
+    cross(FLOWS, BottleneckQueue::ALL).filter(|place| measured.has_run(|cell| (cell.flows, cell.queue) == *place))
 }
 
 fn table(measured: &Flows, title: &str, who: Vec<MeasuredFlow>, metrics: &[Metric<Measured>]) -> Table {
@@ -133,7 +133,7 @@ fn table(measured: &Flows, title: &str, who: Vec<MeasuredFlow>, metrics: &[Metri
         let mean = measured.mean(cell, metric.value);
         if mean.is_nan() { "—".to_owned() } else { format!("{mean:.*}", metric.digits) }
     };
-    Rows::of(cross(places(), who).map(cell))
+    Rows::of(cross(places(measured), who).map(cell))
         .column("beside", |cell| format!("{} CUBIC", cell.flows))
         .column("queue", |cell| cell.queue.name())
         .column("controller", |cell| cell.who.controller())
@@ -143,7 +143,7 @@ fn table(measured: &Flows, title: &str, who: Vec<MeasuredFlow>, metrics: &[Metri
 
 fn claims(measured: &Flows) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for (flows, queue) in places() {
+    for (flows, queue) in places(measured) {
         let place = format!("beside {flows} CUBIC, {}", queue.name());
         let own = Cell { who: MeasuredFlow::Greedy(Kind::Live), flows, queue };
         let share = measured.mean(&own, |one| one.share);
@@ -161,7 +161,7 @@ fn claims(measured: &Flows) -> Vec<Claim> {
         let said = format!("{others:.2}; beside one CUBIC flow more: {alone:.2}");
         claims.push(Claim::new(what, "—", said, others).pass(OTHERS..));
     }
-    for (flows, queue) in places() {
+    for (flows, queue) in places(measured) {
         let (least, aim) = match queue {
             BottleneckQueue::Tail(deadlines) if deadlines > 1.0 => continue,
             BottleneckQueue::Tail(1.0) => (FULL, 0.5),

@@ -133,7 +133,7 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
         ],
         figures: vec![figure(&outcomes)?],
         claims: claims(&outcomes),
-        notes: notes(&pairs),
+        notes: if pairs.has_run(|_| true) { notes(&pairs) } else { Vec::new() },
         data: json!({ "bottlenecks": outcomes.numbers(&RATES), "narrow": narrow.numbers(&RATES) }),
     })
 }

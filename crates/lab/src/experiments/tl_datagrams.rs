@@ -144,7 +144,7 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
         ],
         figures: figures.chain(sweep_figures(&sweep)).collect::<Result<_, _>>()?,
         claims: [claims(&streams), sweep_claims(&sweep)].concat(),
-        notes: vec![
+        notes: [
             "A datagram comes each 20 ms and a round trip takes 43: one that is missing holds up three others with A. With more than 5 % \
              loss, five in a hundred datagrams are themselves repaired ones, with D and with A, so that the p95 of both is the time of \
              a repair: the next datagram's acknowledgement tells of the loss after 20 + 43 ms, and 23 ms later it is there. Nothing is \
@@ -158,8 +158,10 @@ fn run(run: &Run<'_>) -> Result<Findings, RunError> {
              A and with D, and of the same bytes a second records take 0.8 % for themselves. Late datagrams pile up in either; timelines give \
              them up (tl-timelines)."
                 .to_owned(),
-            bundling(&streams),
-        ],
+        ]
+        .into_iter()
+        .chain(bundling(&streams))
+        .collect(),
         data: streams.numbers(&METRICS),
     })
 }
@@ -212,15 +214,16 @@ fn sweep_figures(sweep: &Sweep) -> impl Iterator<Item = Result<Figure, RunError>
 /// D beside plain TCP over each path: never below.
 fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for round_trip in ROUND_TRIPS {
-        let paths = || LOSSES.into_iter().skip(1).map(move |loss| Path { round_trip, loss });
+    for round_trip in ROUND_TRIPS.into_iter().filter(|&round_trip| sweep.has_run(|at| at.1.round_trip == round_trip)) {
+        let paths = LOSSES.into_iter().map(|loss| Path { round_trip, loss });
+        let paths: Vec<_> = paths.filter(|&path| sweep.has_run(|at| at.1 == path)).collect();
         let of = |protocol, path, value: &dyn Fn(&Swept) -> f64| sweep.mean(&(protocol, path), value);
         let more = |path, place: usize| {
             let value = |one: &Swept| one.in_time[place];
             of(Protocol::Both, path, &value) - of(Protocol::Tcp, path, &value)
         };
-        let worst = cross(paths().collect::<Vec<_>>(), (0..=PLAYOUTS.len()).collect::<Vec<_>>());
-        let worst = worst.map(|(path, place)| (more(path, place), path, place)).filter(|(more, ..)| !more.is_nan());
+        let worst = cross(paths.iter().copied(), 0..=PLAYOUTS.len());
+        let worst = worst.map(|(path, place)| (more(path, place), path, place));
         let worst = worst.min_by(|one, other| one.0.total_cmp(&other.0));
         let at = format!("round trip {} ms", round_trip.as_millis());
         let what = format!("{at}: in time with D beyond A, % of what was offered, the least of losses and playouts");
@@ -231,7 +234,7 @@ fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
         let measures: [(&str, Value); 2] = [("mean latency", |one| one.mean), ("p95 of the latency", |one| one.p95)];
         for (name, value) in measures {
             let ratio = |path| of(Protocol::Both, path, &value) / of(Protocol::Tcp, path, &value);
-            let each: Vec<_> = paths().map(ratio).filter(|ratio| !ratio.is_nan()).collect();
+            let each: Vec<_> = paths.iter().map(|&path| ratio(path)).collect();
             let said = each.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ");
             let what = format!("{at}: {name}, D over A, the greatest of losses");
             claims.push(Claim::new(what, "significantly lower", said, most(each)).pass(..=EQUAL));
@@ -240,15 +243,18 @@ fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
     claims
 }
 
-/// Returns a note on bundling, its benefit and its cost.
-fn bundling(streams: &Streams) -> String {
+/// Returns a note on bundling, its benefit and its cost, if streams of each loss were run.
+fn bundling(streams: &Streams) -> Option<String> {
+    if !LOSSES.into_iter().all(|loss| streams.has_run(|at| at.1 == loss)) {
+        return None;
+    }
     let [with, without] = [Protocol::BothBundled, Protocol::BothByUse];
     let lossy = || LOSSES.into_iter().filter(|&loss| loss > 0.0);
     let each = |show: &dyn Fn(f64) -> String| lossy().map(show).collect::<Vec<_>>().join(", ");
     let of = |protocol, loss, value: fn(&Measured) -> f64| streams.mean(&(protocol, loss), value);
     let jitter = each(&|loss| format!("{:.2}", of(with, loss, |one| one.jitter) / of(without, loss, |one| one.jitter)));
     let p95 = |protocol| each(&|loss| format!("{:.0}", of(protocol, loss, |one| one.p95)));
-    format!(
+    Some(format!(
         "To send twice before anything is known is bundling (Evensen et al. 2008, Opstad et al. 2015): a segment carries the one before it once \
          more, where it and the window have room and fewer than four are under way. What is lost comes 20 ms later with the next one, and \
          not after a round trip more: at 45 ms, since a segment of two takes 5 ms, which is the least that p95 could be at 8 %. \
@@ -261,7 +267,7 @@ fn bundling(streams: &Streams) -> String {
         p95(without),
         each(&|loss| format!("{:.2}", of(with, loss, |one| one.sent))),
         of(with, 0.0, |one| one.sent),
-    )
+    ))
 }
 
 fn setup() -> Vec<Choice> {
@@ -288,7 +294,8 @@ fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
     let p95 = |protocol, loss| streams.mean(&(protocol, loss), |one| one.p95);
     let jitter = |protocol, loss| streams.mean(&(protocol, loss), |one| one.jitter);
-    let from = |least: f64| LOSSES.into_iter().filter(move |&loss| loss >= least);
+    let losses = || LOSSES.into_iter().filter(|&loss| streams.has_run(|at| at.1 == loss));
+    let from = |least: f64| losses().filter(move |&loss| loss >= least);
     for loss in from(0.04) {
         let (with, without) = (p95(Protocol::Both, loss), p95(Protocol::Tcp, loss));
         let what = format!("p95 of the latency, D over A, at {} % loss", loss * 100.0);
@@ -302,13 +309,13 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let said = format!("{:.2}; without bundling {:.2}", with / tcp, without / tcp);
         claims.push(Claim::new(format!("{what} {} % loss", loss * 100.0), "—", said, with / tcp));
     }
-    for loss in LOSSES {
+    for loss in losses() {
         let more = (p95(Protocol::Both, loss) - p95(Protocol::Udp, loss)) / (RTT.as_secs_f64() * 1e3);
         let what = format!("p95 of the latency, D beyond UDP's, in round trips, at {} % loss", loss * 100.0);
         claims.push(Claim::number(what, "—", 2, more).aim(..=1.5));
     }
     let mean = |protocol, loss| streams.mean(&(protocol, loss), |one| one.mean);
-    for loss in LOSSES.into_iter().skip(1) {
+    for loss in from(f64::MIN_POSITIVE) {
         let [with, without, least] = [Protocol::Both, Protocol::Tcp, Protocol::Udp].map(|one| mean(one, loss));
         let what = format!("Mean latency beyond UDP's, D over A, at {} % loss", loss * 100.0);
         let share = (with - least) / (without - least);
@@ -316,7 +323,7 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         claims.push(Claim::new(what, "significantly lower", said, share).pass(..=EXCESS));
     }
     let throughput = |protocol, loss| streams.mean(&(protocol, loss), |one| one.carried);
-    let distances = cross(LOSSES, [Protocol::ToTcp, Protocol::Both])
+    let distances = cross(losses(), [Protocol::ToTcp, Protocol::Both])
         .map(|(loss, protocol)| (throughput(protocol, loss) / throughput(Protocol::Tcp, loss) - 1.0).abs());
     let greatest = most(distances);
     let what = "Throughput with headers, framing and repeats: greatest distance of C and D from A, as a share";
@@ -326,9 +333,11 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let what = format!("Jitter with bundling, as a share of that without, at {} % loss", loss * 100.0);
         claims.push(Claim::number(what, "—", 2, share));
     }
-    let (with, without) = (jitter(Protocol::Both, 0.16), jitter(Protocol::Tcp, 0.16));
-    let what = "Jitter at 16 % loss is lower with D than with A";
-    claims.push(Claim::order(what, "lower", format!("{with:.1} and {without:.1} ms"), with < without));
+    for loss in from(0.16) {
+        let [with, without] = [Protocol::Both, Protocol::Tcp].map(|one| jitter(one, loss));
+        let what = format!("Jitter at {} % loss is lower with D than with A", loss * 100.0);
+        claims.push(Claim::order(what, "lower", format!("{with:.1} and {without:.1} ms"), with < without));
+    }
     claims.push(no_corruption(streams.outcomes().map(|one| (one.corrupt, one.came))));
     claims
 }

@@ -256,7 +256,8 @@ fn setup() -> Vec<Choice> {
 
 fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for path in Path::all().into_iter().filter(|&path| path != Path::Random(0.0)) {
+    let paths = |protocol| Path::all().into_iter().filter(move |&path| streams.has_run(|at| *at == (path, protocol)));
+    for path in paths(Protocol::BothDependent).filter(|&path| path != Path::Random(0.0)) {
         let useless = |protocol| streams.mean(&(path, protocol), |one| one.undecodable);
         let (with, without) = (useless(Protocol::BothDependent), useless(Protocol::BothTimed));
         let sent = streams.mean(&(path, Protocol::BothDependent), |one| one.sent);
@@ -266,7 +267,7 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let said = format!("{less:.0}: {with:.0} of {without:.0} kB");
         claims.push(Claim::new(what, "not significant", said, less).pass(PASS..).aim(AIM..));
     }
-    for path in Path::all() {
+    for path in paths(Protocol::BothDependent) {
         let shown = |protocol| streams.mean(&(path, protocol), |one| one.shown);
         let (with, without) = (shown(Protocol::BothDependent), shown(Protocol::BothTimed));
         let what = format!("{}: shown with dependencies, % of what was offered, beyond timelines alone", path.name());
@@ -276,7 +277,7 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         claims.push(if path == Path::Narrow { claim } else { claim.pass(0.0..) });
     }
     let pauses = |path, protocol| streams.mean(&(path, protocol), |one| one.shown);
-    for path in Path::all() {
+    for path in paths(Protocol::BothPausing) {
         let (with, without) = (pauses(path, Protocol::BothPausing), pauses(path, Protocol::BothTimedByUse));
         let what = format!("{}: shown with dependencies, window by use, beyond timelines alone", path.name());
         let said = format!("{:.1}: {with:.1} and {without:.1}", with - without);
@@ -292,7 +293,8 @@ fn claims(streams: &Streams) -> Vec<Claim> {
 
 fn chain_claims(chains: &Chains) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for loss in LOSSES {
+    let losses = || LOSSES.into_iter().filter(|&loss| chains.has_run(|at| at.1 == loss));
+    for loss in losses() {
         let shown = |protocol| chains.mean(&(protocol, loss), |one| one.shown);
         let (with, without) = (shown(Protocol::BothDependent), shown(Protocol::BothTimed));
         let what =
@@ -300,7 +302,7 @@ fn chain_claims(chains: &Chains) -> Vec<Claim> {
         let said = format!("{:.2}: {with:.2} and {without:.2}", with - without);
         claims.push(Claim::new(what, "not significant", said, with - without).pass(0.0..));
     }
-    for loss in LOSSES.into_iter().skip(1) {
+    for loss in losses().filter(|&loss| loss > 0.0) {
         let useless = |protocol| chains.mean(&(protocol, loss), |one| one.undecodable);
         let (with, without) = (useless(Protocol::BothDependent), useless(Protocol::BothTimed));
         let less = if without > 0.0 { 100.0 * (1.0 - with / without) } else { 0.0 };

@@ -215,7 +215,7 @@ fn spread(streams: &Streams, protocols: &[Protocol]) -> String {
     let shares = Stats::of(passing(last).zip(passing(first)).map(|(with, without)| with / without));
     let came = |behaviour, protocol| streams.mean(&(behaviour, protocol), |one| one.came);
     let whole = |behaviour| came(behaviour, last) / came(behaviour, first);
-    let by_whole = BEHAVIOURS.into_iter().min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
+    let by_whole = tested_behaviours(streams).min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
     let by_whole = by_whole.expect("there is a middlebox");
     format!(
         "A last tenth is short. Where everything passes it is {:.3} to {:.3} with {}, as a share of that without changes, seed by \
@@ -234,9 +234,13 @@ fn unchanged(protocol: Protocol) -> Protocol {
     if protocol == Protocol::BothTimed { Protocol::Both } else { Protocol::ToTcp }
 }
 
+fn tested_behaviours(streams: &Streams) -> impl Iterator<Item = MiddleboxBehaviour> {
+    BEHAVIOURS.into_iter().filter(|behaviour| streams.has_run(|at| at.0 == *behaviour))
+}
+
 fn claims(streams: &Streams, protocols: &[Protocol], least_changed: f64) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for behaviour in BEHAVIOURS {
+    for behaviour in tested_behaviours(streams) {
         let corrupt = no_corruption(streams.of(|at| at.0 == behaviour).map(|one| (one.corrupt, one.count)));
         let what = format!("It {}: {}{}", name(behaviour), corrupt.what[..1].to_lowercase(), &corrupt.what[1..]);
         claims.push(Claim { what, ..corrupt });

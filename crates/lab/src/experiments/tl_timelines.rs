@@ -303,21 +303,21 @@ fn far_figure(sweep: &Sweep) -> Result<Figure, RunError> {
 fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
     let mut claims = Vec::new();
     let of = |protocol, path, value: &dyn Fn(&Vec<Judged>) -> f64| sweep.mean(&(protocol, path), value);
-    for round_trip in SWEPT {
+    for round_trip in SWEPT.into_iter().filter(|&round_trip| sweep.has_run(|at| at.1.0 == round_trip)) {
+        let paths = SWEPT_LOSSES.into_iter().map(|loss| (round_trip, loss));
+        let paths: Vec<_> = paths.filter(|path| sweep.has_run(|at| at.1 == *path)).collect();
         for place in 0..=PLAYOUTS.len() {
             let at = format!("round trip {} ms, playout {}", round_trip.as_millis(), playout_name(place));
-            let paths = || SWEPT_LOSSES.into_iter().map(move |loss| (round_trip, loss));
             let late = |path| of(Protocol::BothTimed, path, &|all| all[place].late);
-            let known = |value: &f64| !value.is_nan();
             let what = format!("{at}: late bytes with D and timelines, % of what arrived, the most of losses");
-            let most_late = most(paths().map(late).filter(known));
+            let most_late = most(paths.iter().map(|&path| late(path)));
             claims.push(Claim::number(what, "—", 2, most_late).pass(..=MAX_LATE).aim(..=1.0));
             let in_time = |protocol, path| of(protocol, path, &|all| all[place].in_time);
             let more = |path| {
                 let without = [Protocol::Tcp, Protocol::Both].map(|protocol| in_time(protocol, path));
                 in_time(Protocol::BothTimed, path) - most(without)
             };
-            let each: Vec<_> = paths().map(more).filter(known).collect();
+            let each: Vec<_> = paths.iter().map(|&path| more(path)).collect();
             let said = each.iter().map(|more| format!("{more:.2}")).collect::<Vec<_>>().join(", ");
             let what = format!(
                 "{at}: in time with timelines beyond the best without, % of what was offered, the least of losses"
@@ -325,7 +325,8 @@ fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
             claims.push(Claim::new(what, "a small increase", said, least(each)).pass(-TIE..));
         }
     }
-    for (&loss, place) in cross(&SWEPT_LOSSES[1..], 0..=PLAYOUTS.len()) {
+    let far = SWEPT_LOSSES.into_iter().skip(1).filter(|&loss| sweep.has_run(|at| at.1 == (FAR, loss)));
+    for (loss, place) in cross(far, 0..=PLAYOUTS.len()) {
         let in_time = |protocol| of(protocol, (FAR, loss), &|all| all[place].in_time);
         let [with, datagrams, tcp] = [Protocol::BothTimed, Protocol::Both, Protocol::Tcp].map(in_time);
         let (far, playout) = (FAR.as_millis(), playout_name(place));
@@ -339,7 +340,7 @@ fn sweep_claims(sweep: &Sweep) -> Vec<Claim> {
 
 fn notes(streams: &Streams) -> Vec<String> {
     let in_time = |protocol| streams.mean(&(Path::Spikes, protocol), |one| one.in_time);
-    vec![
+    let mut notes = vec![
         "On the narrow link the stream's own queue stands as long as the playout lets it. A datagram that may just be in time is given up there: \
          the link goes on serving the queue, and sending it would make each datagram behind it late by as much."
             .to_owned(),
@@ -349,7 +350,9 @@ fn notes(streams: &Streams) -> Vec<String> {
         "After a standstill or a timeout the smoothed round trip is far above the path's for a while. The paper takes half of it, we a model of \
          the path."
             .to_owned(),
-        format!(
+    ];
+    if streams.has_run(|at| at.0 == Path::Spikes) {
+        notes.push(format!(
             "On delay spikes it is a tie: {:.1} % are in time with timelines and {:.1} without, {:.1} for whoever knows when the link goes on. \
              Of what is offered while it stands still 16 datagrams are late, and 14 at the least. Nothing expires there, and nothing is \
              sent again: what is late was fresh when it left, and lies in the link, 16 packets of 2.6 ms that go ahead of the next. To bring \
@@ -360,13 +363,14 @@ fn notes(streams: &Streams) -> Vec<String> {
             in_time(Protocol::BothTimed),
             most(WITHOUT.map(in_time)),
             streams.mean(&(Path::Spikes, Protocol::BothTimed), |one| one.bound),
-        ),
-    ]
+        ));
+    }
+    notes
 }
 
 /// Builds a table of the longer outages.
 fn standstills(streams: &Streams) -> Table {
-    Rows::of(Path::STANDSTILLS)
+    Rows::of(Path::STANDSTILLS.into_iter().filter(|path| streams.has_run(|at| at.0 == *path)))
         .column("the link stands still for", |path| path.name())
         .each(
             PROTOCOLS,
@@ -408,7 +412,8 @@ fn most_expired(tcps: f64) -> f64 {
 
 fn claims(streams: &Streams) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for path in Path::ALL {
+    let has_run = |path: &Path| streams.has_run(|at| at.0 == *path);
+    for path in Path::ALL.into_iter().filter(has_run) {
         let expired = |protocol| streams.mean(&(path, protocol), |one| one.expired);
         for protocol in [Protocol::ToTcpTimed, Protocol::BothTimed] {
             let what = format!("{}: expired bytes, % of what {} sent", path.name(), protocol.name());
@@ -417,12 +422,12 @@ fn claims(streams: &Streams) -> Vec<Claim> {
             claims.push(Claim::new(what, "not significant", said, expired(protocol)).pass(..=most_expired(tcps)));
         }
     }
-    for path in Path::ALL {
+    for path in Path::ALL.into_iter().filter(has_run) {
         let late = streams.mean(&(path, Protocol::BothTimed), |one| one.late);
         let what = format!("{}: late bytes with D and timelines, % of what arrived", path.name());
         claims.push(Claim::number(what, "—", 2, late).aim(..=MAX_LATE));
     }
-    for path in Path::HARD {
+    for path in Path::HARD.into_iter().filter(has_run) {
         let in_time = |protocol| streams.mean(&(path, protocol), |one| one.in_time);
         let (best, with) = (most(WITHOUT.map(in_time)), in_time(Protocol::BothTimed));
         let what = "more is in time with D and timelines than with the best without, % of what was offered";
@@ -430,7 +435,7 @@ fn claims(streams: &Streams) -> Vec<Claim> {
         let said = format!("{:.2}: {with:.1} and {best:.1}, at most {limit:.1}", with - best);
         claims.push(Claim::order(format!("{}: {what}", path.name()), "a small increase", said, with > best));
     }
-    for path in Path::ALL {
+    for path in Path::ALL.into_iter().filter(has_run) {
         let with = streams.mean(&(path, Protocol::BothTimed), |one| one.in_time / one.bound);
         let what = format!("{}: in time with D and timelines, as a share of what could be", path.name());
         claims.push(Claim::number(what, "—", 3, with).aim(0.95..));

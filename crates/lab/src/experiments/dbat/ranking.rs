@@ -72,13 +72,16 @@ impl Ranking {
         Claim { what: format!("to the letter: {}", claim.what), ..claim }
     }
 
-    /// Returns the comparison with today's TCP, about which the paper says nothing.
-    pub(crate) fn today(&self, today: &Streams, rtt: u64) -> Claim {
+    /// Returns the comparison with today's TCP, about which the paper says nothing, if that was run.
+    pub(crate) fn today(&self, today: &Streams, rtt: u64) -> Option<Claim> {
+        if !today.has_run(|cell| cell.rtt == rtt) {
+            return None;
+        }
         let spreads = self.spreads(today, SetupDifference::TODAY, rtt);
         let is_the_papers = self.is_the_papers(&spreads);
         let says = if is_the_papers { "the paper's order" } else { "another order" };
         let measured = format!("{}: {says}", self.means(&spreads));
-        Claim::new(format!("{TODAY}: {}", self.sentence()), "", measured, f64::from(is_the_papers))
+        Some(Claim::new(format!("{TODAY}: {}", self.sentence()), "", measured, f64::from(is_the_papers)))
     }
 
     /// Returns the cells of a row about the order with one difference.
@@ -96,7 +99,9 @@ impl Ranking {
         );
         let cells = |(name, apart): (&'static str, _)| (name, self.cells(&self.spreads(&streams, apart, rtt)));
         let heads = ["TCP", "TFRC", "TFRC, DBAT", "the paper's order"].into_iter().enumerate();
-        let rows = Rows::of(SetupDifference::OF_ORDER.map(cells)).column("with", |row| row.0);
+        let aparts =
+            SetupDifference::OF_ORDER.into_iter().filter(|(_, apart)| streams.has_run(|cell| cell.apart == *apart));
+        let rows = Rows::of(aparts.map(cells)).column("with", |row| row.0);
         rows.each(heads, |(_, head)| (*head).to_owned(), |row, (at, _)| row.1[*at].clone()).table(&title)
     }
 
