@@ -102,7 +102,8 @@ impl Sending {
                 Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
                 None => !(arrived.boarded && socket.info()?.is_reordered()),
             };
-            self.fates.report(now, (token, as_it_was), source, counts);
+            let srtt = self.meter.path().srtt.unwrap_or_default();
+            self.fates.report((now, srtt), (token, as_it_was), source, counts);
         }
         progress |= self.fates.settle(now, source, counts);
         self.look_for_cuts(acked, socket)?;
