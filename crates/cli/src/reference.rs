@@ -173,7 +173,7 @@ packets.
 
 `recv --frames FILE` writes a row for each frame: `{FRAMES}`. `send --journal FILE` writes a row for each packet:
 `{JOURNAL}`. Times are nanoseconds since 1970. `predicted` and `arrived` are the arrival that was
-predicted when the packet left, and its arrival, if the receiver told it: over DCCP each acknowledgement tells that of one packet, over TCP none.
+predicted when the packet left, and its arrival, where an acknowledgement tells it: over DCCP each tells that of one packet, over TCP only one that the receiver has not delayed.
 
 `send --qlog FILE` writes what congestion control does as [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/): windows, RTTs, losses, and as
 `timeous:packet_arrived` the predicted and the actual arrival of each packet of which the receiver told the time, in milliseconds since the log began. Of streams

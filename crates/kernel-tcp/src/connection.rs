@@ -299,6 +299,7 @@ impl<S: TcpSession> Connection<S> {
                 sending.fates.refuse(source);
             } else {
                 // The last acknowledgements may have come with the peer's end. A socket that has failed tells of none.
+                let _told = sending.take_notices(&self.socket);
                 let _settled = sending.settle(now, &self.socket, source, &mut self.counts);
                 sending.fates.release(source, &mut self.counts);
             }
@@ -372,7 +373,9 @@ impl<S: TcpSession> Connection<S> {
             }
             State::Closing(_, both) => {
                 // The kernel's last completion notices: left unread, they would keep the socket ready.
-                let heard = both.sending.settle(now, &self.socket, self.session.sending().source(), &mut self.counts);
+                let source = self.session.sending().source();
+                let heard = both.sending.take_notices(&self.socket);
+                let heard = heard.and_then(|()| both.sending.settle(now, &self.socket, source, &mut self.counts));
                 if heard.is_err() {
                     self.close(now, CloseReason::Local);
                 }

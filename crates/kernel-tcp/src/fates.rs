@@ -1,7 +1,7 @@
 //! Fates of datagrams, withheld at the start of a plain call until the peer can have refused the stream: its kernel acknowledges data
 //! before it has looked at them.
 
-use timeous_core::{AduSource, Duration, Instant};
+use timeous_core::{AduSource, Arrived, Duration, Instant};
 use timeous_transport::Statistics;
 
 /// Time for the peer to refuse a stream whose first data its kernel has acknowledged, besides [`ROUND_TRIPS`]; a time, as a peer that takes
@@ -13,12 +13,21 @@ const REFUSAL_WAIT: Duration = Duration::from_millis(100);
 /// packet ring later.
 const ROUND_TRIPS: u64 = 2;
 
+/// A datagram whose bytes are acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledged {
+    pub(crate) token: u64,
+    /// Whether the bytes were the datagram's.
+    pub(crate) has_arrived: bool,
+    /// Its arrival, if that is known.
+    pub(crate) exactly: Option<Arrived>,
+}
+
 /// Fates on their way to the application.
 #[derive(Debug, Default)]
 pub(crate) struct Fates {
     withholding: Withholding,
-    /// Tokens, each with whether its datagram arrived.
-    withheld: Vec<(u64, bool)>,
+    withheld: Vec<Acknowledged>,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +53,7 @@ impl Fates {
     pub(crate) fn report(
         &mut self,
         (now, srtt): (Instant, Duration),
-        fate: (u64, bool),
+        fate: Acknowledged,
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) {
@@ -80,13 +89,14 @@ impl Fates {
 
     /// Reports the withheld datagrams as lost: the peer has refused the stream.
     pub(crate) fn refuse(&mut self, source: &mut dyn AduSource) {
-        self.withheld.drain(..).for_each(|(token, _)| source.lost(token));
+        self.withheld.drain(..).for_each(|fate| source.lost(fate.token));
     }
 }
 
-fn tell((token, has_arrived): (u64, bool), source: &mut dyn AduSource, counts: &mut Statistics) {
+fn tell(fate: Acknowledged, source: &mut dyn AduSource, counts: &mut Statistics) {
+    let Acknowledged { token, has_arrived, exactly } = fate;
     if has_arrived {
-        source.acked(token);
+        source.arrived(token, Instant::ZERO, exactly);
         counts.acked += 1;
     } else {
         source.lost(token);
@@ -107,7 +117,8 @@ mod tests {
             let (mut fates, mut counts) = (Fates::default(), Statistics::default());
             let mut source = StreamBuffer::new(1_000);
             fates.withhold();
-            fates.report((Instant::ZERO, srtt), (1, true), &mut source, &mut counts);
+            let fate = Acknowledged { token: 1, has_arrived: true, exactly: None };
+            fates.report((Instant::ZERO, srtt), fate, &mut source, &mut counts);
             (1..10_000).find(|&ms| fates.settle(Instant::ZERO + Duration::from_millis(ms), &mut source, &mut counts))
         };
         assert_eq!(withheld_for(Duration::ZERO), Some(100));

@@ -45,9 +45,12 @@ impl Sending {
     ) -> io::Result<bool> {
         self.is_chosen = false;
         let source = stream.source();
-        let settled = self.settle(now, socket, source, counts)?;
-        self.tell_of_overdue(now, source);
         self.measure(now, socket, manager)?;
+        let settled = self.settle(now, socket, source, counts)?;
+        if settled && self.under_way.is_empty() {
+            self.measure(now, socket, manager)?;
+        }
+        self.tell_of_overdue(now, source);
         self.board(now, socket, source, counts)?;
         self.go_back_if_stuck(now, source, counts);
         let replaced = self.replace_expired(now, socket, source, counts)?;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use timeous_cm::{ClientId, Departure, Destination, FlowId, FlowSpec, Kind, Loss, Manager, Observed, Update};
-use timeous_core::{Duration, Instant, PathState};
+use timeous_core::{Arrived, Duration, Instant, PathState};
 
 use crate::info::Info;
 use crate::meter::DELAYED_ACK;
@@ -163,7 +163,7 @@ impl Restraint {
     }
 
     /// Reports acknowledgements up to `reached`, when they came as far as the kernel has stamped them, and losses in the kernel's report,
-    /// to the manager.
+    /// to the manager. Returns the end of the last acknowledged record and its arrival, if that is known exactly.
     pub(crate) fn heard(
         &mut self,
         now: Instant,
@@ -171,14 +171,14 @@ impl Restraint {
         reached: u64,
         stamps: &mut Stamps,
         info: &Info,
-    ) {
+    ) -> Option<(u64, Arrived)> {
         let mut update = Update { recovering: info.holes() > 0, ..Update::default() };
         let again = info.retransmitted().wrapping_sub(self.again);
         if info.sacked() > 0 || info.holes() > 0 || again > 0 {
             self.untimed = self.sent.back().map_or(self.untimed, |last| last.end);
         }
         let observed = self.acknowledge(now, reached, stamps, info, &mut update);
-        if let (Some(observed), Some(least)) = (observed, self.path.and_then(|path| path.min_rtt)) {
+        if let (Some((_, observed)), Some(least)) = (observed, self.path.and_then(|path| path.min_rtt)) {
             update.path_rtt = Some(observed.path_rtt(least));
         }
         self.looked = now;
@@ -196,24 +196,26 @@ impl Restraint {
             (kind, first.at)
         });
         if update == (Update { recovering: update.recovering, ..Update::default() }) {
-            return;
+            return None;
         }
         if let Err(error) = manager.update(now, self.flow, update) {
             tracing::debug!(%error, "the kernel tells what cannot be");
-            return;
+            return None;
         }
         if update.lost > 0 {
             // The retransmission is in flight already.
             let done = manager.notify_unasked(now, self.flow, update.lost);
             done.expect("its flow is open as long as the connection");
         }
-        if let Some(observed) = observed {
-            manager.observe(self.flow, observed).expect("its flow is open as long as the connection");
-        }
+        let arrived = observed.and_then(|(end, observed)| {
+            let arrived = manager.observe(self.flow, observed).expect("its flow is open as long as the connection");
+            Some((end, arrived?))
+        });
         self.path = manager.query(self.flow).ok().or(self.path);
+        arrived
     }
 
-    /// Removes acknowledged records, and returns the arrival of the last one.
+    /// Removes acknowledged records, and returns the end and the arrival of the last one.
     fn acknowledge(
         &mut self,
         now: Instant,
@@ -221,7 +223,7 @@ impl Restraint {
         stamps: &mut Stamps,
         info: &Info,
         update: &mut Update,
-    ) -> Option<Observed> {
+    ) -> Option<(u64, Observed)> {
         let is_alone = self.sent.len() == 1 && self.path.is_some_and(|path| path.srtt.is_some());
         let full = self.longest.max(DEFAULT_SEGMENT).min(info.mss().into());
         // After a step of the clock that stamps, a record may seem to have arrived before it left.
@@ -240,7 +242,7 @@ impl Restraint {
                 Some(at) => (at, DELAYED_ACK),
                 None => (now, now.saturating_since(self.looked) + DELAYED_ACK),
             };
-            observed = Some(Observed { departure: record.departure, answered, uncertain });
+            observed = Some((record.end, Observed { departure: record.departure, answered, uncertain }));
             // The acknowledgement of a single segment may have been delayed.
             update.rtt = match stamped {
                 Some(at) if is_prompt || !is_alone => Some(at.saturating_since(record.at)),

@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 
 use timeous_cm::{Destination, FlowId, Kind, Manager};
-use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
+use timeous_core::{AduSource, Arrived, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_seal::Secrets;
 use timeous_transport::Statistics;
 
@@ -74,6 +74,8 @@ pub(crate) struct Sending {
     pub(crate) controller: Option<(Kind, u64)>,
     /// Its flow, opened with the first datagram.
     restraint: Option<Restraint>,
+    /// End of the newest record of which the arrival is known, and that.
+    arrived: Option<(u64, Arrived)>,
     /// Acknowledgements that the kernel has stamped, and memory that it has released, both not processed.
     stamps: Stamps,
     released: Vec<Released>,
@@ -170,6 +172,7 @@ impl Sending {
             unchanged: 0,
             controller: config.controller.map(|kind| (kind, longest_record as u64)),
             restraint: None,
+            arrived: None,
             stamps: Stamps::default(),
             released: Vec::new(),
             uplink,

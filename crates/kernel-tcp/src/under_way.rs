@@ -61,6 +61,8 @@ pub(crate) struct CopiedDatagram {
 pub(crate) struct Arrived {
     /// Its datagram, if it has one.
     pub(crate) token: Option<u64>,
+    /// Its end in the stream.
+    pub(crate) end: u64,
     /// Count of retransmitted segments when its bytes were overwritten: the first version arrived if none was retransmitted since.
     pub(crate) overwritten: Option<u32>,
     /// Its datagram was transmitted only as a retransmission of this record.
@@ -161,8 +163,8 @@ impl UnderWay {
         self.records.front().filter(|record| record.end <= up_to)?;
         let mut record = self.records.pop_front()?;
         self.lingering.extend(record.slot.take());
-        let Record { token, overwritten, boarded, .. } = record;
-        Some(Arrived { token, overwritten, boarded })
+        let Record { token, end, overwritten, boarded, .. } = record;
+        Some(Arrived { token, end, overwritten, boarded })
     }
 
     /// Frees the slots of sends whose memory the kernel has released.

@@ -43,7 +43,8 @@ pub struct Delivery {
     pub seq: AduSeq,
     /// Its fate.
     pub fate: Fate,
-    /// Predicted and actual arrival, if an acknowledgement told it: over DCCP each tells that of one packet, over the kernel's TCP none.
+    /// Predicted and actual arrival, if an acknowledgement told it: over DCCP each tells that of one packet, over TCP only one that the receiver
+    /// has not delayed.
     pub arrived: Option<Arrived>,
 }
 

@@ -47,8 +47,17 @@ fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
     paths
 }
 
+/// Last columns of a journal's rows: arrival, predicted arrival and fate.
+fn settled(journal: &str) -> Vec<[String; 3]> {
+    let row = |row: &str| {
+        let fields: Vec<_> = row.rsplit(',').take(3).map(str::to_owned).collect();
+        fields.try_into().expect("there are more columns")
+    };
+    journal.lines().skip(1).map(row).collect()
+}
+
 #[test]
-fn a_qlog_has_predicted_and_actual_arrivals_without_a_daemon() {
+fn a_qlog_and_a_journal_have_predicted_and_actual_arrivals_without_a_daemon() {
     let files = Files::new();
     let source = files.write("clip.h264", &clip(30));
     for key in ["", "&transport=tcp"] {
@@ -58,7 +67,8 @@ fn a_qlog_has_predicted_and_actual_arrivals_without_a_daemon() {
         receiver.until_it_says("listening at");
         let log = files.path(&format!("log{}.sqlog", key.len()));
         let to = format!("timeous://127.0.0.1:{port}?reconnect=off{key}");
-        timeous(&["send", &source, &to, "--qlog", &log]).ends_with(0);
+        let journal = files.path(&format!("journal{}.csv", key.len()));
+        timeous(&["send", &source, &to, "--qlog", &log, "--journal", &journal]).ends_with(0);
         receiver.ends_with(0);
         let text = std::fs::read_to_string(&log).unwrap();
         let events = text.split('\u{1e}').filter(|record| !record.trim().is_empty());
@@ -67,6 +77,8 @@ fn a_qlog_has_predicted_and_actual_arrivals_without_a_daemon() {
         assert!(!arrived.is_empty(), "{key}: {} events", events.len());
         let has_both = |event: &&Value| event["data"]["predicted"].is_number() && event["data"]["actual"].is_number();
         assert!(arrived.iter().all(has_both), "{arrived:?}");
+        let rows = settled(&std::fs::read_to_string(&journal).unwrap());
+        assert!(rows.iter().any(|[arrived, _, _]| !arrived.is_empty()), "{key}: {} rows", rows.len());
     }
     let refused = timeous(&["send", &source, "udp://127.0.0.1:9", "--qlog", "x.sqlog"]).ends_with(2);
     assert!(refused.contains("leave it out"), "{refused}");
@@ -85,18 +97,12 @@ fn json_has_srt_s_names_and_tells_expired_from_lost() {
         assert!(last.contains_key(name), "{name} in {last:?}");
     }
     let rows = std::fs::read_to_string(&journal).unwrap();
-    let row = |row: &'_ str| -> [String; 3] {
-        let fields: Vec<_> = row.rsplit(',').take(3).map(str::to_owned).collect();
-        fields.try_into().expect("its last columns are fate, predicted and arrived")
-    };
-    let settled: Vec<_> = rows.lines().skip(1).map(row).collect();
+    let settled = settled(&rows);
     let fates = |wanted: &str| settled.iter().filter(|[_, _, fate]| fate == wanted).count() as u64;
-    let is_known = |[arrived, predicted, fate]: &&[String; 3]| {
+    for [arrived, predicted, fate] in &settled {
         assert_eq!(arrived.is_empty(), predicted.is_empty(), "both or none");
         assert!(arrived.is_empty() || fate == "acked", "{fate} at {arrived}");
-        !arrived.is_empty()
-    };
-    assert!(settled.iter().filter(is_known).count() > 0, "an acknowledgement tells when a packet came");
+    }
     for (name, fate) in [
         ("pktAckedTotal", "acked"),
         ("pktSndLossTotal", "lost"),

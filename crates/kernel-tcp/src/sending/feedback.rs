@@ -7,17 +7,21 @@ use timeous_core::{AduSource, Instant, read_both};
 use timeous_transport::Statistics;
 
 use super::Sending;
+use crate::fates::Acknowledged;
 use crate::path_evidence::Version;
 use crate::restraint::Restraint;
 use crate::socket::{Notice, Socket, stamping_clock};
 
 impl Sending {
-    /// Queries the kernel's path state, if the last query is old enough, or if something is acknowledged that the restraint awaits: at a
-    /// time that is known, or as the last of all.
+    /// Reads the kernel's notices, and queries its path state if the last query is old enough, or if something is acknowledged that the
+    /// restraint awaits: at a time that is known, or as the last of all.
     pub(crate) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
         let awaits_last = self.under_way.is_empty() && self.restraint.as_ref().is_some_and(Restraint::awaits_any);
-        if !self.meter.is_due(now) && self.stamps.is_empty() && !awaits_last {
-            return Ok(());
+        if !self.meter.is_due(now) && !awaits_last {
+            self.take_notices(socket)?;
+            if self.stamps.is_empty() {
+                return Ok(());
+            }
         }
         let unsent = socket.unsent()?;
         let unacknowledged = socket.unacknowledged()?;
@@ -27,7 +31,7 @@ impl Sending {
         self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
         let reached = self.given().saturating_sub(unacknowledged.into());
         if let Some(restraint) = &mut self.restraint {
-            restraint.heard(now, manager, reached, &mut self.stamps, &info);
+            self.arrived = restraint.heard(now, manager, reached, &mut self.stamps, &info);
         }
         self.stamps.settle(reached);
         let limit = self.meter.queue_limit();
@@ -60,7 +64,7 @@ impl Sending {
     }
 
     /// Reads the kernel's notices.
-    fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
+    pub(crate) fn take_notices(&mut self, socket: &Socket) -> io::Result<()> {
         // One pair of clocks for all: a pause between two readings would put one acknowledgement's records apart.
         let mut clocks = None;
         while let Some(notice) = socket.notice()? {
@@ -77,7 +81,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Processes acknowledgements, and the kernel's notices of memory that it released.
+    /// Processes acknowledgements, and the notices that were read of memory that the kernel has released.
     pub(crate) fn settle(
         &mut self,
         now: Instant,
@@ -85,7 +89,6 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        self.take_notices(socket)?;
         let released = std::mem::take(&mut self.released);
         let acked = self.acknowledged(socket)?;
         let mut progress = !released.is_empty();
@@ -103,7 +106,10 @@ impl Sending {
                 None => !(arrived.boarded && socket.info()?.is_reordered()),
             };
             let srtt = self.meter.path().srtt.unwrap_or_default();
-            self.fates.report((now, srtt), (token, as_it_was), source, counts);
+            let was_first = arrived.overwritten.is_none() && !arrived.boarded;
+            let exactly = self.arrived.filter(|(end, _)| was_first && *end == arrived.end).map(|(_, exactly)| exactly);
+            let fate = Acknowledged { token, has_arrived: as_it_was, exactly };
+            self.fates.report((now, srtt), fate, source, counts);
         }
         progress |= self.fates.settle(now, source, counts);
         self.look_for_cuts(acked, socket)?;

@@ -71,7 +71,10 @@ fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
     assert_eq!(records.take_useless(at(20), young), (vec![], 0));
     assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
     records.overwrite(0, 3);
-    assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3), boarded: false }));
+    assert_eq!(
+        records.pop_acked(100),
+        Some(Arrived { token: Some(7), end: 100, overwritten: Some(3), boarded: false })
+    );
 }
 
 /// Regression, found by `tcp-expired`: a datagram that a retransmission was delivering was reported as lost.
@@ -90,7 +93,10 @@ fn what_is_late_for_another_repair_has_its_fate_when_it_is_acknowledged_and_is_m
     assert_eq!(records.overdue(at(10)), []);
     assert_eq!(records.overdue(at(20)), [pulled(7, 10).meta], "that of the copy is another's");
     assert_eq!(records.overdue(at(20)), []);
-    assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3), boarded: false }));
+    assert_eq!(
+        records.pop_acked(100),
+        Some(Arrived { token: Some(7), end: 100, overwritten: Some(3), boarded: false })
+    );
     assert_eq!(records.overdue(at(90)), [pulled(8, 30).meta]);
 }
 
