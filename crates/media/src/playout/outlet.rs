@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Duration, Instant};
+use timeous_core::Duration;
 
 use super::timeline::Timeline;
+use super::timing::Times;
 use super::types::{PictureFormat, PlayoutFrame};
 use crate::frame::FrameKind;
 use crate::h264::annexb;
@@ -19,17 +20,6 @@ pub(super) struct Decoded<'a> {
     pub(super) header: &'a SliceHeader,
     pub(super) kind: FrameKind,
     pub(super) is_entry: bool,
-}
-
-/// Times of a frame: in ticks of its source's clock, and by the local clock.
-pub(super) struct Times {
-    pub(super) presentation: i64,
-    pub(super) capture: i64,
-    pub(super) captured_at: Instant,
-    pub(super) presented_at: Instant,
-    pub(super) arrived_at: Instant,
-    pub(super) completed_at: Instant,
-    pub(super) playout_at: Instant,
 }
 
 /// Queue of frames to release.

@@ -1,6 +1,7 @@
-//! Frames past their playout instant: waits for their remaining packets, to tell late frames from lost ones.
+//! Frame fates: one report for each frame. Frames past their playout instant are waited for, to tell late ones from
+//! incomplete ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use timeous_core::Instant;
 
@@ -35,38 +36,69 @@ pub(super) struct LatePacket {
     pub(super) until: Instant,
 }
 
-/// Frames past their playout instant, and those reported already.
+/// Reports of frames: those to be polled, the frames waited for, and those reported already.
 #[derive(Debug, Default)]
-pub(super) struct Stragglers {
+pub(super) struct Fates {
     waiting: BTreeMap<i64, Straggler>,
     reported: BTreeSet<i64>,
+    reports: VecDeque<FrameReport>,
 }
 
-impl Stragglers {
+impl Fates {
+    /// Returns the next report.
+    pub(super) fn poll(&mut self) -> Option<FrameReport> {
+        self.reports.pop_front()
+    }
+
+    /// Reports a frame whose fate is known. Later packets of it are ignored.
+    pub(super) fn report(
+        &mut self,
+        ticks: i64,
+        kind: Option<FrameKind>,
+        fate: FrameFate,
+        playout_at: Instant,
+        parts: &Parts,
+    ) {
+        self.reported.insert(ticks);
+        if self.reported.len() > MAX_REPORTED {
+            self.reported.pop_first();
+        }
+        self.reports.push_back(FrameReport {
+            rtp_timestamp: ticks as u32,
+            ticks,
+            kind,
+            fate,
+            completed_at: (fate != FrameFate::Incomplete).then_some(parts.last_arrival),
+            playout_at,
+            packets: parts.len(),
+            bytes: parts.bytes,
+        });
+    }
+
     /// Adds a frame that missed its playout instant.
-    pub(super) fn wait_for(&mut self, ticks: i64, straggler: Straggler, mut report: impl FnMut(FrameReport)) {
+    pub(super) fn wait_for(&mut self, ticks: i64, straggler: Straggler) {
         if straggler.parts.len() > MAX_PACKETS {
-            report(self.close(ticks, straggler, FrameFate::Incomplete));
+            self.close(ticks, &straggler, FrameFate::Incomplete);
             return;
         }
         if let Some(older) = self.waiting.insert(ticks, straggler) {
-            report(self.close(ticks, older, FrameFate::Incomplete));
+            self.close(ticks, &older, FrameFate::Incomplete);
         }
         while self.waiting.len() > MAX_WAITING {
             let Some((ticks, straggler)) = self.waiting.pop_first() else { return };
-            report(self.close(ticks, straggler, FrameFate::Incomplete));
+            self.close(ticks, &straggler, FrameFate::Incomplete);
         }
     }
 
     /// Adds a packet that came after its frame was settled.
-    pub(super) fn insert(&mut self, late: LatePacket, mut report: impl FnMut(FrameReport)) {
+    pub(super) fn insert(&mut self, late: LatePacket) {
         let LatePacket { seq, ticks, piece, arrival, playout_at, until } = late;
         if self.reported.contains(&ticks) {
             return;
         }
         if !self.waiting.contains_key(&ticks) {
             let kind = piece.idr.then_some(FrameKind::Idr);
-            self.wait_for(ticks, Straggler { kind, parts: Parts::default(), playout_at, until }, &mut report);
+            self.wait_for(ticks, Straggler { kind, parts: Parts::default(), playout_at, until });
         }
         let Some(straggler) = self.waiting.get_mut(&ticks) else { return };
         if straggler.parts.len() < MAX_PACKETS {
@@ -75,15 +107,7 @@ impl Stragglers {
         if straggler.parts.is_whole(false, straggler.parts.ends_marked())
             && let Some(straggler) = self.waiting.remove(&ticks)
         {
-            report(self.close(ticks, straggler, FrameFate::Late));
-        }
-    }
-
-    /// Notes that a frame was reported; its later packets are ignored.
-    pub(super) fn settled(&mut self, ticks: i64) {
-        self.reported.insert(ticks);
-        if self.reported.len() > MAX_REPORTED {
-            self.reported.pop_first();
+            self.close(ticks, &straggler, FrameFate::Late);
         }
     }
 
@@ -93,36 +117,31 @@ impl Stragglers {
     }
 
     /// Reports the frames whose waiting time is over.
-    pub(super) fn expire(&mut self, now: Instant, mut report: impl FnMut(FrameReport)) {
+    pub(super) fn expire(&mut self, now: Instant) {
         let over: Vec<i64> = self.waiting.iter().filter(|(_, s)| s.until <= now).map(|(&ticks, _)| ticks).collect();
         for ticks in over {
             if let Some(straggler) = self.waiting.remove(&ticks) {
-                report(self.close(ticks, straggler, FrameFate::Incomplete));
+                self.close(ticks, &straggler, FrameFate::Incomplete);
             }
         }
     }
 
     /// Reports all frames that are waited for.
-    pub(super) fn drain(&mut self, report: impl FnMut(FrameReport)) {
-        self.expire(Instant::FAR_FUTURE, report);
+    pub(super) fn drain(&mut self) {
+        self.expire(Instant::FAR_FUTURE);
+    }
+
+    /// Begins with another source, whose timestamps may be those of frames reported before. No frame is waited for.
+    pub(super) fn restart(&mut self) {
+        self.waiting.clear();
+        self.reported.clear();
     }
 
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.waiting.values().map(|straggler| straggler.until).min()
     }
 
-    fn close(&mut self, ticks: i64, straggler: Straggler, fate: FrameFate) -> FrameReport {
-        self.settled(ticks);
-        let Straggler { kind, parts, playout_at, .. } = straggler;
-        FrameReport {
-            rtp_timestamp: ticks as u32,
-            ticks,
-            kind,
-            fate,
-            completed_at: (fate == FrameFate::Late).then_some(parts.last_arrival),
-            playout_at,
-            packets: parts.len(),
-            bytes: parts.bytes,
-        }
+    fn close(&mut self, ticks: i64, straggler: &Straggler, fate: FrameFate) {
+        self.report(ticks, straggler.kind, fate, straggler.playout_at, &straggler.parts);
     }
 }
