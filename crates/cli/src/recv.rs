@@ -2,7 +2,9 @@
 
 mod args;
 mod callers;
+mod counts;
 mod late;
+mod playouts;
 mod screen;
 mod serve;
 mod told;
@@ -12,7 +14,7 @@ use timeous::core::Duration;
 use timeous::{Intent, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
 
 pub(crate) use self::args::RecvArgs;
-pub(crate) use self::screen::FrameCounts;
+pub(crate) use self::counts::FrameCounts;
 use self::screen::Screen;
 use self::serve::{End, WAIT, limit_of_caller, serve};
 pub(crate) use self::tracks::ReceivedTrack;
