@@ -88,9 +88,6 @@ pub(crate) enum StreamContainer {
 const TO_PLAYER: [(&str, &str); 3] = [("transport", "tcp"), ("framing", "none"), ("encryption", "off")];
 /// Key of a stream to players that ask by HTTP.
 const LISTENS: (&str, &str) = ("mode", "listener");
-/// Keys that a byte stream over TCP without encryption does not have, at least with some values.
-const NOT_TO_PLAYER: [&str; 10] =
-    ["passphrase", "cert", "key", "ca", "fingerprint", "streamid", "access", "daemon", "unordered", "encap"];
 
 impl Peer {
     /// Parses an argument.
@@ -163,20 +160,19 @@ fn to_player(scheme: &str, address: &str, implied: &[(&str, &str)]) -> Result<Ur
     for pair in keys.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match implied.iter().find(|(name, _)| *name == key) {
-            None => others.push(pair),
+            None => others.push(pair.to_owned()),
             Some((_, same)) if *same == value => {}
             Some(_) => return Err(refuse(key)),
         }
     }
-    let implied = implied.iter().map(|(key, value)| format!("{key}={value}"));
-    let keys: Vec<_> = implied.chain(others.iter().map(|&pair| pair.to_owned())).collect();
-    let uri = format!("timeous://{host}?{}", keys.join("&"));
-    uri.parse().map_err(|error: UriError| {
-        let is_refused = |pair: &&&str| NOT_TO_PLAYER.contains(&pair.split('=').next().unwrap_or_default());
-        match (&error, others.iter().find(is_refused)) {
-            (UriError::BadMode(_), Some(pair)) => refuse(pair.split('=').next().unwrap_or_default()),
-            _ => error.into(),
+    let pairs: Vec<_> = implied.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let uri = format!("timeous://{host}?{}", [&pairs[..], &others].concat().join("&"));
+    uri.parse().map_err(|error| match error {
+        UriError::Contradiction(found) if implied.iter().any(|(key, _)| found.keys.contains(key)) => {
+            let mut written = others.iter().filter_map(|pair| pair.split('=').next());
+            written.find(|key| found.keys.contains(key)).map_or_else(|| error.into(), refuse)
         }
+        _ => error.into(),
     })
 }
 
@@ -248,6 +244,9 @@ mod tests {
                 "unordered=require",
                 "encap=none",
                 "daemon=/run/socket",
+                "key=k",
+                "access=list",
+                "ccid=3",
             ] {
                 let (key, text) = (pair.split('=').next().unwrap(), refusal(&format!("{end}?latency=1s&{pair}")));
                 assert!(text.contains(end) && text.ends_with(&format!("leave out {key}")), "{pair}: {text}");
@@ -256,6 +255,9 @@ mod tests {
             assert!(Peer::parse(&format!("{end}?transport=tcp&framing=none&encryption=off")).is_ok());
             assert!(refusal(&format!("{end}?latency=1s&latency=2s")).contains("'latency' is there twice"));
         }
+        // Contradictions among other keys keep the library's words.
+        assert!(refusal("http://:80?policy=plan&queue=1s").contains("queue is of policy=frames"));
+        assert!(refusal("http://:80?local=127.0.0.1").contains("in front of the port"));
         assert!(refusal("http://127.0.0.1:80?mode=caller").contains("leave out mode"));
         assert!(refusal("http://:80?mode=caller").contains("leave out mode"));
         assert!(Peer::parse("http://:80?mode=listener").is_ok());

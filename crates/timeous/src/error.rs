@@ -8,6 +8,7 @@ use timeous_ipc::messages::Failure;
 use timeous_ipc::{ClientError, ConnectError};
 use timeous_seal::{CertificateFault, SealError};
 
+use crate::options::contradictions::Contradiction;
 use crate::security::SecurityError;
 use crate::uri::UriError;
 
@@ -89,6 +90,12 @@ pub enum Error {
     /// The connection is over.
     #[error("the connection has ended: {0}")]
     Closed(CloseReason),
+}
+
+impl From<Contradiction> for Error {
+    fn from(error: Contradiction) -> Self {
+        Self::Uri(error.into())
+    }
 }
 
 impl Error {

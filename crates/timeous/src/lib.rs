@@ -66,6 +66,7 @@ pub use dialer::{DialEvent, Dialer};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
 pub use listener::{Incoming, Listener};
+pub use options::contradictions::Contradiction;
 pub use options::{Daemon, Encapsulation, Options, PlayoutName, Reconnect, RepairName, Role, TransportName};
 pub use own_choice::OwnChoice;
 pub use policy::{DbatSettings, Marked, PolicyName};

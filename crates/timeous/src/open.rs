@@ -17,6 +17,7 @@ pub(crate) use attempts::Cancel;
 pub(crate) use purpose::Purpose;
 
 use crate::error::Error;
+use crate::options::contradictions::Contradiction;
 use crate::options::{Daemon, Options, Role, TransportName};
 use crate::policy::DbatSettings;
 use crate::process::{self, shared_engine};
@@ -58,17 +59,19 @@ pub(crate) enum Runner {
 }
 
 /// Checks that a choice of the application's own decides alone, and in this process.
-fn check_own_choice(options: &Options) -> Result<(), UriError> {
+fn check_own_choice(options: &Options) -> Result<(), Contradiction> {
     let Some(_) = &options.own_choice else { return Ok(()) };
     if matches!(options.daemon, Daemon::At(_)) {
-        return Err(UriError::BadMode(
+        return Err(Contradiction::new(
+            &["daemon"],
             "a choice of one's own runs in this process, and the daemon's streams in the daemon's: leave out daemon",
         ));
     }
     let Options { policy, queue, age, weights, dbat, .. } = options;
     let is_set = policy.is_some() || queue.is_some() || age.is_some() || !weights.is_empty();
     if is_set || *dbat != DbatSettings::default() {
-        return Err(UriError::BadMode(
+        return Err(Contradiction::new(
+            &["policy", "queue", "age", "weights", "marked", "overfull", "mindelay", "maxth"],
             "a choice of one's own takes the place of a policy: leave out policy and its settings",
         ));
     }
@@ -76,9 +79,9 @@ fn check_own_choice(options: &Options) -> Result<(), UriError> {
 }
 
 /// Checks options that a program may have changed since the URI was parsed.
-fn check(uri: &Uri) -> Result<(), UriError> {
+fn check(uri: &Uri) -> Result<(), Contradiction> {
     check_own_choice(&uri.options)?;
-    uri.options.check_security(matches!(uri.role, Role::Listener { .. })).map_err(UriError::BadMode)
+    uri.options.check_security(matches!(uri.role, Role::Listener { .. }))
 }
 
 /// Opens a stream: calls, or waits for a caller.
@@ -106,7 +109,7 @@ pub(crate) fn open_unless(uri: &Uri, purpose: Purpose, cancel: Option<Cancel<'_>
 pub(crate) fn adopt(socket: TcpStream, options: &Options) -> Result<Opened, Error> {
     check_own_choice(options)?;
     if options.transport != TransportName::Tcp {
-        return Err(UriError::BadMode("an adopted connection is one of TCP: say transport=tcp").into());
+        return Err(Contradiction::new(&["transport"], "an adopted connection is one of TCP: say transport=tcp").into());
     }
     let engine = shared_engine()?;
     Ok(Opened::by_engine(by_engine::adopt(&engine, socket, options)?, engine, None))
@@ -118,7 +121,11 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
         return Err(UriError::BadMode("this URI calls a host: leave out the host, or say mode=listener").into());
     };
     if matches!(uri.options.daemon, Daemon::At(_)) {
-        return Err(UriError::BadMode("a listener for many callers is run by its process: leave out daemon").into());
+        return Err(Contradiction::new(
+            &["daemon"],
+            "a listener for many callers is run by its process: leave out daemon",
+        )
+        .into());
     }
     check(uri)?;
     let engine = shared_engine()?;

@@ -1,6 +1,6 @@
 //! Options of a stream, as set by the keys of its URI, and their defaults.
 
-mod contradictions;
+pub(crate) mod contradictions;
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Parser of `timeous://host:port?key=value&…`: address and options of a stream.
 
+mod error;
 mod keys;
 mod security;
 
@@ -7,13 +8,12 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use timeous_core::LateChoice;
-use timeous_engine::{Ccid, TcpFraming, Unordered};
 use timeous_seal::Access;
 
-use crate::options::{Daemon, Encapsulation, Options, Role, TransportName};
+use crate::options::{Encapsulation, Options, Role};
 use crate::own_choice::OwnChoice;
-use crate::policy::{DbatSettings, PolicyName};
 use crate::security::OwnAccess;
+pub use error::UriError;
 pub use keys::{KEYS, Key, Topic};
 use keys::{Mode, Parsed};
 
@@ -81,7 +81,7 @@ impl Uri {
     /// Whatever it keeps, nothing is sent after its deadline. It runs on the engine's thread, which serves all streams
     /// of the process: it must neither block nor panic, and its time delays their packets.
     ///
-    /// Opening fails with [`UriError::BadMode`] if the URI also names a policy or a setting
+    /// Opening fails with [`UriError::Contradiction`] if the URI also names a policy or a setting
     /// of one, or a daemon: the daemon's streams run in its process. `daemon=auto` stands for this process then.
     #[must_use]
     pub fn with_choice<C: LateChoice + 'static>(mut self, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
@@ -116,50 +116,13 @@ impl Uri {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`AccessList`](crate::AccessList) reads such a list from text. Opening fails with [`UriError::BadMode`] if the URI
+    /// [`AccessList`](crate::AccessList) reads such a list from text. Opening fails with [`UriError::Contradiction`] if the URI
     /// calls, names a passphrase, an access list or a daemon's socket, or says `encryption=off`.
     #[must_use]
     pub fn with_access(mut self, access: impl Access + 'static) -> Self {
         self.options.security.own_access = Some(OwnAccess::new(access));
         self
     }
-}
-
-/// Error in a URI; always the caller's to fix.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UriError {
-    /// Another scheme.
-    #[error("'{0}' is not a timeous:// URI")]
-    NotTimeous(String),
-    /// The port is not a number from 1 to 65535.
-    #[error("'{0}' is not a port: use a number from 1 to 65535")]
-    BadPort(String),
-    /// Unknown key.
-    #[error("unknown key '{key}' in the URI; known are {}", KEYS.each_ref().map(|key| key.name).join(", "))]
-    UnknownKey {
-        /// The key.
-        key: String,
-    },
-    /// Repeated key.
-    #[error("the key '{key}' is there twice in the URI: leave one of them out")]
-    RepeatedKey {
-        /// The key.
-        key: String,
-    },
-    /// Invalid value of a key.
-    #[error("{key}={value}: {expected}")]
-    BadValue {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: String,
-        /// Accepted values.
-        expected: String,
-    },
-    /// `mode=caller` without a host, or `mode=listener` with a name instead of an address.
-    #[error("{0}")]
-    BadMode(&'static str),
 }
 
 impl FromStr for Uri {
@@ -197,55 +160,11 @@ impl FromStr for Uri {
                 port
             }
         };
-        if options.dbat != DbatSettings::default() && options.chooses_by() != PolicyName::Dbat {
-            return Err(UriError::BadMode("marked, overfull, mindelay and maxth are settings of policy=dbat: add it"));
-        }
-        let policy = options.chooses_by();
-        if !options.weights.is_empty() && policy != PolicyName::Plan {
-            return Err(UriError::BadMode("weights are of policy=plan: add it, or leave weights out"));
-        }
-        if options.age.is_some() && policy != PolicyName::Age {
-            return Err(UriError::BadMode("age is of policy=age: add it, or leave age out"));
-        }
-        if options.queue.is_some() && policy != PolicyName::Frames {
-            return Err(UriError::BadMode("queue is of policy=frames: leave out policy or queue"));
-        }
-        if options.transport == TransportName::Tcp && options.ccid != Ccid::Ccid2 {
-            return Err(UriError::BadMode("ccid is of DCCP: leave out ccid or transport, or name a controller"));
-        }
-        if options.transport != TransportName::Dccp && matches!(options.daemon, Daemon::At(_)) {
-            return Err(UriError::BadMode("the daemon runs streams over DCCP only: leave out transport or daemon"));
-        }
-        if options.transport == TransportName::Auto && options.framing != TcpFraming::Records {
-            return Err(UriError::BadMode("transport=auto has records over TCP: leave out framing"));
-        }
-        if options.transport == TransportName::Dccp && options.framing == TcpFraming::None {
-            return Err(UriError::BadMode("a plain byte stream needs TCP: leave out framing, or add transport=tcp"));
-        }
-        if options.unordered == Unordered::Require && options.transport == TransportName::Dccp {
-            return Err(UriError::BadMode("DCCP delivers as packets come: leave out unordered, or add transport=tcp"));
-        }
-        if options.unordered == Unordered::Require && options.framing != TcpFraming::Records {
-            return Err(UriError::BadMode("only records can be read out of order: leave out framing or unordered"));
-        }
-        if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
-            return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
-        }
-        if options.controller.is_some() && options.transport != TransportName::Tcp && options.ccid != Ccid::Ccid2 {
-            return Err(UriError::BadMode(
-                "with ccid=3 and 4 the receiver decides on the rate: leave out ccid or controller",
-            ));
-        }
         let role = role(mode, host, port)?;
-        if options.local.is_some() && matches!(role, Role::Listener { .. }) {
-            return Err(UriError::BadMode(
-                "a listener's address stands in front of the port: write it there, not as local",
-            ));
-        }
-        if options.local.is_some() && options.encapsulation == Encapsulation::None {
-            return Err(UriError::BadMode("with encap=none the address is the route's own: leave out local or encap"));
-        }
-        options.check_security(matches!(role, Role::Listener { .. })).map_err(UriError::BadMode)?;
+        let listens = matches!(role, Role::Listener { .. });
+        options.check_policy()?;
+        options.check_transport(listens)?;
+        options.check_security(listens)?;
         Ok(Self { role, options })
     }
 }
@@ -298,9 +217,10 @@ mod tests {
     use timeous_choice::dbat::DropRule;
     use timeous_cm::Kind;
     use timeous_core::{Duration, Priority, SubStream};
+    use timeous_engine::{Ccid, TcpFraming};
 
     use super::*;
-    use crate::options::{Reconnect, RepairName};
+    use crate::options::{Daemon, Reconnect, RepairName, TransportName};
     use crate::policy::{DbatSettings, Marked, PolicyName};
 
     fn error(uri: &str) -> String {

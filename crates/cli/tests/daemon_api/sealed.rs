@@ -136,7 +136,8 @@ fn credentials_that_cannot_be_used_are_told_as_without_the_daemon() {
         }
     }
     let error = Receiver::open(&uri(&listener).with_access(Anyone)).unwrap_err();
-    assert!(matches!(&error, Error::Uri(UriError::BadMode(words)) if words.contains("leave out daemon")), "{error}");
+    let Error::Uri(UriError::Contradiction(found)) = &error else { panic!("{error}") };
+    assert!(found.keys.contains(&"daemon") && found.advice.contains("leave out daemon"), "{error}");
 }
 
 /// A relay before a listener sees every datagram: none shows what is sent.

@@ -14,8 +14,9 @@ use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use super::purpose::Purpose;
 use super::sealing;
 use crate::error::Error;
+use crate::options::contradictions::{CREDENTIALS, Contradiction};
 use crate::options::{Encapsulation, Options, Role, TransportName};
-use crate::uri::{Uri, UriError};
+use crate::uri::Uri;
 
 /// Calls, or waits for a caller, until the stream is open; a listening end also returns the listener, which tells other
 /// callers that it is busy.
@@ -45,9 +46,11 @@ pub(super) fn open(
 /// Runs a stream over a connected TCP socket.
 pub(super) fn adopt(engine: &Engine, socket: TcpStream, options: &Options) -> Result<Stream, Error> {
     if options.security.has_credential() {
-        return Err(
-            UriError::BadMode("an adopted connection is not encrypted by Timeous: leave out the credential").into()
-        );
+        return Err(Contradiction::new(
+            CREDENTIALS,
+            "an adopted connection is not encrypted by Timeous: leave out the credential",
+        )
+        .into());
     }
     sealing::check_call(options, socket.peer_addr().map_err(EngineError::from)?)?;
     Ok(engine.adopt(socket, config(options, Sealing::Off))?)

@@ -131,7 +131,7 @@ mod tests {
             ("timeous://h?streamid=a", "add passphrase"),
         ] {
             let error = uri.parse::<Uri>().unwrap_err();
-            assert!(matches!(error, UriError::BadMode(_)), "{uri}: {error:?}");
+            assert!(matches!(error, UriError::Contradiction(_)), "{uri}: {error:?}");
             assert!(error.to_string().contains(words), "{uri}: {error}");
         }
     }

@@ -53,7 +53,7 @@ fn an_access_check_of_ones_own_is_a_listeners_and_decides_alone() {
         }
     }
     let refused = |text: &str| match Receiver::open(&uri(text).with_access(Anyone)).unwrap_err() {
-        Error::Uri(UriError::BadMode(words)) => words,
+        Error::Uri(UriError::Contradiction(found)) => found.advice,
         other => panic!("{other}"),
     };
     assert!(refused(OTHER).contains("for listeners"));
