@@ -1,27 +1,29 @@
 //! `timeous emulate`: emulates a link (rate, delay, queue, loss) between real programs.
 
 mod link;
+mod report;
 
 use std::fmt;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::fs::File;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use clap::builder::RangedU64ValueParser;
-use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeous::core::units::parse_duration;
-use timeous_core::{Duration, Instant, Rate};
+use timeous_core::{Duration, Instant};
+use timeous_net::LinkConfig;
 use timeous_net::capture::{Capture, CaptureError};
 use timeous_net::emulator::router::Ipv4Interface;
-use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
+use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Stop};
 use timeous_net::link::PacketLimit;
-use timeous_net::{Direction, LinkConfig};
 
 use crate::failure::Failure;
 use crate::files::{check_distinct, create_log};
-use crate::notice::{put, say};
+use crate::notice::put;
 use link::{BackArgs, ForwardArgs, LinkArgsError};
+use report::{Form, Report};
 
 /// Largest packet that every path of IP takes (RFC 791 §3.2), in bytes.
 const LEAST_MTU: i64 = 68;
@@ -84,7 +86,7 @@ pub(crate) enum EmulateError {
     /// Invalid description of a link.
     #[error(transparent)]
     Link(#[from] LinkArgsError),
-    /// The capture file cannot be created.
+    /// The capture cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// Packets would go round and round.
@@ -103,9 +105,11 @@ pub(crate) enum EmulateError {
     /// One file is two outputs.
     #[error("{0}")]
     Files(String),
-    /// The statistics file cannot be written.
-    #[error("cannot write the statistics to {path}: {source}")]
-    Stats {
+    /// A file cannot be opened, or the statistics cannot be written.
+    #[error("cannot write the {content} to {path}: {source}")]
+    File {
+        /// Content of the file.
+        content: &'static str,
         /// Path of the file.
         path: PathBuf,
         /// Cause.
@@ -151,11 +155,10 @@ fn parse_change(text: &str) -> Result<(Duration, u16), String> {
 
 /// Runs the emulation until its time is up, or until SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
-    let stats = args.stats.as_deref().map(StatsFile::from_arguments).transpose()?;
-    let files = [&args.capture, &stats.as_ref().map(|stats| stats.path.clone())];
-    let [capture, written] = files.map(|path| path.as_deref().and_then(Path::to_str));
-    check_distinct(&[("--capture", capture), ("--stats", written)])
+    let written = args.stats.as_deref().and_then(|stats| stats.get(1)).map(String::as_str);
+    check_distinct(&[("--capture", args.capture.as_deref().and_then(Path::to_str)), ("--stats", written)])
         .map_err(|failure| EmulateError::Files(failure.to_string()))?;
+    let stats = args.stats.as_deref().map(StatsFile::create).transpose()?;
     let duration = args.duration;
     let stop = listen_for_signals().map_err(EmulateError::Signals)?;
     let mut emulator = open(args)?;
@@ -181,7 +184,9 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
     };
     let forward = LinkConfig { packets, ..LinkConfig::try_from(args.forward)? };
     let back = LinkConfig { packets, ..LinkConfig::try_from(ForwardArgs::from(args.back))? };
-    let capture = args.capture.as_deref().map(Capture::create).transpose()?;
+    let capture =
+        args.capture.as_deref().map(|path| Ok::<_, EmulateError>(Capture::to_file(create("capture", path)?)?));
+    let capture = capture.transpose()?;
     if let (Some(listen), Some(to)) = (args.listen, args.to) {
         if is_own(listen, to) {
             return Err(EmulateError::Loop { listen, to });
@@ -237,172 +242,44 @@ fn carry(
     Ok(())
 }
 
-/// Counters of one direction at one time, since the start.
-#[derive(Clone, Debug, Serialize)]
-struct Sample {
-    seconds: f64,
-    direction: &'static str,
-    packets_in: u64,
-    bytes_in: u64,
-    packets_out: u64,
-    bytes_out: u64,
-    queue_drops: u64,
-    losses: u64,
-    marks: u64,
-    duplicates: u64,
-    reordered: u64,
-    queue_packets: usize,
-    queue_bytes: u64,
-    in_flight: usize,
-    max_queue_packets: usize,
-    max_queue_delay_ms: f64,
-    /// Packets of both directions that no link took, or that could not be forwarded after it.
-    strays: u64,
-}
-
-impl Sample {
-    fn new(emulator: &dyn Emulator, direction: Direction) -> Self {
-        let Snapshot { counters, queue_len, queue_bytes, in_flight } = emulator.snapshot(direction);
-        Self {
-            seconds: (emulator.now() - Instant::ZERO).as_secs_f64(),
-            direction: match direction {
-                Direction::Forward => "forward",
-                Direction::Back => "back",
-            },
-            packets_in: counters.packets_in,
-            bytes_in: counters.bytes_in,
-            packets_out: counters.packets_out,
-            bytes_out: counters.bytes_out,
-            queue_drops: counters.queue_drops,
-            losses: counters.losses,
-            marks: counters.marks,
-            duplicates: counters.duplicates,
-            reordered: counters.reordered,
-            queue_packets: queue_len,
-            queue_bytes,
-            in_flight,
-            max_queue_packets: counters.max_queue_len,
-            max_queue_delay_ms: counters.max_queue_delay.as_secs_f64() * 1e3,
-            strays: emulator.strays(),
-        }
-    }
-
-    /// Packets that the link marked, duplicated or reordered, for the summary.
-    fn oddities(&self) -> String {
-        let all = [("marked", self.marks), ("duplicated", self.duplicates), ("reordered", self.reordered)];
-        all.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!(", {count} {what}")).collect()
-    }
-
-    /// Mean rate since an earlier sample.
-    fn rate_since(&self, earlier: Option<&Self>) -> Rate {
-        let (bytes, seconds) = earlier.map_or((0, 0.0), |earlier| (earlier.bytes_out, earlier.seconds));
-        Rate::from_bytes_in(self.bytes_out - bytes, Duration::from_secs_f64(self.seconds - seconds))
-    }
-}
-
-/// Samples, one per direction and second: shown while running, kept for the statistics file.
-struct Report {
-    samples: Vec<Sample>,
-    in_place: bool,
-}
-
-impl Report {
-    fn new() -> Self {
-        Self { samples: Vec::new(), in_place: io::stderr().is_terminal() }
-    }
-
-    fn tick(&mut self, emulator: &dyn Emulator) {
-        let mut lines = String::new();
-        if self.in_place && !self.samples.is_empty() {
-            // Move the cursor up over the previous two lines.
-            lines.push_str("\x1b[2A");
-        }
-        let before = self.samples.len().checked_sub(2);
-        for (index, direction) in Direction::ALL.into_iter().enumerate() {
-            let sample = Sample::new(emulator, direction);
-            let rate = sample.rate_since(before.map(|before| &self.samples[before + index]));
-            let clear = if self.in_place { "\x1b[2K" } else { "" };
-            lines += &format!(
-                "{clear}{:>6.0}s {:>7} {:>13}  in {}  out {}  dropped {}  lost {}  queue {}\n",
-                sample.seconds,
-                sample.direction,
-                rate.to_string(),
-                sample.packets_in,
-                sample.packets_out,
-                sample.queue_drops,
-                sample.losses,
-                sample.queue_packets,
-            );
-            self.samples.push(sample);
-        }
-        put(lines);
-    }
-
-    /// Prints the summary to standard output.
-    fn finish(&mut self, emulator: &dyn Emulator) {
-        for direction in Direction::ALL {
-            let sample = Sample::new(emulator, direction);
-            say(format_args!(
-                "{:>7}: {} packets in ({} bytes), {} out ({} bytes), {} dropped, {} lost, {} left{}; \
-                 mean {}, longest wait {:.1} ms",
-                sample.direction,
-                sample.packets_in,
-                sample.bytes_in,
-                sample.packets_out,
-                sample.bytes_out,
-                sample.queue_drops,
-                sample.losses,
-                sample.queue_packets + sample.in_flight,
-                sample.oddities(),
-                sample.rate_since(None),
-                sample.max_queue_delay_ms,
-            ));
-            self.samples.push(sample);
-        }
-        if emulator.strays() > 0 {
-            say(format_args!("{} packets could not be put on the link or passed on behind it", emulator.strays()));
-        }
-    }
+/// Creates a file before the emulation begins.
+fn create(content: &'static str, path: &Path) -> Result<File, EmulateError> {
+    create_log(path).map_err(|source| EmulateError::File { content, path: path.to_owned(), source })
 }
 
 /// Statistics file, written at the end.
 #[derive(Debug)]
 struct StatsFile {
-    json: bool,
+    form: Form,
     path: PathBuf,
+    file: File,
 }
 
 impl StatsFile {
-    fn from_arguments(arguments: &[String]) -> Result<Self, EmulateError> {
+    const CONTENT: &str = "statistics";
+
+    /// Creates the file of the option's values.
+    fn create(arguments: &[String]) -> Result<Self, EmulateError> {
         let [form, path] = arguments else { return Err(EmulateError::StatsForm(arguments.join(" "))) };
-        let json = match form.as_str() {
-            "json" => true,
-            "csv" => false,
+        let form = match form.as_str() {
+            "json" => Form::Json,
+            "csv" => Form::Csv,
             _ => return Err(EmulateError::StatsForm(form.clone())),
         };
-        Ok(Self { json, path: Path::new(path).to_owned() })
+        let path = PathBuf::from(path);
+        Ok(Self { form, file: create(Self::CONTENT, &path)?, path })
     }
 
-    fn write(&self, report: &Report) -> Result<(), EmulateError> {
-        let write = || {
-            let mut file = BufWriter::new(create_log(&self.path)?);
-            if self.json {
-                serde_json::to_writer_pretty(&mut file, &report.samples)?;
-                writeln!(file)?;
-            } else {
-                let mut rows = csv::Writer::from_writer(&mut file);
-                report.samples.iter().try_for_each(|sample| rows.serialize(sample))?;
-                rows.flush()?;
-            }
-            file.flush()
-        };
-        write().map_err(|source| EmulateError::Stats { path: self.path.clone(), source })
+    fn write(self, report: &Report) -> Result<(), EmulateError> {
+        let written = report.write(self.file, self.form);
+        written.map_err(|source| EmulateError::File { content: Self::CONTENT, path: self.path, source })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use timeous_core::Rate;
     use timeous_net::link::{Capacity, Limit, Loss};
 
     use super::*;
@@ -467,7 +344,7 @@ mod tests {
             let error = parse(&line).expect_err(&line);
             assert!(error.contains(expected), "{line}: {error}");
         }
-        let stats = StatsFile::from_arguments(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
+        let stats = StatsFile::create(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(stats.to_string(), "unknown format of statistics \"xml\": json or csv");
     }
 

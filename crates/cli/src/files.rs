@@ -64,14 +64,21 @@ pub(crate) fn check_distinct(files: &[(&str, Option<&str>)]) -> Result<(), Failu
     Ok(())
 }
 
-/// Creates or truncates a log. A FIFO needs a reader: without one, opening it would hang, and signals would not end it.
+/// Creates or truncates a log. A FIFO needs a reader.
+///
+/// # Errors
+/// See [`open_with_reader`].
+pub(crate) fn create_log(path: &Path) -> io::Result<File> {
+    open_with_reader(OpenOptions::new().write(true).create(true).truncate(true), path)
+}
+
+/// Opens a file for writing. A FIFO needs a reader: without one, opening it would hang, and signals would not end it.
 ///
 /// # Errors
 /// The system's error, or what to do about a FIFO without a reader.
-#[expect(clippy::disallowed_methods, reason = "nothing else runs before the logs are open")]
-pub(crate) fn create_log(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+#[expect(clippy::disallowed_methods, reason = "nothing else runs on this thread before the file is open")]
+pub(crate) fn open_with_reader(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32);
     let deadline = clock::now() + READER_WAIT;
     let file = loop {
         match options.open(path) {

@@ -180,7 +180,8 @@ predicted when the packet left, and its arrival, where an acknowledgement tells 
 with `daemon=` the daemon writes it (`timeous daemon --qlog`).
 
 `--stats`, `--frames` and `--journal` overwrite an existing file; that of `--qlog` is renamed first. It is an error (exit code 2) if that is the command's SOURCE or SINK, or the file of another option.
-A pipe (FIFO) needs a reader within a second.
+A pipe (FIFO) needs a reader within a second. That holds for `emulate --capture` and `--stats`, too, and for `recv --sdp`, without which the stream goes on. SINK may be a
+pipe whose reader comes later.
 
 ## Exit codes
 {}

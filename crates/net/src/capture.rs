@@ -86,7 +86,12 @@ impl<W: Write> std::fmt::Debug for Capture<W> {
 impl Capture<BufWriter<File>> {
     /// Creates a capture in a new file; an existing one is replaced.
     pub fn create(path: &Path) -> Result<Self, CaptureError> {
-        Self::new(BufWriter::with_capacity(1 << 18, File::create(path)?))
+        Self::to_file(File::create(path)?)
+    }
+
+    /// Creates a capture in a file that is open for writing.
+    pub fn to_file(file: File) -> Result<Self, CaptureError> {
+        Self::new(BufWriter::with_capacity(1 << 18, file))
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, FileType, OFlags, access, fcntl_getfl, fstat};
 
 use crate::failure::Failure;
-use crate::files::is_open_file;
+use crate::files::{is_open_file, open_with_reader};
 use crate::notice::tell;
 
 /// Container formats that are not supported, by file name suffix.
@@ -211,9 +211,14 @@ impl SinkFile {
 pub(super) fn replace(target: &Target, bytes: &[u8]) -> Result<(), Failure> {
     let path = match target {
         Target::New(path) | Target::Overwritten(path) => Path::new(path),
-        Target::Numbered(_) | Target::Special(_) => {
+        Target::Numbered(_) => {
             let (mut file, name) = target.open()?;
             return file.write_all(bytes).map_err(|error| Failure::file(&name, &error));
+        }
+        Target::Special(path) => {
+            // The stream waits for it.
+            let opened = open_with_reader(OpenOptions::new().append(true), path.as_ref());
+            return opened.and_then(|mut file| file.write_all(bytes)).map_err(|error| Failure::file(path, &error));
         }
     };
     // Replace the target of a symbolic link, not the link.

@@ -1,6 +1,7 @@
 //! Files named on the command line: logs destroy neither the source, the sink nor each other, and never hang.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -85,6 +86,12 @@ fn a_pipe_that_nothing_reads_is_told() {
         let said = timeous(&["recv", &here(), "/dev/null", option, &pipe]).ends_with(4);
         assert!(said.contains(&pipe) && said.contains("nothing reads this pipe"), "{said}");
     }
+    // The emulator began with a file that nothing would read, or told it at its end.
+    let link = ["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--duration", "1min"];
+    for option in [&["--capture", &pipe][..], &["--stats", "csv", &pipe]] {
+        let said = timeous(&[&link[..], option].concat()).ends_with(4);
+        assert!(said.contains(&pipe) && said.contains("nothing reads this pipe"), "{said}");
+    }
     // A reader that is started a little later is waited for.
     let mut sender = timeous(&["send", &source, &here(), "--journal", &pipe]);
     let mut reader = Command::new("sh");
@@ -96,4 +103,34 @@ fn a_pipe_that_nothing_reads_is_told() {
     sender.ends_with(0);
     let read = reader.wait_with_output().unwrap().stdout;
     assert!(read.starts_with(b"rtp_timestamp,"), "{read:?}");
+}
+
+/// The emulator told at its end that its statistics could not be written, and lost them.
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_the_emulation() {
+    let files = Files::new();
+    let missing = files.path("no/such.file");
+    let link = ["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--duration", "1min"];
+    for option in [&["--capture", &missing][..], &["--stats", "json", &missing]] {
+        let said = timeous(&[&link[..], option].concat()).ends_with(4);
+        assert!(said.contains(&missing) && !said.contains("->"), "{said}");
+    }
+}
+
+/// RTP to a player stood still until something read its description.
+#[test]
+fn a_description_that_nothing_reads_holds_back_no_rtp() {
+    let files = Files::new();
+    let (source, pipe) = (files.write("clip.h264", &clip(50)), files.path("stream.sdp"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let player = UdpSocket::bind("127.0.0.1:0").unwrap();
+    player.set_read_timeout(Some(Duration::from_secs(10).into())).unwrap();
+    let (port, sink) = (free_port(), format!("udp://{}", player.local_addr().unwrap()));
+    let uri = |host: &str| format!("timeous://{host}:{port}?latency=300ms&reconnect=off");
+    let mut receiver = timeous(&["recv", &uri(""), &sink, "--sdp", &pipe]);
+    receiver.until_it_says("listening at");
+    timeous(&["send", &source, &uri("127.0.0.1")]).ends_with(0);
+    let said = receiver.ends_with(0);
+    assert!(said.contains(&pipe) && said.contains("nothing reads this pipe"), "{said}");
+    player.recv(&mut [0; 2_000]).unwrap();
 }
