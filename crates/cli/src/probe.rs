@@ -19,8 +19,9 @@ use finding::{Finding, Verdict};
 /// Examine what the path to a host bears
 ///
 /// Asks one port by UDP and TCP, and prints a row for each property of the path. `timeous recv` at the other end answers
-/// everything, encrypted or not, and goes on waiting for its sender. Of any other TCP server it is found out whether changed
-/// retransmissions pass; of an HTTP server, also which version has arrived.
+/// everything, encrypted or not, and goes on waiting for its sender. Any service of UDP that answers shows that UDP
+/// passes. Of any other TCP server it is found out whether changed retransmissions pass; of an HTTP server, also which
+/// version has arrived.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -105,12 +106,12 @@ fn resolve(host: &str) -> Result<SocketAddr, Failure> {
 
 fn report(host: &str, address: SocketAddr, by_udp: udp::Answers, by_tcp: tcp::Answers) -> Report {
     let udp::Answers { rtt, mtu, mut findings, .. } = by_udp;
-    let is_blocked = !by_udp.is_heard && by_tcp.is_heard;
-    if is_blocked {
+    // Any other server may have a service of UDP beside it that ignores what it cannot read, such as QUIC.
+    if !by_udp.is_heard && by_tcp.is_timeous {
         let silent = findings.iter_mut().filter(|finding| finding.property == udp::UDP);
         silent.for_each(|finding| {
             finding.verdict = Verdict::No;
-            finding.why = "the host answers by TCP, and not by UDP".to_owned();
+            finding.why = "the receiver answers by TCP, and not by UDP".to_owned();
         });
     }
     findings.extend(by_tcp.findings);

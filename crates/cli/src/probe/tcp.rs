@@ -29,8 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Findings by TCP.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// The host has answered, if only by a refusal.
-    pub(super) is_heard: bool,
     /// A Timeous receiver has answered.
     pub(super) is_timeous: bool,
     pub(super) rtt: Option<Duration>,
@@ -65,7 +63,7 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration, host: &str) -> io::Result<
         Ok(Some(trial)) => trial,
         Ok(None) => {
             let findings = vec![tcp(Verdict::Unknown, "no answer: blocked, or nobody listens".to_owned())];
-            return Ok(Answers { is_heard: false, is_timeous: false, rtt: None, findings });
+            return Ok(Answers { is_timeous: false, rtt: None, findings });
         }
         Err(error) => {
             let is_heard = error.kind() == io::ErrorKind::ConnectionRefused;
@@ -73,7 +71,7 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration, host: &str) -> io::Result<
                 true => (Verdict::Yes, "it reaches the host, which refuses the port".to_owned()),
                 false => (Verdict::Unknown, error.to_string()),
             };
-            return Ok(Answers { is_heard, is_timeous: false, rtt: None, findings: vec![tcp(verdict, why)] });
+            return Ok(Answers { is_timeous: false, rtt: None, findings: vec![tcp(verdict, why)] });
         }
     };
     let view = trial.view()?;
@@ -87,7 +85,7 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration, host: &str) -> io::Result<
     };
     let changes = changed_retransmissions(remote, wait, host)?;
     let findings = vec![connects, timeous, changes];
-    Ok(Answers { is_heard: true, is_timeous, rtt: view.srtt, findings })
+    Ok(Answers { is_timeous, rtt: view.srtt, findings })
 }
 
 /// Returns whether the peer sends back the bytes of a trial, as a Timeous receiver does.

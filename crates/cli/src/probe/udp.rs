@@ -43,6 +43,12 @@ enum Answer {
         back: Ecn,
         rtt: Duration,
     },
+    /// A datagram of the port that is no Reset: another service than a DCCP listener has it.
+    Other {
+        /// Description of the answer.
+        said: String,
+        rtt: Duration,
+    },
     /// No socket has the UDP port.
     Unreachable,
     /// This host does not send so large a packet.
@@ -84,6 +90,12 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration) -> io::Result<Answers> {
             answers.findings.push(udp(Verdict::Yes, "the host answers"));
             answers.findings.push(dccp(Verdict::Yes, "a listener answers"));
         }
+        Answer::Other { said, rtt } => {
+            answers.rtt = Some(rtt);
+            answers.findings.push(Finding::new(UDP, Verdict::Yes, said));
+            answers.findings.push(dccp(Verdict::Unknown, "another service has the port"));
+            return Ok(answers);
+        }
         Answer::Unreachable => {
             answers.findings.push(udp(Verdict::Yes, "it reaches the host, which has no such port"));
             answers.findings.push(dccp(Verdict::Unknown, "there is no listener"));
@@ -91,7 +103,7 @@ pub(super) fn ask(remote: SocketAddr, wait: Duration) -> io::Result<Answers> {
         }
         Answer::TooLarge | Answer::Silence => {
             answers.is_heard = false;
-            answers.findings.push(udp(Verdict::Unknown, "no answer: blocked, or nobody listens"));
+            answers.findings.push(udp(Verdict::Unknown, "no answer: blocked, or a service that does not answer DCCP"));
             answers.findings.push(dccp(Verdict::Unknown, "no answer"));
             return Ok(answers);
         }
@@ -146,11 +158,26 @@ impl Socket {
         let (remote, seq) = (self.remote, self.seq);
         let mut answer = None;
         let received = self.socket.receive(sent, |now, way, meta, datagram| {
-            let Ok(packet) = Packet::parse(datagram, Encapsulation::Udp) else { return };
-            let Body::Reset { ack, code, data } = packet.header.body else { return };
-            if way.from == remote && ack == seq {
-                let there = ResetReason { code, data }.told_ecn();
-                answer = Some(Answer::Reset { there, back: meta.ecn, rtt: now.saturating_sub(meta.waited) - sent });
+            if way.from != remote {
+                return;
+            }
+            let rtt = now.saturating_sub(meta.waited) - sent;
+            match Packet::parse(datagram, Encapsulation::Udp).map(|packet| packet.header.body) {
+                Ok(Body::Reset { ack, code, data }) if ack == seq => {
+                    let there = ResetReason { code, data }.told_ecn();
+                    answer = Some(Answer::Reset { there, back: meta.ecn, rtt });
+                }
+                // A late answer to an earlier Request.
+                Ok(Body::Reset { .. }) => {}
+                found => {
+                    let said = match found {
+                        Ok(Body::Request { service: ServiceCode::PROBE }) => {
+                            "the host sends back what it gets".to_owned()
+                        }
+                        _ => format!("a service answers with {} bytes", datagram.len()),
+                    };
+                    answer.get_or_insert(Answer::Other { said, rtt });
+                }
             }
         });
         let mut is_unreachable = received.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -177,7 +204,9 @@ impl Socket {
                     }
                     came.push(back);
                 }
-                Answer::Unreachable | Answer::TooLarge | Answer::Silence => changed.push(name),
+                Answer::Other { .. } | Answer::Unreachable | Answer::TooLarge | Answer::Silence => {
+                    changed.push(name);
+                }
             }
         }
         let there = match (told, &changed[..]) {

@@ -1,7 +1,7 @@
 //! `timeous probe`: what a path bears, on loopback and across a router with a firewall.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -69,6 +69,37 @@ fn a_port_without_a_listener_and_a_server_of_tcp_alone() {
     assert_eq!(verdict(&report, "TCP").0, "yes");
     drop(server);
     timeous(&["probe", "no.such.host.invalid"]).ends_with(4);
+}
+
+/// The row of UDP was `no` for an echo service, and for services that ignore DCCP, such as QUIC.
+#[test]
+fn any_datagram_of_the_port_shows_that_udp_passes() {
+    let probe = |answers: fn(&[u8]) -> Option<Vec<u8>>| {
+        let service = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let host = service.local_addr().unwrap().to_string();
+        service.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        let serving = std::thread::spawn(move || {
+            let mut datagram = [0; 2_000];
+            while let Ok((len, from)) = service.recv_from(&mut datagram) {
+                answers(&datagram[..len]).map(|answer| service.send_to(&answer, from).unwrap());
+            }
+        });
+        let report = report(command(&["probe", &host, "--json", "--wait", "100ms"]));
+        serving.join().unwrap();
+        report
+    };
+    for (report, words) in
+        [(probe(|datagram| Some(datagram.to_vec())), "sends back"), (probe(|_| Some(b"what?".to_vec())), "5 bytes")]
+    {
+        let (passes, why) = verdict(&report, "UDP");
+        assert!(passes == "yes" && why.contains(words), "{report}");
+        let (dccp, why) = verdict(&report, "DCCP in UDP");
+        assert!(dccp == "unknown" && why.contains("another service"), "{report}");
+        assert!(report["msRTT"].as_f64().unwrap() > 0.0, "{report}");
+        assert!(report["advice"].as_str().unwrap().starts_with("no Timeous receiver"), "{report}");
+    }
+    let silent = probe(|_| None);
+    assert_eq!((verdict(&silent, "UDP").0, verdict(&silent, "TCP").0), ("unknown", "yes"), "{silent}");
 }
 
 #[test]
