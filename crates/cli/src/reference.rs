@@ -179,7 +179,7 @@ predicted when the packet left, and its arrival, where an acknowledgement tells 
 `timeous:packet_arrived` the predicted and the actual arrival of each packet of which the receiver told the time, in milliseconds since the log began. Of streams
 with `daemon=` the daemon writes it (`timeous daemon --qlog`).
 
-`--stats`, `--frames` and `--journal` overwrite an existing file; that of `--qlog` is renamed first. It is an error (exit code 2) if that is the command's SOURCE or SINK, or the file of another option.
+`--stats`, `--frames` and `--journal` overwrite an existing file; that of `--qlog` is renamed first, so that it takes no pipe and no device. It is an error (exit code 2) if that is the command's SOURCE or SINK, or the file of another option.
 A pipe (FIFO) needs a reader within a second. That holds for `emulate --capture` and `--stats`, too, and for `recv --sdp`, without which the stream goes on. SINK may be a
 pipe whose reader comes later.
 

@@ -65,6 +65,10 @@ fn create(path: &Path) -> io::Result<BufWriter<File>> {
 }
 
 fn make_room(path: &Path, bounds: Bounds) -> io::Result<()> {
+    // Renaming /dev/null would take it from all programs of the host.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::other("a full log is renamed, and this is no regular file: name a file"));
+    }
     for number in (0..=bounds.kept).rev() {
         let from = numbered(path, number);
         let moved =

@@ -234,3 +234,18 @@ fn what_the_manager_has_lost_is_lost_too_and_counted_once() {
     drop(log);
     assert_eq!(records(&path)[1]["data"], json!({ "count": 12 }));
 }
+
+/// A log at /dev/null renamed the host's device, and one at a pipe the pipe.
+#[test]
+fn only_regular_files_are_renamed() {
+    let room = tempfile::tempdir().unwrap();
+    let [pipe, directory] = ["pipe", "directory"].map(|name| room.path().join(name));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::create_dir(&directory).unwrap();
+    for path in [pipe, directory] {
+        let error = Log::open(&path, START, WALL).unwrap_err().to_string();
+        assert!(error.contains(&*path.to_string_lossy()) && error.contains("name a file"), "{error}");
+        assert!(path.exists());
+    }
+    assert_eq!(fs::read_dir(room.path()).unwrap().count(), 2);
+}
