@@ -146,6 +146,10 @@ fn script(run: &Run) -> String {
             let text = text.split(" # ").next().unwrap_or_default().trim().trim_end_matches('&');
             command = command.replace(&format!("@{at}"), text);
         }
+        // A player starts when its description is there.
+        if command.contains("-i live.sdp") {
+            script += "for _ in $(seq 200); do [ -e live.sdp ] && break; sleep 0.1; done\n";
+        }
         script += &format!("( {} ) > {number}.log 2>&1 &\njob{number}=$!\nsleep 1\n", here(&command));
     }
     script += &match run.ends {
