@@ -88,6 +88,8 @@ pub struct Departure {
     pub expected: Instant,
     /// Whether it waits behind packets of this host, as predicted.
     behind: bool,
+    /// Whether the bottleneck's rate was known.
+    is_known: bool,
 }
 
 impl Departure {
@@ -275,7 +277,8 @@ impl PathModel {
         self.clears = begins + self.time_behind(bytes);
         self.last = Some((now, bytes));
         let expected = begins + self.time_for(bytes);
-        Departure { macroflow: 0, position: self.position, bytes, at: now, expected, behind }
+        let is_known = self.capacity.is_some();
+        Departure { macroflow: 0, position: self.position, bytes, at: now, expected, behind, is_known }
     }
 
     /// Counts bytes that are known to have arrived, of whichever flow.
@@ -307,7 +310,7 @@ impl PathModel {
         // Within what the acknowledgement leaves open, the prediction is right.
         let at = departure.expected.clamp(latest.saturating_sub(uncertain).max(departure.at), latest);
         if departure.at >= self.found {
-            self.judge(at, departure.expected);
+            self.judge(at, &departure);
         }
         if self.newest.is_some_and(|(position, _)| departure.position <= position) {
             return at;
@@ -351,9 +354,13 @@ impl PathModel {
     }
 
     /// Compares an arrival with its prediction.
-    fn judge(&mut self, at: Instant, expected: Instant) {
+    fn judge(&mut self, at: Instant, &Departure { expected, is_known, .. }: &Departure) {
         let off = at.saturating_since(expected).max(expected.saturating_since(at)).as_nanos() as f64;
         self.error += (off - self.error) * ERROR_GAIN;
+        // Quantiles forget slowly: errors from before the bottleneck's rate was known would stay in them for a hundred packets.
+        if !is_known {
+            return;
+        }
         follow(&mut self.late, at.saturating_since(expected).as_nanos() as f64);
         follow(&mut self.early, expected.saturating_since(at).as_nanos() as f64);
     }

@@ -1,11 +1,14 @@
-//! Window in competition: CUBIC's (RFC 9438), with an allowance for a source that sends in bursts.
+//! Window in competition: CUBIC's (RFC 9438), with extra credit for a source that sends in bursts.
 //!
 //! Fairness is judged by the mean. A keyframe is a burst as large as a window, and between keyframes the stream uses
-//! less than its share. A burst into a full queue loses packets whatever the stream's share, which keeps CUBIC's window
-//! too small for it. If the source limits the stream, a burst may therefore have in flight what arrives at the recently
-//! measured link rate, as in BBR, regardless of losses. The mean stays bounded: by one and a half times CUBIC's window or
-//! half of the link (the even share beside one other flow), whichever is more. One such stream thus leaves a CUBIC flow
-//! at least a quarter of the link, half of its even share.
+//! less than its share. What CUBIC's window would have allowed and the application did not use is saved and may later
+//! be in flight in addition, up to a second window: over a group of pictures the stream has one flow's share.
+//!
+//! A burst into a full queue loses packets whatever the stream's share, which keeps CUBIC's window too small for it. If
+//! the source limits the stream, a burst may therefore have in flight what arrives at the recently measured link rate,
+//! as in BBR, regardless of losses. The mean over the saved round trips stays bounded: by one and a half times CUBIC's
+//! window or half of the link (the even share beside one other flow), whichever is more. One such stream thus leaves a
+//! CUBIC flow at least a quarter of the link, half of its even share.
 
 use timeous_core::{Duration, Instant};
 
@@ -84,7 +87,9 @@ pub(super) struct Rival {
     link: Fastest,
     /// Last application-limited moment.
     free_at: Option<Instant>,
-    /// Bytes in flight allowed for a burst; zero: none now.
+    /// The source limits the stream.
+    is_bounded: bool,
+    /// Bytes in flight allowed for a burst.
     burst: u64,
 }
 
@@ -95,12 +100,16 @@ impl Rival {
         let mut cubic = Cubic::new(mtu);
         cubic.adopt(window, None);
         let (used, link) = (Greatest::default(), Fastest::since(now));
-        Self { cubic, at: now, saved: 0.0, counted_at: now, used, link, free_at: None, burst: 0 }
+        Self { cubic, at: now, saved: 0.0, counted_at: now, used, link, free_at: None, is_bounded: false, burst: 0 }
     }
 
-    /// Window in bytes, including the allowance of bursts.
+    /// Window in bytes, including the extra allowance of bursts.
     pub(super) fn window(&self) -> u64 {
-        self.cubic.window().max(self.burst)
+        let window = self.cubic.window();
+        if !self.is_bounded {
+            return window;
+        }
+        (window + (self.saved.max(0.0) as u64).min(window)).max(self.burst)
     }
 
     /// Notes that the application had nothing to send although window and pace allowed it.
@@ -118,7 +127,7 @@ impl Rival {
             if holds {
                 self.save(now, srtt, under_way);
             }
-            self.allow_burst(now, srtt);
+            self.bound(now, srtt);
         }
         self.counted_at = now;
         let window_limited = 2 * self.used.get().unwrap_or(0) >= self.cubic.window();
@@ -132,11 +141,11 @@ impl Rival {
         self.saved = saved.clamp(-share * MAX_DEBT, share * MAX_CREDIT);
     }
 
-    /// Updates the allowance of bursts, if the source limits the stream. Before the first loss slow start suffices.
-    fn allow_burst(&mut self, now: Instant, srtt: Duration) {
-        let is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * APP_LIMITED_ROUNDS);
-        let is_allowed = is_bounded && self.saved > 0.0 && !self.cubic.in_slow_start();
-        self.burst = if is_allowed { (self.link.in_time(srtt) * BURST_GAIN) as u64 } else { 0 };
+    /// Updates whether the source limits the stream, and the allowance of bursts. Before the first loss slow start suffices.
+    fn bound(&mut self, now: Instant, srtt: Duration) {
+        self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * APP_LIMITED_ROUNDS);
+        let is_fair = self.saved > 0.0 && !self.cubic.in_slow_start();
+        self.burst = if is_fair { (self.link.in_time(srtt) * BURST_GAIN) as u64 } else { 0 };
     }
 
     /// Responds to congestion from the used amount, since little is in flight between bursts (RFC 7661 §4.4.1). If
