@@ -45,9 +45,11 @@ impl Sending {
     ) -> io::Result<bool> {
         self.is_chosen = false;
         let source = stream.source();
+        // First, so that fates have the arrivals that it finds.
         self.measure(now, socket, manager)?;
         let settled = self.settle(now, socket, source, counts)?;
         if settled && self.under_way.is_empty() {
+            // The last acknowledgement may have no stamp, and none follows that would be measured.
             self.measure(now, socket, manager)?;
         }
         self.tell_of_overdue(now, source);

@@ -293,7 +293,7 @@ impl<S: AduSource> AduSource for Fragments<S> {
         let (is_decided, at) = (open.is_decided, open.arrived_at);
         self.open.remove(&token);
         if !is_decided {
-            // With this part the ADU is complete.
+            // The arrival of the part that completes the ADU is the ADU's.
             self.inner.arrived(token, at, exactly);
         }
     }
